@@ -40,11 +40,15 @@ class _Similar:
 
 
 class EventRecorder:
-    """Records events of one component, the source of its events. It is an asynchronous context manager."""
+    """Records events of one component, the source of its events. It is an asynchronous context manager.
 
-    def __init__(self, client: APIClient, component: str, clock: Clock = time.time) -> None:
+    host  the name of its node, "" if it does not belong to one
+    """
+
+    def __init__(self, client: APIClient, component: str, clock: Clock = time.time, host: str = "") -> None:
         self._client = client
         self._component = component
+        self._host = host
         self._clock = clock
         self._sender = EventSender()
         self._similar: dict[Hashable, _Similar] = {}
@@ -74,14 +78,14 @@ class EventRecorder:
             "involvedObject": about,
             "reason": reason,
             "message": message,
-            "source": {"component": self._component},
+            "source": {"component": self._component, **({"host": self._host} if self._host else {})},
             "firstTimestamp": timestamp(now),
             "lastTimestamp": timestamp(now),
             "count": 1,
             "type": event_type,
             "eventTime": None,
             "reportingComponent": self._component,
-            "reportingInstance": "",
+            "reportingInstance": self._host,
         }
 
     async def _record(self, event: Obj) -> None:
@@ -138,7 +142,8 @@ def _about(event: Obj) -> tuple[str, ...]:
     """Return what makes events be about the same: source, object and type. Upstream: `getSpamKey`."""
     about = event["involvedObject"]
     fields = ("kind", "namespace", "name", "uid", "apiVersion")
-    return (event["source"]["component"], *(about.get(field, "") for field in fields), event["type"])
+    source = event["source"]
+    return (source["component"], source.get("host", ""), *(about.get(field, "") for field in fields), event["type"])
 
 
 def _entry(memory: dict[Hashable, T], key: Hashable, new: Callable[[], T]) -> T:

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.cmd import cli
-from understudy.controlplane.cmd import allocate_command, explain_command
+from understudy.controlplane.cmd import allocate_command, explain_command, kubelet_command
 
 if TYPE_CHECKING:
     from understudy.apiserver.cmd.cli import AddCommand
 
 # Each adds one command with its flags; none imports what only running the command needs.
-COMMANDS: Sequence[AddCommand] = (allocate_command.add_command, explain_command.add_command)
+COMMANDS: Sequence[AddCommand] = (
+    allocate_command.add_command,
+    explain_command.add_command,
+    kubelet_command.add_command,
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,0 +1,100 @@
+"""`understudy kubelet`: the kubelet of one node, without containers, until it is stopped.
+
+Exit code 0: stopped by SIGINT or SIGTERM; 2: wrong flags, a server that does not answer, a broken file of prepared
+claims, or no gRPC library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.apiserver.cmd.flags import add_server_flags
+
+if TYPE_CHECKING:
+    from understudy.apiserver.client.connection import Connection
+    from understudy.machinery.releases.version import Version
+
+STOPPED, UNUSABLE = 0, 2
+
+
+def add_command(commands: Any) -> None:
+    """Add `understudy kubelet` to the commands of a parser."""
+    about = "Prepares the claims of a node's pods with DRA drivers that register in DIR/plugins_registry."
+    parser = commands.add_parser("kubelet", help="stand in for the kubelet of a node", description=about)
+    server = parser.add_mutually_exclusive_group(required=True)
+    server.add_argument("--server", metavar="URL", help="an API server that asks for no credentials")
+    server.add_argument("--kubeconfig", metavar="PATH", help="server and user of its current context")
+    parser.add_argument("--node", metavar="NAME", required=True, help="name of the node")
+    parser.add_argument("--root", metavar="DIR", required=True, type=Path, help="folder of sockets and state")
+    parser.add_argument("--register-node", action="store_true", help="create the Node, ready, if it does not exist")
+    parser.add_argument(
+        "--sync-frequency", metavar="SECONDS", type=float, help="until a failed preparation is tried again: 60"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell on stderr what happens")
+    add_server_flags(parser, ("emulated_version", "feature_gates"))
+    parser.set_defaults(run=run, emulated_version=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until a signal comes; return the exit code."""
+    from understudy.controlplane.client.kubeconfig import KubeconfigError, read_kubeconfig
+
+    logging.basicConfig(
+        format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.ERROR
+    )
+    try:
+        from understudy.apiserver.client.connection import Connection
+        from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
+
+        connection = read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
+        return asyncio.run(_until_stopped(args, connection))
+    except ImportError as why:
+        if why.name != "grpc":
+            raise
+        message = f"kubelet {why}"
+    except (KubeconfigError, CheckpointError, ConnectionError, ValueError, OSError) as why:
+        message = " ".join(str(why).splitlines())
+    print(f"understudy: {message}", file=sys.stderr)
+    return UNUSABLE
+
+
+async def _until_stopped(args: argparse.Namespace, connection: Connection) -> int:
+    from understudy.controlplane.kubelet.kubelet import Kubelet
+    from understudy.controlplane.kubelet.pods import RESYNC_PERIOD
+    from understudy.machinery.releases.features import Gates
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    version = await _version(args.emulated_version, connection)
+    kubelet = Kubelet(
+        connection,
+        args.node,
+        args.root,
+        version,
+        Gates.of(version, args.feature_gates),
+        register_node=args.register_node,
+        resync_period=args.sync_frequency or RESYNC_PERIOD,
+    )
+    async with kubelet:
+        print(f"understudy: kubelet {version} of node {args.node}, plugins in {args.root}/plugins_registry", flush=True)
+        await stopped.wait()
+    return STOPPED
+
+
+async def _version(name: str | None, connection: Connection) -> Version:
+    """Return a release by name, or that of the server. Raises ValueError and ConnectionError."""
+    from understudy.apiserver.kinds.release import Release
+    from understudy.controlplane.client.api_client import APIClient
+
+    if name is None:
+        async with APIClient(connection, "kubelet") as client:
+            answer = await client.request("GET", "/version")
+        name = f"{answer['major']}.{answer['minor'].rstrip('+')}"
+    return Release.named(name).version

@@ -1,0 +1,155 @@
+"""The health of devices as drivers report it, and its place in the status of containers (1.34 and later).
+
+Upstream: `pkg/kubelet/cm/dra/healthinfo.go`, `UpdateAllocatedResourcesStatus`. Gates: ResourceHealthStatus, and
+ResourceHealthStatusMessage for messages. Reports are kept in memory only: drivers send them again after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+
+from understudy.controlplane.kubelet.dra.api import DeviceHealth, HealthStatus, WatchResourcesResponse
+from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
+from understudy.controlplane.kubelet.dra.pod_claims import PodClaimError, name_of
+from understudy.machinery.clock import Clock
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.types import Obj
+
+DEFAULT_TIMEOUT = 30.0  # seconds until a report counts no more
+LONGEST_MESSAGE = 1024
+_NAMES = {HealthStatus.HEALTHY: "Healthy", HealthStatus.UNHEALTHY: "Unhealthy"}
+
+
+@dataclass(frozen=True)
+class _Health:
+    """The last report about a device, and when it ends to count."""
+
+    health: str = "Unknown"
+    message: str = ""
+    timeout: float = DEFAULT_TIMEOUT
+
+
+@dataclass
+class _Report:
+    health: _Health
+    at: float
+
+
+class DeviceHealthCache:
+    """The health of the devices of a node.
+
+    changed  is called with the uids of the pods whose status has to be written anew
+    """
+
+    def __init__(
+        self, claims: ClaimInfoCache, release: Version, gates: Gates, clock: Clock, changed: Callable[[set[str]], None]
+    ) -> None:
+        self._claims = claims
+        self._release = release
+        self._gates = gates
+        self._clock = clock
+        self._changed = changed
+        self._reports: dict[str, dict[tuple[str, str], _Report]] = {}  # by driver; by pool and device
+
+    async def follow(self, driver: str, stream: AsyncIterator[WatchResourcesResponse]) -> None:
+        """Take in what a driver reports until the stream ends; then nothing is known of its devices any more.
+
+        Raises RPCError.
+        """
+        try:
+            async for response in stream:
+                changed = self._take(driver, response.devices)
+                pods = {
+                    uid
+                    for info in self._claims
+                    if any((d.pool_name, d.device_name) in changed for d in info.devices.get(driver, ()))
+                    for uid in info.pod_uids
+                }
+                if pods:
+                    self._changed(pods)
+        finally:
+            self._reports.pop(driver, None)
+
+    def allocated_resources_status(self, pod: Obj, container: Obj) -> list[Obj]:
+        """Return `status.containerStatuses[].allocatedResourcesStatus` of a container: its devices and their health."""
+        entries = {entry["name"]: entry for entry in pod["spec"].get("resourceClaims") or ()}
+        statuses: list[Obj] = []
+        for used in container.get("resources", {}).get("claims") or ():
+            name, request = used["name"], used.get("request", "")
+            claim = self._claim_name(pod, entries[name])
+            info = self._claims.get(pod["metadata"]["namespace"], claim) if claim else None
+            if info is not None:
+                resources = list(self._resources(info, request))
+                resource_name = f"claim:{name}/{request}" if request else f"claim:{name}"
+                if resources:
+                    statuses.append({"name": resource_name, "resources": resources})
+        return statuses
+
+    def _claim_name(self, pod: Obj, entry: Obj) -> str | None:
+        """Return the claim of an entry of a pod, as the release finds it.
+
+        1.34 looks for a claim that is named as the entry, 1.35 only finds generated claims.
+        """
+        try:
+            claim = name_of(pod, entry)
+        except PodClaimError:
+            return None
+        if self._release < V1_35:
+            return claim.claim_name if claim.claim_name == entry["name"] else None
+        return claim.claim_name if claim.is_generated or self._release >= V1_36 else None
+
+    def _resources(self, info: ClaimInfo, request: str) -> Iterator[Obj]:
+        """Yield the health of a claim's devices, from 1.36 only those of the request, and each id once."""
+        seen: set[str] = set()
+        request = request.partition("/")[0]  # drivers name requests without their subrequests
+        for driver, devices in info.devices.items():
+            for device in devices:
+                pool, name = device.pool_name, device.device_name
+                resource_id = device.cdi_device_ids[0] if device.cdi_device_ids else f"{driver}/{pool}/{name}"
+                if self._release >= V1_36:
+                    of_other_request = request and device.request_names and request not in device.request_names
+                    if of_other_request or resource_id in seen:
+                        continue
+                seen.add(resource_id)
+                health = self._health_of(driver, pool, name)
+                resource: Obj = {"resourceID": resource_id, "health": health.health}
+                if health.message and self._gates[features.RESOURCE_HEALTH_STATUS_MESSAGE]:
+                    resource["message"] = health.message
+                yield resource
+
+    def _health_of(self, driver: str, pool: str, device: str) -> _Health:
+        report = self._reports.get(driver, {}).get((pool, device))
+        if report is None or self._clock.monotonic() - report.at > report.health.timeout:
+            return _Health()
+        return report.health
+
+    def _take(self, driver: str, devices: tuple[DeviceHealth, ...]) -> set[tuple[str, str]]:
+        """Hold a report of a driver; return the devices whose health has changed.
+
+        A device that is not in it keeps its health until that times out.
+        """
+        now = self._clock.monotonic()
+        reports = self._reports.setdefault(driver, {})
+        changed = set()
+        reported = {(d.device.pool_name, d.device.device_name): self._read(d) for d in devices}
+        for key, health in reported.items():
+            if key not in reports or reports[key].health != health:
+                changed.add(key)
+            reports[key] = _Report(health, now)
+        for key in reports.keys() - reported.keys():
+            if now - reports[key].at > reports[key].health.timeout and reports[key].health.health != "Unknown":
+                reports[key] = _Report(_Health(timeout=reports[key].health.timeout), now)
+                changed.add(key)
+        return changed
+
+    def _read(self, device: DeviceHealth) -> _Health:
+        """Return the report about a device; timeouts count from 1.35, messages from 1.36."""
+        seconds = device.health_check_timeout_seconds
+        timeout = float(seconds) if seconds > 0 and self._release >= V1_35 else DEFAULT_TIMEOUT
+        message = device.message if self._release >= V1_36 else ""
+        if len(message.encode()) > LONGEST_MESSAGE:
+            message = message.encode()[: LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
+        return _Health(_NAMES.get(HealthStatus(device.health), "Unknown"), message, timeout)

@@ -1,0 +1,147 @@
+"""The kubelet of one node, put together.
+
+async with Kubelet(connection, "node-1", Path("/tmp/kubelet"), version=Version.parse("1.36")):
+    ...                                     # drivers register in /tmp/kubelet/plugins_registry
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Self
+
+from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.informer import Informer
+from understudy.controlplane.client.resources import PODS
+from understudy.controlplane.kubelet.dra.claim_info import ClaimInfoCache
+from understudy.controlplane.kubelet.dra.health_info import DeviceHealthCache
+from understudy.controlplane.kubelet.dra.manager import DRAManager
+from understudy.controlplane.kubelet.dra.plugins import PLUGIN_TYPE, DRAPluginManager
+from understudy.controlplane.kubelet.node import NodeKeeper, address_of
+from understudy.controlplane.kubelet.pluginmanager import PluginManager
+from understudy.controlplane.kubelet.pod_status import PodStatusWriter
+from understudy.controlplane.kubelet.pods import BACKOFF_PERIOD, RESYNC_PERIOD, PodIPs, PodRuntime, PodWorkers
+from understudy.controlplane.kubelet.sandboxes import Sandboxes, read_boot_id
+from understudy.machinery.clock import Clock, SystemClock
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.types import Obj
+
+RECONCILE_PERIOD = 60.0  # seconds until claims of pods that are gone are looked for again
+
+
+class Kubelet:
+    """Prepares the claims of a node's pods. It is an asynchronous context manager, which ends what it has begun.
+
+    connection        the way to the API server
+    node              name of the node; drivers need the Node object, which `register_node` creates
+    root              folder of `plugins_registry/`, of the file of prepared claims and of the running pods
+    version           release of the kubelet, which decides about services, checks and texts
+    gates             feature gates, those of the release by default
+    resync_period     seconds until claims that could not be prepared are tried again (up to half as much more)
+    backoff_period    seconds until claims that could not be unprepared are tried again
+    reconcile_period  seconds between two searches for prepared claims whose pods are gone
+    wiping_delay      seconds until the ResourceSlices of a driver that went away are deleted, None for the release's
+    boot_id           another one than before means a reboot: no pod runs any more. That of the machine by default
+
+    Raises CheckpointError at its start if the file of prepared claims is broken.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        node: str,
+        root: Path,
+        version: Version,
+        gates: Gates | None = None,
+        *,
+        register_node: bool = False,
+        resync_period: float = RESYNC_PERIOD,
+        backoff_period: float = BACKOFF_PERIOD,
+        reconcile_period: float = RECONCILE_PERIOD,
+        wiping_delay: float | None = None,
+        boot_id: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = APIClient(connection, f"kubelet/v{version}.0")
+        self._node = node
+        self._root = root.resolve()
+        self._version = version
+        self._gates = gates or Gates.of(version)
+        self._register_node = register_node
+        self._periods = {"resync_period": resync_period, "backoff_period": backoff_period}
+        self._reconcile_period = reconcile_period
+        self._wiping_delay = wiping_delay
+        self._boot_id = read_boot_id() if boot_id is None else boot_id
+        self._clock: Clock = clock or SystemClock()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        cache = ClaimInfoCache(self._root, self._version)
+        ready = asyncio.Event()
+        self._task = asyncio.create_task(self._run(cache, ready), name=f"kubelet of {self._node}")
+        waiter = asyncio.create_task(ready.wait())
+        await asyncio.wait({self._task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+        waiter.cancel()
+        if self._task.done():
+            await self._task
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self, cache: ClaimInfoCache, ready: asyncio.Event) -> None:
+        """Run all parts until cancelled; `ready` is set when the node's pods are known."""
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(self._client)
+            events = await stack.enter_async_context(EventRecorder(client, "kubelet", self._clock.now, self._node))
+            keeper = NodeKeeper(client, self._node, self._version, self._boot_id, self._clock)
+            if self._register_node:
+                await keeper.register()
+            node = await keeper.get()
+            health = DeviceHealthCache(cache, self._version, self._gates, self._clock, lambda uids: workers.wake(uids))
+            follows_health = self._version >= V1_34 and self._gates[features.RESOURCE_HEALTH_STATUS]
+            plugins = DRAPluginManager(
+                client, self._node, self._version, health.follow if follows_health else None, self._wiping_delay
+            )
+            stack.push_async_callback(plugins.stop)
+            dra = DRAManager(client, cache, plugins, self._version, self._gates)
+            runtime = PodRuntime(
+                client=client,
+                events=events,
+                dra=dra,
+                status=PodStatusWriter(self._gates, health.allocated_resources_status),
+                sandboxes=Sandboxes(self._root, self._boot_id),
+                pod_ips=PodIPs(_pod_network(self._node, node)),
+                host_ip=address_of(node),
+                clock=self._clock,
+                **self._periods,
+            )
+            pods = Informer(client, PODS, fields=f"spec.nodeName={self._node}")
+            async with asyncio.TaskGroup() as tasks:
+                workers = PodWorkers(runtime, tasks)
+                pods.add_handler(workers.update, workers.replace, workers.remove)
+                plugins.start()
+                registry = PluginManager(self._root / "plugins_registry", {PLUGIN_TYPE: plugins})
+                tasks.create_task(registry.run(), name="plugin manager")
+                tasks.create_task(pods.run(), name="pods")
+                tasks.create_task(keeper.renew_lease(), name="node lease")
+                await pods.wait_for_sync()
+                ready.set()
+                while True:
+                    await dra.reconcile(workers.active())
+                    await asyncio.sleep(self._reconcile_period)
+
+
+def _pod_network(name: str, node: Obj | None) -> str:
+    """Return the network of a node's pods: its `podCIDR`, or one that its name decides."""
+    network: str | None = (node or {}).get("spec", {}).get("podCIDR")
+    return network or f"10.{1 + zlib.crc32(name.encode()) % 254}.0.0/16"

@@ -1,0 +1,173 @@
+"""The Node object and its lease. Upstream: `kubelet_node_status.go`, `component-helpers/apimachinery/lease`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from datetime import UTC, datetime
+
+from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.controlplane.client.resources import NODES, Resource
+from understudy.machinery.clock import Clock, timestamp
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
+
+log = logging.getLogger(__name__)
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+RENEW_EVERY = 10.0  # seconds
+RETRY_EVERY = 1.0  # to register
+MAX_PODS = 110
+DEFAULT_ADDRESS = "127.0.0.1"
+_GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+# Conditions besides Ready: reason and message of their absence.
+_PRESSURES = {
+    "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
+
+
+class NodeKeeper:
+    """Registers a node, and renews its lease."""
+
+    def __init__(self, client: APIClient, name: str, release: Version, boot_id: str, clock: Clock) -> None:
+        self._client = client
+        self._name = name
+        self._release = release
+        self._boot_id = boot_id
+        self._clock = clock
+
+    async def register(self) -> None:
+        """Create the Node, or make one that exists ready; try until the server agrees.
+
+        One that exists keeps its capacity and addresses, if it has any. Upstream: `registerWithAPIServer`.
+        """
+        while True:
+            try:
+                await self._register()
+                return
+            except (StatusError, ConnectionError) as why:
+                log.warning("cannot register node %s: %s", self._name, why)
+            await asyncio.sleep(RETRY_EVERY)
+
+    async def get(self) -> Obj | None:
+        """Return the Node, None if there is none. Raises StatusError, ConnectionError."""
+        try:
+            return await self._client.get(NODES, self._name)
+        except StatusError as why:
+            if why.code != 404:
+                raise
+            return None
+
+    async def renew_lease(self) -> None:
+        """Renew the lease of the node every ten seconds until cancelled."""
+        while True:
+            try:
+                await self._renew_lease()
+            except (StatusError, ConnectionError) as why:
+                log.warning("cannot renew the lease of node %s: %s", self._name, why)
+            await asyncio.sleep(RENEW_EVERY)
+
+    async def _register(self) -> None:
+        node = self._node()
+        try:
+            await self._client.create(NODES, node)
+        except StatusError as why:
+            if why.code != 409:
+                raise
+            old = await self._client.get(NODES, self._name)
+            labels = {"metadata": {"labels": node["metadata"]["labels"]}}
+            await self._client.patch(NODES, self._name, labels, content_type=STRATEGIC_PATCH)
+            kept = {key for key in ("capacity", "allocatable", "addresses") if old.get("status", {}).get(key)}
+            status = {key: value for key, value in node["status"].items() if key not in kept}
+            await self._client.patch(
+                NODES, self._name, {"status": status}, content_type=STRATEGIC_PATCH, subresource="status"
+            )
+
+    async def _renew_lease(self) -> None:
+        """Create the lease, or set its time. Upstream: `backoffEnsureLease`, `retryUpdateLease`."""
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = {"spec": {"renewTime": now}}
+        try:
+            lease = await self._client.get(LEASES, self._name, LEASE_NAMESPACE)
+        except StatusError as why:
+            if why.code != 404:
+                raise
+        else:
+            await self._client.update(LEASES, {**lease, "spec": {**lease["spec"], **renewed["spec"]}})
+            return
+        node = await self.get()
+        metadata: Obj = {"name": self._name, "namespace": LEASE_NAMESPACE}
+        if node is not None:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
+            metadata["ownerReferences"] = [owner]
+        spec = {"holderIdentity": self._name, "leaseDurationSeconds": LEASE_SECONDS, **renewed["spec"]}
+        await self._client.create(LEASES, {"metadata": metadata, "spec": spec})
+
+    def _node(self) -> Obj:
+        """Return the Node of this machine. Upstream: `initialNode`."""
+        system = platform.system().lower()
+        architecture = _GO_ARCHITECTURES.get(platform.machine(), platform.machine())
+        resources = _resources()
+        return {
+            "metadata": {
+                "name": self._name,
+                "labels": {
+                    "kubernetes.io/hostname": self._name,
+                    "kubernetes.io/os": system,
+                    "kubernetes.io/arch": architecture,
+                    "beta.kubernetes.io/os": system,
+                    "beta.kubernetes.io/arch": architecture,
+                },
+                "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            },
+            "status": {
+                "capacity": resources,
+                "allocatable": resources,
+                "conditions": self._conditions(),
+                "addresses": [
+                    {"type": "InternalIP", "address": DEFAULT_ADDRESS},
+                    {"type": "Hostname", "address": self._name},
+                ],
+                "nodeInfo": {
+                    "machineID": "",
+                    "systemUUID": "",
+                    "bootID": self._boot_id,
+                    "kernelVersion": platform.release(),
+                    "osImage": "understudy",
+                    "containerRuntimeVersion": "understudy://",
+                    "kubeletVersion": f"v{self._release}.0",
+                    "kubeProxyVersion": "",
+                    "operatingSystem": system,
+                    "architecture": architecture,
+                },
+            },
+        }
+
+    def _conditions(self) -> list[Obj]:
+        now = timestamp(self._clock.now())
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        pressures = [
+            {"type": name, "status": "False", **times, "reason": reason, "message": message}
+            for name, (reason, message) in _PRESSURES.items()
+        ]
+        ready = {"type": "Ready", "status": "True", **times, "reason": "KubeletReady"}
+        return [*pressures, {**ready, "message": "kubelet is posting ready status"}]
+
+
+def _resources() -> Obj:
+    """Return the capacity of this machine."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
+    return {"cpu": str(os.cpu_count() or 1), "memory": f"{pages}Ki", "pods": str(MAX_PODS)}
+
+
+def address_of(node: Obj | None) -> str:
+    """Return the internal address of a node, that of the loopback interface if it has none."""
+    addresses = (node or {}).get("status", {}).get("addresses") or ()
+    return next((entry["address"] for entry in addresses if entry["type"] == "InternalIP"), DEFAULT_ADDRESS)
