@@ -26,6 +26,10 @@ RETRIES_PER_SECOND, RETRY_BURST = 10.0, 100  # of all keys together
 K = TypeVar("K", bound=Hashable)
 
 
+class TryAgainError(Exception):
+    """Something about a key that cannot be done yet, which is no error of the program."""
+
+
 class WorkQueue(Generic[K]):
     """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards."""
 
@@ -112,7 +116,7 @@ class WorkQueue(Generic[K]):
             try:
                 await sync(key)
             except Exception as why:  # no error of one key keeps the others waiting
-                expected = isinstance(why, StatusError | ConnectionError)
+                expected = isinstance(why, StatusError | ConnectionError | TryAgainError)
                 log.log(logging.INFO if expected else logging.ERROR, "%s: %s", key, why, exc_info=not expected)
                 self.add_rate_limited(key)
             else:

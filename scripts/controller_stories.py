@@ -1,0 +1,191 @@
+"""Stories about pods and claims, told to an API server, and what controllers have made of them in the end.
+
+A story is a list of steps, each in the namespace of the story's name, after which the objects have to come to rest:
+
+    create  an object; `apiVersion` and `namespace` are filled in
+    status  {kind, name, status}: a merge patch of the status
+    patch   {kind, name, patch}: a merge patch
+    delete  {kind, name}
+    wait    seconds, or "rule" for the time after which the status of a DeviceTaintRule is written again
+
+Texts may be `$uid Pod/p`, the uid of an object, and `$claim p/gpu`, the name of the claim of a pod's entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource
+from understudy.machinery.golang.yaml_reader import load_yaml
+from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.types import Obj, nested_field
+
+STORIES = Path(__file__).parent.parent / "fixtures" / "controllers"
+GROUP = "resource.k8s.io"
+CLAIMS = Resource(GROUP, "v1beta1", "resourceclaims", "ResourceClaim")
+SLICES = Resource(GROUP, "v1beta1", "resourceslices", "ResourceSlice", namespaced=False)
+RULES = Resource(GROUP, "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+TEMPLATES = Resource(GROUP, "v1beta1", "resourceclaimtemplates", "ResourceClaimTemplate")
+BY_KIND = {resource.kind: resource for resource in (PODS, CLAIMS, TEMPLATES, SLICES, RULES)}
+# What differs from one run to the next and means nothing.
+TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
+DROPPED = TIMES | {"resourceVersion", "count"}
+KEPT_TIMES = {"deletionTimestamp", "timeAdded"}
+LONGEST_TIMES = 10  # as long as objects have to rest, a step may take to come to rest
+
+
+def read_stories(release: Version, file: str) -> list[Obj]:
+    """Return the stories of a file, `claims.yaml` or `taints.yaml`, that a release can tell."""
+    documents = [document.value for document in load_yaml((STORIES / file).read_text())]
+    return [story for story in documents if release >= Version.parse(str(story.get("since", "1.32")))]
+
+
+async def tell(client: APIClient, release: Version, stories: list[Obj], rest: float, rule_period: float) -> Obj:
+    """Tell stories, all at once; return what is there in the end, by story.
+
+    rest         seconds without a change after which objects are at rest
+    rule_period  seconds after which the status of a DeviceTaintRule is written again
+    """
+    tellers = [_Teller(client, release, story, rest, rule_period) for story in stories]
+    ends = await asyncio.gather(*(teller.tell() for teller in tellers))
+    return {story["story"]: end for story, end in zip(stories, ends, strict=True)}
+
+
+class _Teller:
+    """Tells one story."""
+
+    def __init__(self, client: APIClient, release: Version, story: Obj, rest: float, rule_period: float) -> None:
+        self._client = client
+        self._story = story
+        self._namespace = story["story"]
+        self._rest = rest
+        self._rule_period = rule_period
+        self._seen = [PODS, CLAIMS, *([RULES] if release >= V1_33 else [])]
+        self._names: dict[str, str] = {}  # of uids and of generated names
+
+    async def tell(self) -> list[Any]:
+        """Do the steps; return the objects in the end, or a text if they do not come to rest."""
+        labels = self._story.get("namespaceLabels", {})
+        await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace, "labels": labels}})
+        for step in self._story["steps"]:
+            ((verb, argument),) = step.items()
+            await getattr(self, f"_{verb}")(await self._resolved(argument))
+            if not await self._come_to_rest():
+                return ["never at rest"]
+        events = [normal_event(event) for event in await self._items(EVENTS)]
+        objects = [self._normal(obj) for obj in [*await self._objects(), *events]]
+        return sorted(objects, key=repr)
+
+    # --- steps
+
+    async def _create(self, obj: Obj) -> None:
+        resource = BY_KIND[obj["kind"]]
+        metadata = obj["metadata"]
+        if resource.namespaced:
+            metadata = {**metadata, "namespace": self._namespace}
+        await self._client.create(resource, {**obj, "metadata": metadata})
+
+    async def _status(self, change: Obj) -> None:
+        await self._changed(change, {"status": change["status"]}, "status")
+
+    async def _patch(self, change: Obj) -> None:
+        await self._changed(change, change["patch"], "")
+
+    async def _changed(self, change: Obj, patch: Obj, subresource: str) -> None:
+        resource = BY_KIND[change["kind"]]
+        namespace = self._namespace if resource.namespaced else ""
+        await self._client.patch(resource, change["name"], patch, namespace, subresource=subresource)
+
+    async def _delete(self, what: Obj) -> None:
+        resource = BY_KIND[what["kind"]]
+        namespace = self._namespace if resource.namespaced else ""
+        await self._client.delete(resource, what["name"], namespace, grace_period=what.get("gracePeriodSeconds"))
+
+    async def _wait(self, seconds: Any) -> None:
+        await asyncio.sleep(self._rule_period + 1 if seconds == "rule" else float(seconds))
+
+    # --- what is there
+
+    async def _come_to_rest(self) -> bool:
+        """Wait until nothing has changed for a while, and report whether that happened."""
+        last: object = None
+        since = started = time.monotonic()
+        while time.monotonic() - since < self._rest:
+            if time.monotonic() - started > LONGEST_TIMES * self._rest:
+                return False
+            objects = await self._objects()
+            state = sorted((obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]) for obj in objects)
+            if state != last:
+                last, since = state, time.monotonic()
+            await asyncio.sleep(self._rest / 4)
+        return True
+
+    async def _objects(self) -> list[Obj]:
+        """Return the pods and claims of the story, and its rules; learn their uids and generated names."""
+        objects = [obj for resource in self._seen for obj in await self._items(resource)]
+        for obj in objects:
+            metadata = obj["metadata"]
+            name = metadata["name"]
+            if prefix := metadata.get("generateName"):
+                self._names[name] = name = f"{prefix}*"
+            if metadata["uid"] not in self._names:
+                label = f"{obj['kind']}/{name}"
+                again = sum(known == label or known.startswith(f"{label}#") for known in self._names.values())
+                self._names[metadata["uid"]] = f"{label}#{again + 1}" if again else label
+            for status in nested_field(obj, "status", "resourceClaimStatuses", default=()):
+                prefix = f"{name}-{status['name']}-"  # of a claim that may have come and gone unseen
+                if status.get("resourceClaimName", "").startswith(prefix):
+                    self._names[status["resourceClaimName"]] = f"{prefix}*"
+        return objects
+
+    async def _items(self, resource: Resource) -> list[Obj]:
+        listed = await self._client.list(resource, self._namespace if resource.namespaced else "")
+        items = [resource.typed(item) for item in listed["items"]]
+        return [
+            item for item in items if resource.namespaced or item["metadata"]["name"].startswith(f"{self._namespace}-")
+        ]
+
+    async def _resolved(self, value: Any) -> Any:
+        """Return a value with the uids and names that its texts stand for."""
+        if isinstance(value, Mapping):
+            return {key: await self._resolved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [await self._resolved(item) for item in value]
+        if isinstance(value, str) and value.startswith("$"):
+            what, _, name = value[1:].partition(" ")
+            first, _, second = name.partition("/")
+            if what == "uid":
+                return (await self._client.get(BY_KIND[first], second, self._namespace))["metadata"]["uid"]
+            statuses = nested_field(
+                await self._client.get(PODS, first, self._namespace), "status", "resourceClaimStatuses", default=()
+            )
+            return next(status["resourceClaimName"] for status in statuses if status["name"] == second)
+        return value
+
+    def _normal(self, value: Any) -> Any:
+        """Return a value without what differs from one run to the next."""
+        if isinstance(value, dict):
+            return {
+                self._normal(key): "TIME" if key in KEPT_TIMES else self._normal(item)
+                for key, item in value.items()
+                if key not in DROPPED
+            }
+        if isinstance(value, list):
+            items = [self._normal(item) for item in value]
+            return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
+        if isinstance(value, str):
+            for text, name in self._names.items():
+                value = value.replace(text, name)
+        return value
+
+
+def normal_event(event: Obj) -> Obj:
+    """Return an event without its name, which holds the time, and without what counts its repetitions."""
+    about = {field: value for field, value in event["involvedObject"].items() if field != "resourceVersion"}
+    fields = ("kind", "type", "reason", "message", "source", "reportingComponent", "reportingInstance")
+    return {"involvedObject": about, **{field: event.get(field) for field in fields}}

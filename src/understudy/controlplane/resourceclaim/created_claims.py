@@ -1,0 +1,57 @@
+"""Claims that the controller has made, remembered until its informer has seen them. Upstream: `cache.MutationCache`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from understudy.controlplane.client.store import Key, Store, key_of
+from understudy.controlplane.resourceclaim.pod_claims import owning_pod
+from understudy.machinery.types import Obj
+
+MOST, SECONDS = 100, 3600.0  # how many are remembered, and for how long
+OWNER = "owner"  # the index of claims by the uid of the pod that they were made for
+
+
+def owner_uids(claim: Obj) -> list[str]:
+    """Return the uid of the pod that a claim was made for, in a list for an index."""
+    owner = owning_pod(claim)
+    return [owner["uid"]] if owner is not None else []
+
+
+class CreatedClaims:
+    """Finds claims by their owner, those included that the informer does not know yet.
+
+    A claim that is deleted before anybody asked for it after its creation is remembered as well: the controller goes on
+    as if it were there, for an hour. The real one does so too.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._clock = clock
+        self._created: dict[Key, tuple[Obj, float]] = {}
+        store.add_index(OWNER, owner_uids)
+
+    def add(self, claim: Obj) -> None:
+        """Remember a claim that was made just now; the oldest is forgotten if there are too many."""
+        key = key_of(claim)
+        self._created.pop(key, None)
+        self._created[key] = claim, self._clock() + SECONDS
+        if len(self._created) > MOST:
+            del self._created[next(iter(self._created))]
+
+    def of_pod(self, uid: str) -> list[Obj]:
+        """Return the claims that were made for a pod. What the informer has by now is not remembered any longer."""
+        known = self._store.by_index(OWNER, uid)
+        for claim in known:
+            key = key_of(claim)
+            if key in self._created and _version(claim) >= _version(self._created[key][0]):
+                del self._created[key]
+        seen = {key_of(claim) for claim in known}
+        now = self._clock()
+        created = [claim for key, (claim, until) in self._created.items() if key not in seen and until > now]
+        return [*known, *(claim for claim in created if uid in owner_uids(claim))]
+
+
+def _version(claim: Obj) -> int:
+    return int(claim["metadata"]["resourceVersion"])

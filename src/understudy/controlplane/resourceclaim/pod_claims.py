@@ -1,0 +1,117 @@
+"""How pods and claims belong together. Upstream: `k8s.io/dynamic-resource-allocation/resourceclaim`."""
+
+from __future__ import annotations
+
+from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.machinery.types import Obj, controller_of, nested_field
+
+LONGEST_BASE = 57  # characters of a generated name, so that a hyphen and five random ones fit into 63
+
+
+class ClaimNotFoundError(TryAgainError):
+    """An entry of a pod whose claim has not been made yet. Upstream: `ErrClaimNotFound`."""
+
+    def __init__(self, pod: Obj) -> None:
+        super().__init__(f'pod "{full_name(pod)}": ResourceClaim not created yet')
+
+
+class UnsupportedError(TryAgainError):
+    """An entry of a pod without a field that is known here. Upstream: `ErrAPIUnsupported`."""
+
+
+class OwnerError(TryAgainError):
+    """A claim that was not made for the pod whose status names it."""
+
+
+def full_name(obj: Obj) -> str:
+    """Return "namespace/name" of an object."""
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def entries_of(pod: Obj) -> list[Obj]:
+    """Return what a pod says about the claims that it uses, `spec.resourceClaims`."""
+    entries: list[Obj] = pod["spec"].get("resourceClaims") or []
+    return entries
+
+
+def claim_name(pod: Obj, entry: Obj) -> tuple[str | None, bool]:
+    """Return the name of the claim of an entry, None if it needs none, and whether the pod has to be its owner.
+
+    Raises ClaimNotFoundError and UnsupportedError. Upstream: `resourceclaim.Name`.
+    """
+    if name := entry.get("resourceClaimName"):
+        return name, False
+    if not entry.get("resourceClaimTemplateName"):
+        text = f'pod "{full_name(pod)}", spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
+        raise UnsupportedError(text)
+    for status in nested_field(pod, "status", "resourceClaimStatuses", default=()):
+        if status["name"] == entry["name"]:
+            return status.get("resourceClaimName"), True
+    raise ClaimNotFoundError(pod)
+
+
+def known_claim_names(pod: Obj) -> list[str]:
+    """Return the names of the claims that a pod uses and that exist as far as the pod knows."""
+    names = []
+    for entry in entries_of(pod):
+        try:
+            name, _ = claim_name(pod, entry)
+        except TryAgainError:
+            continue
+        if name is not None:
+            names.append(name)
+    return names
+
+
+def check_owner(pod: Obj, claim: Obj) -> None:
+    """Raise OwnerError for a claim that was not made for a pod. Upstream: `resourceclaim.IsForPod`."""
+    owner = controller_of(claim)
+    if owner is None or owner["uid"] != pod["metadata"]["uid"]:
+        text = f"ResourceClaim {full_name(claim)} was not created for Pod {full_name(pod)} (Pod is not owner)"
+        raise OwnerError(text)
+
+
+def is_reserved_for(pod: Obj, claim: Obj) -> bool:
+    """Report whether a claim is reserved for a pod. Upstream: `resourceclaim.IsReservedForPod`."""
+    return any(consumer["uid"] == pod["metadata"]["uid"] for consumer in reservations(claim))
+
+
+def reservations(claim: Obj) -> list[Obj]:
+    """Return who a claim is reserved for, `status.reservedFor`."""
+    consumers: list[Obj] = nested_field(claim, "status", "reservedFor", default=[])
+    return consumers
+
+
+def is_allocated(claim: Obj) -> bool:
+    """Report whether a claim has devices."""
+    return nested_field(claim, "status", "allocation") is not None
+
+
+def is_terminal(pod: Obj) -> bool:
+    """Report whether a pod has ended. Upstream: `IsPodTerminal`."""
+    return nested_field(pod, "status", "phase") in ("Succeeded", "Failed")
+
+
+def is_done(pod: Obj) -> bool:
+    """Report whether no container of a pod runs or ever will: it has ended, or was deleted before it had a node."""
+    deleted = bool(pod["metadata"].get("deletionTimestamp"))
+    return is_terminal(pod) or (deleted and not pod["spec"].get("nodeName"))
+
+
+def owning_pod(claim: Obj) -> Obj | None:
+    """Return the owner reference of the pod that a claim was made for, None for a claim that users made."""
+    for owner in claim["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner["apiVersion"] == "v1" and owner["kind"] == "Pod":
+            reference: Obj = owner
+            return reference
+    return None
+
+
+def generate_name(pod_name: str, entry_name: str) -> str:
+    """Return the `generateName` of a claim: "pod-entry-", both shortened in proportion if that is too long."""
+    full = f"{pod_name}-{entry_name}-"
+    if len(full) <= LONGEST_BASE:
+        return full
+    pod_length = len(pod_name) * LONGEST_BASE // len(full)
+    entry_length = len(entry_name) * LONGEST_BASE // len(full)
+    return f"{pod_name[:pod_length]}-{entry_name[:entry_length]}"

@@ -1,0 +1,45 @@
+"""The controllers make of each story what those of Kubernetes made of it, recorded beside a real kube-apiserver.
+
+`scripts/compare_controllers.py --record` has recorded fixtures/controllers/recorded/FILE-RELEASE.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy import Server
+from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.api_client import APIClient
+from understudy.machinery.releases.version import Version
+
+ROOT = Path(__file__).parents[2]
+RECORDED = sorted((ROOT / "fixtures" / "controllers" / "recorded").glob("*.jsonl"))
+CONTROLLERS = {"claims": ["resourceclaim", "garbage-collector"], "taints": ["device-taint-eviction"]}
+REST = 0.8  # seconds without a change, after which objects are at rest
+
+
+@pytest.fixture
+def stories(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import controller_stories
+
+    return controller_stories
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.stem)
+async def test_stories_end_as_recorded(stories: Any, recorded: Path) -> None:
+    """Every object is the same in the end, managed fields and events included, but for names, uids and times."""
+    file, _, text = recorded.stem.partition("-")
+    release = Version.parse(text)
+    expected = dict(json.loads(line) for line in recorded.read_text().splitlines())
+    server = Server(emulated_version=text, controllers=CONTROLLERS[file])
+    async with server, APIClient(Connection(url=server.url), "stories") as client:
+        actual = await stories.tell(client, release, stories.read_stories(release, f"{file}.yaml"), REST, 1.0)
+    different = {story: actual.get(story) for story in expected if actual.get(story) != expected[story]}
+    assert different == {story: expected[story] for story in different}
+    assert different == {}
+    assert actual.keys() == expected.keys()
