@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import Document, LoadError, read_manifests
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.registry.kind import Kind
@@ -16,7 +16,6 @@ Manifest = str | os.PathLike[str] | Obj | Iterable[Obj]
 Pause = Callable[[float], Awaitable[None]]  # waits for some seconds
 DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 PAUSE_SECONDS = 0.001  # between two looks at a definition
-USER_AGENT = "understudy"
 STRICT = {"fieldValidation": "Strict"}
 
 

@@ -19,13 +19,21 @@ from understudy.machinery.users import User
 
 JSON, MERGE_PATCH, APPLY_PATCH = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
 
+USER_AGENT = "understudy"  # of clients that tests use
+
 Handler = Callable[[Request], Awaitable[Response | WatchResponse]]
 
 
 class Client:
-    """Sends requests as one user, with one user agent."""
+    """Sends requests as one user, with one user agent.
 
-    def __init__(self, handler: Handler, state: ServerState, token: str, user_agent: str) -> None:
+    is_internal  whether they are the server's own, which are not in the permission report
+    """
+
+    def __init__(
+        self, handler: Handler, state: ServerState, token: str, user_agent: str, *, is_internal: bool = True
+    ) -> None:
+        self._is_internal = is_internal
         self._handler = handler
         self._state = state
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Authorization": f"Bearer {token}"}
@@ -75,7 +83,8 @@ class Client:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         raw = b"" if body is None else encode(body)
         text = urlencode({name: value for name, value in (query or {}).items() if value})
-        answer = await self._handler(Request(method, path, headers, raw, Query(text), self.serving.version))
+        request = Request(method, path, headers, raw, Query(text), self.serving.version, is_internal=self._is_internal)
+        answer = await self._handler(request)
         assert isinstance(answer, Response)
         obj: Obj = loads(answer.body)
         if answer.status >= 400:
@@ -98,3 +107,7 @@ class ClientBuilder:
         if key not in self._clients:
             self._clients[key] = Client(self._handler, self._state, self._tokens.issue(user), user_agent)
         return self._clients[key]
+
+    def external(self, token: str) -> Client:
+        """Return a client for somebody who uses the server: its requests are as those that come from outside."""
+        return Client(self._handler, self._state, token, USER_AGENT, is_internal=False)

@@ -29,6 +29,7 @@ class Request:
     user              the client; set by authentication
     info              what is asked for; set by the first filter
     clock             clock of the server
+    is_internal       whether the server itself sends it, which is not in the permission report
     """
 
     method: str
@@ -43,6 +44,7 @@ class Request:
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
     clock: Clock = SYSTEM_CLOCK
+    is_internal: bool = False
 
     @property
     def body(self) -> bytes:

@@ -15,6 +15,7 @@ from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
@@ -117,6 +118,8 @@ class ServerState:
     tokens    users of --token-auth-file by their tokens
     escalation
               checks who grants which rights, None where nobody needs any
+    permissions
+              notes what users ask for
     """
 
     serving: Serving
@@ -129,6 +132,7 @@ class ServerState:
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     escalation: EscalationCheck | None = None
+    permissions: PermissionLog = field(default_factory=PermissionLog)
     account_tokens: AccountTokens = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
@@ -204,8 +208,14 @@ class ServerState:
             lookup=self.registry.lookup,
             listing=self.registry.listing,
             action=request.info,
-            authorizer=self.authorizer,
+            authorizer=self.authorizer_of(request),
         )
+
+    def authorizer_of(self, request: Request) -> Authorizer:
+        """Return who decides about the rights that a request needs besides that for its path."""
+        if request.is_internal or not self.permissions.on:
+            return self.authorizer
+        return NotingAuthorizer(self.authorizer, self.permissions)
 
     def decoder(self, scope: RequestScope) -> Decoder:
         """Return what decodes bodies of a scope: objects of the resource, or of a subresource such as Scale."""

@@ -69,6 +69,8 @@ class ServerConfig:
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
+    permission_report       a file that is written when the server stops: what each user asked for and was refused,
+                            and the smallest roles for what it used, in YAML (.yaml, .yml) or JSON
     service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks behind a Service. Others are
                             reached by their endpoints, or else by their cluster IP
     clock                   tells the time; the machine's clock by default
@@ -121,6 +123,10 @@ class ServerConfig:
     disable_admission_plugins: Sequence[str] = field(
         default=(), metadata=flag("admission plugins to switch off", "A,B")
     )
+    permission_report: PathLike | None = field(
+        default=None,
+        metadata=flag("write what users asked for and the roles for it, at the end: .yaml or .json", "FILE"),
+    )
     service_addresses: Mapping[str, str] | None = field(
         default=None, metadata=flag("where webhooks behind a Service are reached", "NAMESPACE/NAME=HOST:PORT")
     )
@@ -138,6 +144,8 @@ class ServerConfig:
             raise ValueError("--tls=false and --client-ca-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
+        if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
+            raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities
         check_modes(self.authorization_modes)
         if self.controllers:

@@ -107,6 +107,7 @@ class Director:
             state.authorizer,
             state.gates,
             FlowControl(state.registry, state.release.version),
+            state.permissions,
             accepted_hosts,
         )
         self._worker = Worker(state)

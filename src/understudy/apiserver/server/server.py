@@ -16,7 +16,6 @@ import inspect
 import logging
 import os
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,15 +23,19 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-import orjson
-
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authorization.modes import new_authorization
+from understudy.apiserver.authorization.permissions.judge import Judge
+from understudy.apiserver.authorization.permissions.log import PermissionLog
+from understudy.apiserver.authorization.permissions.report import PermissionReport, Permissions
+from understudy.apiserver.authorization.permissions.roles import role_with_binding
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.client.loopback import Client, ClientBuilder
+from understudy.apiserver.client.kubeconfig import TemporaryKubeconfigs, write_kubeconfig
+from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
+from understudy.apiserver.client.objects import ObjectAccess, ServerUser, Use
 from understudy.apiserver.controllers import Controllers
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
@@ -53,7 +56,7 @@ from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
-from understudy.machinery.users import MASTERS, User
+from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
@@ -84,7 +87,7 @@ def _configured_by(
     return decorate
 
 
-class Server:
+class Server(ObjectAccess):
     """A stand-in for kube-apiserver. Its options are those of `ServerConfig`.
 
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
@@ -97,7 +100,9 @@ class Server:
         self.state = self._new_state()
         self._started = False
         self._thread: _Thread | None = None
-        self._kubeconfig: Path | None = None
+        self._kubeconfigs = TemporaryKubeconfigs()
+        self._tokens = LoopbackTokens()
+        self._clients: ClientBuilder | None = None
         self.url = ""
         self._port = config.port
         self._listener: Listener | None = None
@@ -128,6 +133,7 @@ class Server:
             enable_admission_plugins=config.enable_admission_plugins,
             disable_admission_plugins=config.disable_admission_plugins,
             escalation=escalation,
+            permissions=PermissionLog(on=config.permission_report is not None),
         )
         self._served_definitions = ServedDefinitions(state)
         return state
@@ -155,12 +161,12 @@ class Server:
             context, asks = self._certificates.context(), bool(config.client_ca_file)
             self._listener = Listener(director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
+            self.url = url
             self._controllers.start_components()
         except BaseException:
             sock.close()
             await self._stop_background_tasks()
             raise
-        self.url = url
 
     def _warn_of_openness(self, host: str) -> None:
         """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
@@ -173,7 +179,7 @@ class Server:
 
     def _connect(self, url: str) -> tuple[Director, Controllers]:
         """Build the front door, and the clients that go through it from the inside."""
-        tokens = LoopbackTokens()
+        tokens = self._tokens = LoopbackTokens()
         config = self._config
         authenticator = Authenticator(
             self.state.user_of,
@@ -185,16 +191,12 @@ class Server:
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
         director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags)
-        clients = ClientBuilder(director, self.state, tokens)
-        self._client, self._apiserver = clients.client(apply.USER_AGENT), clients.client(APISERVER_AGENT)
+        clients = self._clients = ClientBuilder(director, self.state, tokens)
+        self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
-
-        def connection(user: User) -> Connection:
-            authority = self._certificates.authority
-            decoded = base64.b64decode(authority) if authority else None
-            return Connection(url=url, certificate_authority=decoded, token=tokens.issue(user))
-
-        components = ComponentContext(connection, self.state.release.version, self.state.gates)
+        components = ComponentContext(
+            lambda user: self._connection(tokens.issue(user)), self.state.release.version, self.state.gates
+        )
         return director, Controllers(ControllerContext(self.state, clients), components, config.controllers)
 
     def _client_certificates(self) -> ClientCertificates | None:
@@ -212,12 +214,12 @@ class Server:
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None
-        if self._kubeconfig is not None:
-            self._kubeconfig.unlink(missing_ok=True)
-            self._kubeconfig = None
+        self._kubeconfigs.delete()
         await self._stop_background_tasks()
         await self._webhooks.close()
         await self._functions.stop()
+        if self._config.permission_report is not None:
+            self._permission_report().write(Path(self._config.permission_report))
 
     def _start_background_tasks(self) -> None:
         """Start the controllers, the upkeep of flow control and the compaction of history."""
@@ -283,6 +285,8 @@ class Server:
         await self.state.registry.store.clear()
         self._functions.forget()
         self.state.gates.reset(self._config.feature_gates or {})
+        if self._config.permission_report is None:  # else the report is of all that the server was asked
+            self.state.permissions.clear()
         await self._fill()
         if self._controllers is not None:
             self._controllers.start_components()
@@ -292,59 +296,74 @@ class Server:
     @property
     def kubeconfig(self) -> Path:
         """Return a file (mode 0600) that points here; it is deleted with the server."""
-        if self._kubeconfig is None:
-            handle, name = tempfile.mkstemp(prefix="understudy-", suffix=".kubeconfig")
-            os.close(handle)
-            self._kubeconfig = Path(name)
-            self.write_kubeconfig(self._kubeconfig)
-        return self._kubeconfig
+        return self._kubeconfigs.path(self._first_connection())
 
     def write_kubeconfig(self, path: str | os.PathLike[str]) -> None:
         """Write a kubeconfig (mode 0600) that points here, with the first token of the token file.
 
         Without such a file it is that of an administrator, if requests are authorized.
         """
-        cluster: Obj = {"server": self.url}
-        if self._certificates.authority:
-            cluster["certificate-authority-data"] = self._certificates.authority
-        else:  # plain HTTP, for which some clients insist on this
-            cluster["insecure-skip-tls-verify"] = True
-        token = next(iter(self.state.tokens), self._admin_token)
-        content = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "understudy", "cluster": cluster}],
-            "users": [{"name": "understudy", "user": {"token": token} if token else {}}],
-            "contexts": [{"name": "understudy", "context": {"cluster": "understudy", "user": "understudy"}}],
-            "current-context": "understudy",
-        }
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+        write_kubeconfig(path, self._first_connection())
 
-    def apply(self, *manifests: str | os.PathLike[str] | Obj | Iterable[Obj]) -> list[Obj]:
-        """Create or update objects from paths, YAML or JSON texts, and dicts; return them as stored, in order.
+    def _first_connection(self) -> Connection:
+        return self._connection(next(iter(self.state.tokens), self._admin_token))
 
-        Raises StatusError for what the server refuses, LoadError for what cannot be read.
+    def _connection(self, token: str) -> Connection:
+        authority = self._certificates.authority
+        decoded = base64.b64decode(authority) if authority else None
+        return Connection(url=self.url, certificate_authority=decoded, token=token)
+
+    def user(self, name: str, groups: Iterable[str] = ()) -> ServerUser:
+        """Return a user, with a token and a kubeconfig, who may do what its roles allow; see `allow`.
+
+            driver = server.user("driver", groups=["drivers"])
+            driver.list("pods")                                # as that user
+            subprocess.run(["driver", "--kubeconfig", driver.kubeconfig])
+
+        From now on the server notes what its clients ask for; see `permissions`. A service account
+        ("system:serviceaccount:NAMESPACE:NAME") is in its groups without saying so. kubectl and client-go send tokens
+        over HTTPS only: the server speaks it with `authorization_mode` or `tls=True`.
         """
-        __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
-        return self._ask(lambda client: apply.apply(client, asyncio.sleep, *manifests))
+        assert self._clients is not None, "the server is not running"
+        self.state.permissions.on = True
+        user = User(name, [*groups, *_groups_of_account(name)])
+        token = self._tokens.issue(user)
+        client, kubeconfig = self._clients.external(token), self._kubeconfigs.path(self._connection(token))
+        return ServerUser(name, user.groups, token, kubeconfig, lambda use: self._ask_as(client, use))
 
-    def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
-        """Return an object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""
-        __tracebackhide__ = True
-        return self._ask(lambda client: apply.get(client, kind, name, namespace))
+    def allow(
+        self, user: str, verbs: str | Iterable[str], resources: str | Iterable[str], *, namespace: str = ""
+    ) -> list[Obj]:
+        """Let a user do something, in one namespace or ("") everywhere; return the role and its binding as stored.
 
-    def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Obj]:
-        """Return objects of a kind, of one namespace or of all, that label and field selectors match."""
-        __tracebackhide__ = True
-        return self._ask(lambda client: apply.list_objects(client, kind, namespace, labels, fields))
+            server.allow("driver", ["get", "list", "watch"], ["pods", "resourceclaims.resource.k8s.io"])
+            server.allow("driver", "update", "resourceclaims.resource.k8s.io/status", namespace="default")
 
-    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
-        """Delete an object. Raises StatusError (404)."""
+        resources  "pods", "pods/status", "deployments.apps", "*", or paths such as "/metrics"
+        """
         __tracebackhide__ = True
-        self._ask(lambda client: apply.delete(client, kind, name, namespace))
+        return self.apply(role_with_binding(user, _texts(verbs), _texts(resources), namespace))
+
+    def permissions(self, user: str) -> Permissions:
+        """Return what a user has asked for, since the start or since `reset`, and the smallest role for it.
+
+            permissions = server.permissions("driver")
+            assert permissions.refused == []
+            server.apply(permissions.role())
+
+        Raises RuntimeError if nothing was noted: neither `user` nor the option `permission_report` said so.
+        """
+        if not self.state.permissions.on:
+            raise RuntimeError("nothing is noted: make a user with `user`, or start with `permission_report`")
+        return self._permission_report().of(user)
+
+    def _permission_report(self) -> PermissionReport:
+        return PermissionReport(self.state.permissions, self._judge(), allows_everything=not self._config.authorized)
+
+    def _judge(self) -> Judge:
+        state = self.state
+        objects = RegistryObjects(state.registry, state.schemas)
+        return Judge(objects, state.release.version, state.gates)
 
     def webhook(
         self,
@@ -405,13 +424,17 @@ class Server:
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
-    def _ask(self, use: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Let the client ask. Errors of the server leave without the frames that they went through."""
+    def _ask(self, use: Use[T]) -> T:
         __tracebackhide__ = True
         if self._client is None:
             raise RuntimeError("the server is not running")
+        return self._ask_as(self._client, use)
+
+    def _ask_as(self, client: Client, use: Use[T]) -> T:
+        """Let a client ask. Errors of the server leave without the frames that they went through."""
+        __tracebackhide__ = True
         try:
-            return self._run(use(self._client))
+            return self._run(use(client, asyncio.sleep))
         except (StatusError, LoadError) as error:
             raise error.with_traceback(None) from None
 
@@ -448,6 +471,16 @@ class _Thread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _groups_of_account(user: str) -> Sequence[str]:
+    """Return the groups of a service account, none for other users."""
+    namespace, colon, _ = user.removeprefix(ACCOUNT).partition(":")
+    return account_groups(namespace) if user.startswith(ACCOUNT) and colon else ()
+
+
+def _texts(texts: str | Iterable[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -12,7 +12,6 @@ from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
 from understudy.apiserver.authorization import authorizer
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.rbac.escalation import changes_only_gc_fields
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
@@ -22,14 +21,14 @@ from understudy.machinery.users import User
 _GROUP = "certificates.k8s.io"
 
 
-def _check(verb: str, signer: str, what: str, attributes: Attributes, rights: Authorizer) -> None:
+def _check(verb: str, signer: str, what: str, attributes: Attributes, ctx: Context) -> None:
     """Raise 403 unless the user has a verb for a signer, or for all of its domain (`IsAuthorizedForSignerName`)."""
     user = User.of_info(attributes.user)
     for name in (signer, f"{signer.partition('/')[0]}/*"):
         question = authorizer.Attributes(
             "", verb, is_resource=True, group=_GROUP, version="*", resource="signers", name=name
         )
-        if rights.authorize(user, question).allowed:
+        if ctx.authorizer.authorize(user, question).allowed:
             return
     raise attributes.forbidden(f"user not permitted to {verb} {what} signerName {go_quote(signer)}")
 
@@ -39,9 +38,6 @@ class CertificateApproval:
 
     name = "CertificateApproval"
 
-    def __init__(self, rights: Authorizer) -> None:
-        self._rights = rights
-
     def handles(self, point: Point) -> bool:
         """Report whether a request approves or denies a certificate."""
         return point[:4] == (Operation.UPDATE, _GROUP, "certificatesigningrequests", "approval")
@@ -49,16 +45,13 @@ class CertificateApproval:
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 for a signer that the user may not approve."""
         signer = attributes.old["spec"].get("signerName", "")
-        _check("approve", signer, "requests with", attributes, self._rights)
+        _check("approve", signer, "requests with", attributes, ctx)
 
 
 class CertificateSigning:
     """Refuses certificates and conditions by users who may not sign for the signer."""
 
     name = "CertificateSigning"
-
-    def __init__(self, rights: Authorizer) -> None:
-        self._rights = rights
 
     def handles(self, point: Point) -> bool:
         """Report whether a request writes the status of a certificate signing request."""
@@ -70,16 +63,13 @@ class CertificateSigning:
         fields = ("certificate", "conditions")
         if not all(equal_ignoring_empty(new.get(field), old.get(field)) for field in fields):
             signer = attributes.old["spec"].get("signerName", "")
-            _check("sign", signer, "requests with", attributes, self._rights)
+            _check("sign", signer, "requests with", attributes, ctx)
 
 
 class ClusterTrustBundleAttest:
     """Refuses trust bundles by users who may not attest for their signer."""
 
     name = "ClusterTrustBundleAttest"
-
-    def __init__(self, rights: Authorizer) -> None:
-        self._rights = rights
 
     def handles(self, point: Point) -> bool:
         """Report whether a request writes a trust bundle."""
@@ -91,7 +81,7 @@ class ClusterTrustBundleAttest:
         if not signer or not ctx.gates[features.CLUSTER_TRUST_BUNDLE]:
             return
         if not changes_only_gc_fields(attributes.new, attributes.old_object):
-            _check("attest", signer, "for", attributes, self._rights)
+            _check("attest", signer, "for", attributes, ctx)
 
 
 _WRITES = (Operation.CREATE, Operation.UPDATE)

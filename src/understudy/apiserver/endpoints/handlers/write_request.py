@@ -130,7 +130,7 @@ class WriteRequest:
     def _authorize_create(self) -> None:
         """Raise 403 if the user may not create what an update did not find. Upstream: `withAuthorization`."""
         create = replace(self.request.info, verb="create")
-        allowed, reason = self.state.authorizer.authorize(self.request.user, create)
+        allowed, reason = self.ctx.authorizer.authorize(self.request.user, create)
         if not allowed:
             raise forbidden(self.request.user, create, reason)
 

@@ -6,14 +6,20 @@ from collections.abc import Callable
 
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.forbidden import forbidden
+from understudy.apiserver.authorization.permissions.log import PermissionLog
 from understudy.apiserver.endpoints.request import Request
 
 
-def with_authorization(authorizer: Authorizer) -> Callable[[Request], None]:
-    """Return the filter that asks the authorizer about each request. It raises 403 for what is not allowed."""
+def with_authorization(authorizer: Authorizer, permissions: PermissionLog) -> Callable[[Request], None]:
+    """Return the filter that asks the authorizer about each request. It raises 403 for what is not allowed.
+
+    permissions  notes what clients ask for, if that is on
+    """
 
     def authorize(request: Request) -> None:
         allowed, reason = authorizer.authorize(request.user, request.info)
+        if permissions.on and not request.is_internal:
+            permissions.note(request.user, request.info, allowed)
         if not allowed:
             raise forbidden(request.user, request.info, reason)
 

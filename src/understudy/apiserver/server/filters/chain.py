@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
@@ -32,10 +33,12 @@ def build_handler_chain(
     authorizer: Authorizer,
     gates: Gates,
     flow_control: FlowControl,
+    permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
 ) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
 
+    permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
 
     One place is free: audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`.
@@ -45,7 +48,7 @@ def build_handler_chain(
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         with_request_deadline,
         with_authentication(authenticator),
-        with_impersonation(authorizer, gates),
+        with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
         with_priority_and_fairness(flow_control),
-        with_authorization(authorizer),
+        with_authorization(authorizer, permissions),
     )

@@ -1,0 +1,61 @@
+"""Kubeconfig files that point to a server.
+
+https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from pathlib import Path
+
+import orjson
+
+from understudy.apiserver.client.connection import Connection
+from understudy.machinery.types import Obj
+
+NAME = "understudy"  # of cluster, user and context
+
+
+def write_kubeconfig(path: str | os.PathLike[str], connection: Connection) -> None:
+    """Write a kubeconfig (mode 0600) of one server and one user."""
+    cluster: Obj = {"server": connection.url}
+    if connection.certificate_authority:
+        cluster["certificate-authority-data"] = base64.b64encode(connection.certificate_authority).decode()
+    else:  # plain HTTP, for which some clients insist on this
+        cluster["insecure-skip-tls-verify"] = True
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": {"token": connection.token} if connection.token else {}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "current-context": NAME,
+    }
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+class TemporaryKubeconfigs:
+    """Kubeconfig files (mode 0600) that are deleted together."""
+
+    def __init__(self) -> None:
+        self._paths: dict[Connection, Path] = {}
+
+    def path(self, connection: Connection) -> Path:
+        """Return a file for a connection, which is written once."""
+        if connection not in self._paths:
+            handle, name = tempfile.mkstemp(prefix="understudy-", suffix=".kubeconfig")
+            os.close(handle)
+            self._paths[connection] = Path(name)
+            write_kubeconfig(name, connection)
+        return self._paths[connection]
+
+    def delete(self) -> None:
+        """Delete all files."""
+        for path in self._paths.values():
+            path.unlink(missing_ok=True)
+        self._paths.clear()
