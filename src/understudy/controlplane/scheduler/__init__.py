@@ -1,0 +1,17 @@
+"""A stand-in for kube-scheduler: it picks nodes for pods, and devices for their claims.
+
+    framework/   statuses, pods and nodes as plugins see them, the interface of plugins, the order in which they run
+    plugins/     one module for each plugin of kube-scheduler's default profile that is here
+    cache        the nodes with their pods, those included whose binding is on its way
+    claims       the claims and the devices in use, those included whose allocation is on its way
+    queue        the pods that wait: now, after a pause, or until something changes
+    cycle        one attempt to find a node for a pod
+    binding      the requests of one attempt: claims, binding, condition, event
+    component    puts it all behind the informers of a server; the entry point `run`
+
+Upstream: `k8s.io/kubernetes/pkg/scheduler`.
+"""
+
+from understudy.controlplane.scheduler.component import run
+
+__all__ = ["run"]

@@ -1,0 +1,231 @@
+"""The requests of an attempt: claims, the binding, and what is said about a pod that gets no node.
+
+For a claim without devices: the finalizer by an update, then allocation and reservation in one status update. For one
+that has devices already: the reservation in a status update. Then the pod is bound. Upstream: `bindingCycle`,
+`bindClaim`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.controlplane.client.events_v1 import SeriesRecorder
+from understudy.controlplane.client.resources import PODS, resource_claims
+from understudy.controlplane.scheduler.claims import ClaimTracker
+from understudy.controlplane.scheduler.cycle import Failure, Placement
+from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.plugins import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamic_resources import (
+    FINALIZER,
+    ClaimsState,
+    allocation_of,
+    is_reserved_for,
+    key_of,
+)
+from understudy.machinery.clock import timestamp
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.types import Obj
+
+log = logging.getLogger(__name__)
+
+LONGEST_NOTE = 1024  # characters of an event's note. Upstream: `NoteLengthLimit`
+CONFLICT_TRIES, CONFLICT_PAUSE = 5, 0.01  # seconds. Upstream: `retry.DefaultRetry`
+
+
+class BindingError(Exception):
+    """A pod that could not be bound; `str(error)` is the text of its condition."""
+
+
+class Binder:
+    """Writes what was decided about pods."""
+
+    def __init__(
+        self, client: APIClient, events: SeriesRecorder, claims: ClaimTracker, release: Version, gates: Gates
+    ) -> None:
+        self._client = client
+        self._events = events
+        self._claims = claims
+        self._release = release
+        self._gates = gates
+        self._resource = resource_claims(release)
+
+    async def bind(self, placement: Placement) -> None:
+        """Write the claims of a pod and bind it. Raises BindingError."""
+        pod, data = placement.pod, _claims_state(placement)
+        if data.claims and self._gates[features.NOMINATED_NODE_NAME_FOR_EXPECTATION]:
+            await self._nominate(pod, placement.node)
+        for index, claim in enumerate(data.claims):
+            if not is_reserved_for(claim, pod):
+                try:
+                    data.claims[index] = await self._bind_claim(claim, data.allocations.get(index), pod)
+                except (BindingError, StatusError, ConnectionError) as why:
+                    raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        target = {"kind": "Node", "name": placement.node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            await self._client.create(PODS, binding, pod.namespace, pod.name, "binding")
+        except (StatusError, ConnectionError) as why:
+            raise BindingError(f'running Bind plugin "DefaultBinder": {why}') from why
+        self._event(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {placement.node}")
+
+    async def unreserve(self, placement: Placement) -> None:
+        """Take the reservations of a pod back that could not be bound. What fails is done by the next attempt."""
+        pod = placement.pod
+        for claim in _claims_state(placement).claims:
+            if allocation_of(claim) and is_reserved_for(claim, pod):
+                metadata = claim["metadata"]
+                patch = {
+                    "metadata": {"uid": metadata["uid"]},
+                    "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+                }
+                await self._try(
+                    f"unreserve {key_of(claim)}",
+                    lambda metadata=metadata, patch=patch: self._client.patch(  # type: ignore[misc]
+                        self._resource,
+                        metadata["name"],
+                        patch,
+                        metadata["namespace"],
+                        content_type=STRATEGIC_PATCH,
+                        subresource="status",
+                    ),
+                )
+
+    async def report(self, failure: Failure, pod: PodInfo) -> None:
+        """Say why a pod gets no node: in an event, and in its condition. A claim that is to be freed is freed first.
+
+        pod  the pod as it is now
+        """
+        data = failure.state.data.get(dynamic_resources.NAME)
+        if data is not None and data.deallocate is not None:
+            await self._try("deallocate", lambda: self._deallocate(data.deallocate))
+        note = failure.message
+        if len(note) > LONGEST_NOTE:
+            note = note[: LONGEST_NOTE - 4] + " ..."
+        self._event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+        status = self._changed_status(failure, pod)
+        if status:
+            await self._try(f"update the status of {pod.key}", lambda: self._patch_status(pod, status))
+
+    def report_deletion(self, pod: PodInfo) -> None:
+        """Say that a pod is not looked at since it is being deleted."""
+        note = f"skip schedule deleting pod: {pod.key}"
+        self._event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+
+    def _changed_status(self, failure: Failure, pod: PodInfo) -> Obj:
+        """Return what changes in the status of a pod that gets no node, {} if nothing does. Upstream: `updatePod`."""
+        reason = "Unschedulable" if failure.is_rejected else "SchedulerError"
+        condition: Obj = {"type": "PodScheduled", "status": "False", "reason": reason, "message": failure.message}
+        known = [c for c in pod.status.get("conditions") or () if c["type"] == "PodScheduled"]
+        old = known[0] if known else {}
+        generation = pod.obj["metadata"].get("generation")
+        if generation and (self._gates[features.POD_OBSERVED_GENERATION_TRACKING] or old.get("observedGeneration")):
+            condition["observedGeneration"] = generation
+        changed: Obj = {}
+        if any(old.get(name) != value for name, value in condition.items()):
+            kept = old.get("status") == "False"
+            condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else timestamp(int(time.time()))
+            condition["lastProbeTime"] = None
+            changed["conditions"] = [condition]
+        if pod.status.get("nominatedNodeName"):
+            changed["nominatedNodeName"] = None
+        return changed
+
+    async def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Tell others which node a pod is about to get, since its claims may take a while. Failing is no harm."""
+        if pod.status.get("nominatedNodeName") != node:
+            await self._try(f"nominate {node}", lambda: self._patch_status(pod, {"nominatedNodeName": node}))
+
+    async def _bind_claim(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
+        """Write the devices of a claim, if they have just been chosen, and its reservation; return it as stored."""
+        try:
+            stored = await self._write_claim(claim, allocation, pod)
+            self._claims.put(stored)
+            return stored
+        finally:
+            self._claims.remove_pending(claim)
+
+    async def _write_claim(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
+        """Write a claim; after a conflict once more, from its newest state. Raises BindingError, StatusError."""
+        for attempt in range(CONFLICT_TRIES):
+            if attempt:
+                await asyncio.sleep(CONFLICT_PAUSE)
+                metadata = claim["metadata"]
+                doing = f"get updated claim {key_of(claim)} after conflict"
+                claim = await _named(doing, self._client.get(self._resource, metadata["name"], metadata["namespace"]))
+            try:
+                return await self._write_claim_once(claim, allocation, pod)
+            except BindingError as why:
+                conflict = isinstance(why.__cause__, StatusError) and why.__cause__.code == 409
+                if not conflict or attempt == CONFLICT_TRIES - 1:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def _write_claim_once(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
+        key = key_of(claim)
+        if "deletionTimestamp" in claim["metadata"]:
+            raise BindingError(f"claim {key} got deleted in the meantime")
+        if allocation is not None:
+            if allocation_of(claim):
+                raise BindingError(f"claim {key} got allocated elsewhere in the meantime")
+            finalizers = claim["metadata"].get("finalizers") or []
+            if FINALIZER not in finalizers:
+                guarded = {**claim, "metadata": {**claim["metadata"], "finalizers": [*finalizers, FINALIZER]}}
+                claim = await _named(f"add finalizer to claim {key}", self._client.update(self._resource, guarded))
+        status = dict(claim.get("status") or {})
+        status["allocation"] = allocation or status.get("allocation")
+        user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), user]
+        if self._has_binding_conditions():
+            if status["allocation"] is None:
+                raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
+            status["allocation"] = {"allocationTimestamp": timestamp(int(time.time())), **status["allocation"]}
+        doing = "add allocation and reservation" if allocation is not None else "add reservation"
+        written = self._client.update_status(self._resource, {**claim, "status": status})
+        return await _named(f"{doing} to claim {key}", written)
+
+    def _has_binding_conditions(self) -> bool:
+        gates = self._gates
+        return gates[features.DRA_DEVICE_BINDING_CONDITIONS] and gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS]
+
+    async def _deallocate(self, claim: Obj) -> None:
+        """Free a claim that nobody uses."""
+        status = {name: value for name, value in claim["status"].items() if name not in ("allocation", "reservedFor")}
+        if self._release >= V1_34:
+            status.pop("devices", None)
+        await self._client.update_status(self._resource, {**claim, "status": status})
+
+    async def _patch_status(self, pod: PodInfo, status: Obj) -> Obj:
+        return await self._client.patch(
+            PODS, pod.name, {"status": status}, pod.namespace, content_type=STRATEGIC_PATCH, subresource="status"
+        )
+
+    async def _try(self, doing: str, write: Callable[[], Awaitable[object]]) -> None:
+        """Make a write that may fail: it is made again with the next attempt."""
+        try:
+            await write()
+        except (StatusError, ConnectionError) as why:
+            log.info("cannot %s: %s", doing, why)
+
+    def _event(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
+        self._events.event(PODS, pod.obj, event_type, reason, action, note)
+
+
+def _claims_state(placement: Placement) -> ClaimsState:
+    data: ClaimsState = placement.state.data[dynamic_resources.NAME]
+    return data
+
+
+async def _named(doing: str, request: Awaitable[Obj]) -> Obj:
+    """Return the answer of a request. Raises BindingError that says what was being done."""
+    try:
+        return await request
+    except (StatusError, ConnectionError) as why:
+        raise BindingError(f"{doing}: {why}") from why

@@ -1,0 +1,67 @@
+"""The devices of the cluster and their classes, kept in the form in which the allocator needs them."""
+
+from __future__ import annotations
+
+from understudy.controlplane.allocator import AllocatedState, Allocator, Inventory, Rules
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
+
+# The gates that the allocator asks for. Upstream: `AllocatorFeatures`.
+GATES = (
+    features.DRA_ADMIN_ACCESS,
+    features.DRA_CONSUMABLE_CAPACITY,
+    features.DRA_DEVICE_BINDING_CONDITIONS,
+    features.DRA_DEVICE_TAINTS,
+    features.DRA_LIST_TYPE_ATTRIBUTES,
+    features.DRA_PARTITIONABLE_DEVICES,
+    features.DRA_PRIORITIZED_LIST,
+    features.DRA_RESOURCE_CLAIM_DEVICE_STATUS,
+)
+
+
+class Devices:
+    """Slices and classes as they come and go. Slices are read once, and pools gathered again only after a change.
+
+    allocated  the devices in use, which somebody else counts
+    """
+
+    def __init__(self, release: Version, gates: Gates) -> None:
+        self._release = release
+        self._features = frozenset(str(gate) for gate in GATES if gates[gate])
+        self._classes: dict[str, Obj] = {}
+        self._slices: dict[str, Obj] = {}
+        self._inventory: Inventory | None = None
+        self._is_current = False
+        self.allocated = AllocatedState(Rules.of(release, self._features))
+
+    def has_class(self, name: str) -> bool:
+        """Report whether there is a device class."""
+        return name in self._classes
+
+    def put_class(self, obj: Obj) -> None:
+        """Take in a device class."""
+        self._classes[obj["metadata"]["name"]] = obj
+
+    def remove_class(self, obj: Obj) -> None:
+        """Forget a device class."""
+        self._classes.pop(obj["metadata"]["name"], None)
+
+    def put_slice(self, obj: Obj) -> None:
+        """Take in a slice."""
+        self._slices[obj["metadata"]["name"]] = obj
+        self._is_current = False
+
+    def remove_slice(self, obj: Obj) -> None:
+        """Forget a slice."""
+        self._slices.pop(obj["metadata"]["name"], None)
+        self._is_current = False
+
+    def allocator(self) -> Allocator:
+        """Return an allocator for what is there and in use now."""
+        if self._inventory is None or not self._is_current:
+            slices = self._slices.values()
+            self._inventory = Inventory(self._release, self._features, slices, self._inventory)
+            self._is_current = True
+        return Allocator(self._release, self._features, self.allocated, self._classes, self._inventory)

@@ -1,0 +1,85 @@
+"""What happens in a cluster, as far as it may help a pod that waits. Upstream: `framework.ClusterEvent`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import NamedTuple
+
+from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts
+from understudy.machinery.types import Obj
+
+
+class Kind(Enum):
+    """The kinds of objects that pods wait for."""
+
+    POD = auto()
+    NODE = auto()
+    CLAIM = auto()
+    CLASS = auto()
+    SLICE = auto()
+
+
+class Action(Enum):
+    """What happened to an object. Upstream: `framework.ActionType`."""
+
+    ADD = auto()
+    UPDATE = auto()
+    DELETE = auto()
+    UPDATE_ALLOCATABLE = auto()  # of a node, as the next two
+    UPDATE_LABELS = auto()
+    UPDATE_TAINTS = auto()
+    UPDATE_GATES = auto()  # of a pod that waits, as the next two
+    UPDATE_TOLERATIONS = auto()
+    UPDATE_CLAIMS = auto()
+    SCALE_DOWN = auto()  # of any pod
+
+
+class Trigger(NamedTuple):
+    """An event that a plugin wants to know of."""
+
+    kind: Kind
+    action: Action
+
+
+class ClusterEvent(NamedTuple):
+    """An event with the object before and after; None where there is none."""
+
+    kind: Kind
+    action: Action
+    old: Obj | None = None
+    new: Obj | None = None
+
+    @property
+    def trigger(self) -> Trigger:
+        """Return the kind of the event, without its objects."""
+        return Trigger(self.kind, self.action)
+
+
+def node_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
+    """List what has changed about a node. Upstream: `NodeSchedulingPropertiesChange`."""
+    if old["spec"].get("unschedulable") and not new["spec"].get("unschedulable"):
+        yield ClusterEvent(Kind.NODE, Action.UPDATE_TAINTS, old, new)
+    if _allocatable(old) != _allocatable(new):
+        yield ClusterEvent(Kind.NODE, Action.UPDATE_ALLOCATABLE, old, new)
+    if old["metadata"].get("labels") != new["metadata"].get("labels"):
+        yield ClusterEvent(Kind.NODE, Action.UPDATE_LABELS, old, new)
+    if old["spec"].get("taints") != new["spec"].get("taints"):
+        yield ClusterEvent(Kind.NODE, Action.UPDATE_TAINTS, old, new)
+
+
+def _allocatable(node: Obj) -> dict[str, int]:
+    return amounts((node.get("status") or {}).get("allocatable"))
+
+
+def pod_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
+    """List what has changed about a pod. Upstream: `PodSchedulingPropertiesChange`."""
+    before, after = PodInfo(old), PodInfo(new)
+    if any(amount > after.requests.get(name, 0) for name, amount in before.requests.items()):
+        yield ClusterEvent(Kind.POD, Action.SCALE_DOWN, old, new)
+    if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
+        yield ClusterEvent(Kind.POD, Action.UPDATE_GATES, old, new)
+    if old["spec"].get("tolerations") != new["spec"].get("tolerations"):
+        yield ClusterEvent(Kind.POD, Action.UPDATE_TOLERATIONS, old, new)
+    if before.status.get("resourceClaimStatuses") != after.status.get("resourceClaimStatuses"):
+        yield ClusterEvent(Kind.POD, Action.UPDATE_CLAIMS, old, new)

@@ -1,0 +1,71 @@
+"""The interface of plugins. A plugin overrides what it has to say something about.
+
+Upstream: `framework.Plugin`, and one interface for each extension point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from understudy.controlplane.scheduler.framework.events import ClusterEvent, Trigger
+from understudy.controlplane.scheduler.framework.nodes import NodeInfo
+from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.status import Status
+
+
+@dataclass
+class CycleState:
+    """What plugins remember about a pod during one attempt. Upstream: `framework.CycleState`.
+
+    data   what each plugin works out before it looks at nodes, by the plugin's name
+    skips  the names of the plugins that have nothing to say about the pod
+    """
+
+    data: dict[str, Any] = field(default_factory=dict)
+    skips: set[str] = field(default_factory=set)
+
+
+class Skip:
+    """The answer of `pre_filter` of a plugin whose `filter` has nothing to say about the pod."""
+
+
+SKIP = Skip()
+
+
+class Plugin:
+    """A part of the decision about a pod. None stands for success everywhere.
+
+    triggers  the events that may help a pod which the plugin has turned down
+    """
+
+    name: ClassVar[str]
+    triggers: ClassVar[tuple[Trigger, ...]] = ()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Return why no attempt is to be made for a pod. It gets no condition and no event."""
+        return None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> Status | Skip | frozenset[str] | None:
+        """Work out what concerns all nodes. Return why no node will do, or the names of the only nodes that might."""
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Return why a node will not do."""
+        return None
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
+        """Return what could be done for a pod that no node will do for."""
+        return None
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Take what the pod needs of a node, in memory. Return why that failed."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Give back what `reserve` took."""
+
+    def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
+        """Report whether one of the triggering events may help a pod (upstream: `QueueingHintFn`)."""
+        return True

@@ -1,0 +1,146 @@
+"""A pod as plugins see it: what it requests, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from understudy.machinery import quantity
+from understudy.machinery.types import Obj
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+Resources = dict[str, int]  # cpu in thousandths, everything else in whole units
+
+HUGE_PAGES = "hugepages-"  # of any size
+
+
+@lru_cache(4096)
+def _amount(name: str, text: str) -> int:
+    return quantity.parse(text).scaled(-3 if name == CPU else 0)
+
+
+def amounts(resource_list: Mapping[str, object] | None) -> Resources:
+    """Return a ResourceList as integers."""
+    return {name: _amount(name, str(text)) for name, text in (resource_list or {}).items()}
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a container takes. An `ip` of 0.0.0.0 stands for all addresses of the node."""
+
+    ip: str
+    protocol: str
+    port: int
+
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Report whether both ports cannot be taken on one node. Upstream: `HostPortInfo.CheckConflict`."""
+        same = (self.protocol, self.port) == (other.protocol, other.port)
+        return same and (self.ip == other.ip or EVERY_ADDRESS in (self.ip, other.ip))
+
+
+EVERY_ADDRESS = "0.0.0.0"
+
+
+class PodInfo:
+    """A pod with what scheduling it takes into account. Upstream: `framework.PodInfo`.
+
+    pod_level  whether requests of the pod as a whole count (feature gate PodLevelResources)
+    """
+
+    def __init__(self, obj: Obj, *, pod_level: bool = False) -> None:
+        self.obj = obj
+        self.spec: Obj = obj["spec"]
+        self.status: Obj = obj.get("status") or {}
+        self.namespace: str = obj["metadata"]["namespace"]
+        self.name: str = obj["metadata"]["name"]
+        self.uid: str = obj["metadata"]["uid"]
+        self._pod_level = pod_level
+
+    @property
+    def key(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def priority(self) -> int:
+        """Return the priority of the pod, 0 if it has none."""
+        return int(self.spec.get("priority") or 0)
+
+    @property
+    def node_name(self) -> str:
+        """Return the name of the node that the pod is bound to, "" if it is not."""
+        return str(self.spec.get("nodeName") or "")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Report whether the pod has ended and takes no room any more."""
+        return self.status.get("phase") in ("Succeeded", "Failed")
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Report whether the pod is to go."""
+        return "deletionTimestamp" in self.obj["metadata"]
+
+    @cached_property
+    def requests(self) -> Resources:
+        """Return what the pod requests of a node, without what is zero."""
+        return {name: amount for name, amount in _requests(self.spec, self._pod_level).items() if amount}
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Return the ports of the node that the pod takes; those of sidecars count. Upstream: `util.GetHostPorts`."""
+        containers = [*self.spec["containers"], *filter(_is_sidecar, self.spec.get("initContainers") or ())]
+        return tuple(
+            HostPort(port.get("hostIP") or EVERY_ADDRESS, port.get("protocol") or "TCP", port["hostPort"])
+            for container in containers
+            for port in container.get("ports") or ()
+            if port.get("hostPort")
+        )
+
+
+def _is_sidecar(container: Obj) -> bool:
+    return bool(container.get("restartPolicy") == "Always")
+
+
+def _requests(spec: Obj, pod_level: bool) -> Resources:
+    """Return what a pod requests. Upstream: `resource.PodRequests`.
+
+    Containers run together, so their requests are added; init containers run one after the other before them, beside
+    the sidecars that have been started by then. So of each resource the largest need counts.
+    https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/753-sidecar-containers
+    """
+    running = _sum(_of_container(container) for container in spec["containers"])
+    sidecars: Resources = {}
+    starting: Resources = {}
+    for container in spec.get("initContainers") or ():
+        needed = _sum((sidecars, _of_container(container)))
+        if _is_sidecar(container):
+            running = _sum((running, _of_container(container)))
+            sidecars = needed
+        starting = _largest(starting, needed)
+    total = _largest(running, starting)
+    if pod_level:
+        total |= amounts(_of_pod(spec))
+    return _sum((total, amounts(spec.get("overhead"))))
+
+
+def _of_container(container: Obj) -> Resources:
+    return amounts((container.get("resources") or {}).get("requests"))
+
+
+def _of_pod(spec: Obj) -> Mapping[str, object]:
+    """Return the requests of the pod as a whole: only those of cpu, memory and huge pages are supported."""
+    requests = (spec.get("resources") or {}).get("requests") or {}
+    return {name: text for name, text in requests.items() if name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)}
+
+
+def _sum(lists: Iterable[Resources]) -> Resources:
+    total: Resources = {}
+    for resources in lists:
+        for name, amount in resources.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _largest(a: Resources, b: Resources) -> Resources:
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}

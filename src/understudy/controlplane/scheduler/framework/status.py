@@ -1,0 +1,92 @@
+"""What a plugin says about a pod, and how the words of all plugins about all nodes become one text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+
+class Code(Enum):
+    """The kinds of statuses. Success has none: plugins return None. Upstream: `framework.Code`."""
+
+    ERROR = auto()  # something went wrong: the attempt ends, and is made again after a pause
+    UNSCHEDULABLE = auto()  # not now; it might help if other pods went (preemption)
+    UNRESOLVABLE = auto()  # not now, whatever pods go (upstream: `UnschedulableAndUnresolvable`)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The reasons why a pod cannot have a node, or any node. Upstream: `framework.Status`.
+
+    plugin  the name of the plugin that says so, "" until the framework fills it in
+    """
+
+    code: Code
+    reasons: tuple[str, ...]
+    plugin: str = ""
+
+    @property
+    def message(self) -> str:
+        """Return the reasons as one text."""
+        return ", ".join(self.reasons)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Report whether the pod was looked at and turned down, rather than that something went wrong."""
+        return self.code is not Code.ERROR
+
+    def of(self, plugin: str) -> Status:
+        """Return the status with the name of the plugin that it comes from."""
+        return replace(self, plugin=plugin)
+
+
+def error(text: str) -> Status:
+    """Return the status of something that went wrong."""
+    return Status(Code.ERROR, (text,))
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Return the status of a pod that has to wait, for other pods to go perhaps."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Return the status of a pod that has to wait for something else than other pods."""
+    return Status(Code.UNRESOLVABLE, reasons)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why no node fits a pod. Upstream: `framework.Diagnosis`.
+
+    nodes        what was found out about single nodes, by name
+    absent       what holds for all other nodes, None if nothing does
+    pre_filter   the words of a plugin that turned the pod down before any node was looked at, else ""
+    post_filter  the words of the plugins that were asked what would help
+    plugins      the names of the plugins that turned the pod down: what they wait for wakes the pod
+    """
+
+    nodes: Mapping[str, Status]
+    absent: Status | None = None
+    pre_filter: str = ""
+    post_filter: str = ""
+    plugins: frozenset[str] = frozenset()
+
+    def message(self, node_count: int) -> str:
+        """Return "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. …".
+
+        Reasons are counted, and sorted as texts, numbers included. Upstream: `FitError.Error`.
+        """
+        text = f"0/{node_count} nodes are available:"
+        if self.pre_filter:
+            text += f" {self.pre_filter}."
+        else:
+            counts = Counter(reason for status in self.nodes.values() for reason in status.reasons)
+            if self.absent and len(self.nodes) < node_count:
+                for reason in self.absent.reasons:
+                    counts[reason] += node_count - len(self.nodes)
+            if counts:
+                text += f" {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
+        return f"{text} {self.post_filter}" if self.post_filter else text

@@ -1,0 +1,30 @@
+"""The words about preemption. No pod is ever preempted here: pods of lower priority stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from understudy.controlplane.scheduler.cache import NodeCache
+from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin
+from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.status import Code, Diagnosis, Status, unresolvable, unschedulable
+
+NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+
+
+class DefaultPreemption(Plugin):
+    """Says why no other pod has to go for a pod. kube-scheduler says the same if no pod has a lower priority."""
+
+    name = "DefaultPreemption"
+
+    def __init__(self, cache: NodeCache) -> None:
+        self._cache = cache
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status:
+        """Return the words for each node. Upstream: `Evaluator.Preempt`."""
+        if pod.spec.get("preemptionPolicy") == "Never":
+            return unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
+        no_victims = {name: NO_VICTIMS for name, status in nodes.items() if status.code is Code.UNSCHEDULABLE}
+        text = Diagnosis(no_victims, absent=NOT_HELPFUL).message(len(self._cache.nodes))
+        return unschedulable(f"preemption: {text}")

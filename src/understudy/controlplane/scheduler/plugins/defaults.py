@@ -1,0 +1,36 @@
+"""The plugins in the order in which they run. Upstream: `getDefaultPlugins`."""
+
+from __future__ import annotations
+
+from understudy.controlplane.scheduler.cache import NodeCache
+from understudy.controlplane.scheduler.claims import ClaimTracker
+from understudy.controlplane.scheduler.devices import Devices
+from understudy.controlplane.scheduler.framework.plugin import Plugin
+from understudy.controlplane.scheduler.plugins.default_preemption import DefaultPreemption
+from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
+from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
+from understudy.controlplane.scheduler.plugins.node_name import NodeName
+from understudy.controlplane.scheduler.plugins.node_ports import NodePorts
+from understudy.controlplane.scheduler.plugins.node_resources import Fit
+from understudy.controlplane.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from understudy.controlplane.scheduler.plugins.scheduling_gates import SchedulingGates
+from understudy.controlplane.scheduler.plugins.taint_toleration import TaintToleration
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+
+
+def default_plugins(
+    release: Version, gates: Gates, cache: NodeCache, claims: ClaimTracker, devices: Devices
+) -> list[Plugin]:
+    """Return the plugins of a release."""
+    return [
+        SchedulingGates(),
+        NodeUnschedulable(gates),
+        NodeName(),
+        TaintToleration(release, gates),
+        NodeAffinity(),
+        NodePorts(),
+        Fit(release),
+        DynamicResources(release, gates, claims, devices.allocator, devices.has_class),
+        DefaultPreemption(cache),
+    ]

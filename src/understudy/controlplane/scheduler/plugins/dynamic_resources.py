@@ -1,0 +1,274 @@
+"""Claims of pods: which nodes can have their devices, and which devices they get.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/ (upstream:
+`pkg/scheduler/framework/plugins/dynamicresources`). What is decided here is written by `binding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from understudy.controlplane.allocator.allocator import Allocator
+from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.scheduler.claims import ClaimTracker
+from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger
+from understudy.controlplane.scheduler.framework.nodes import NodeInfo
+from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, Plugin, Skip
+from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.selectors import node_selector_matches
+from understudy.machinery.types import Obj
+
+NAME = "DynamicResources"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+class ClaimError(Exception):
+    """A claim of a pod that cannot be used (yet); `str(error)` is kube-scheduler's text."""
+
+
+@dataclass
+class ClaimsState:
+    """What an attempt knows about the claims of a pod. Upstream: `stateData`.
+
+    claims          the claims of the pod, in its order, as they were when the attempt began
+    allocator       chooses devices for those that have none, None if all have
+    by_node         the allocations that were found for nodes, one for each claim without one
+    unavailable     the indexes of claims whose devices are not to be had on some node
+    allocations     the allocations that were taken, by the index of the claim
+    deallocate      a claim that nobody uses and that is to be freed, so that it can be allocated elsewhere
+    """
+
+    claims: list[Obj]
+    allocator: Allocator | None
+    by_node: dict[str, list[Obj]] = field(default_factory=dict)
+    unavailable: set[int] = field(default_factory=set)
+    allocations: dict[int, Obj] = field(default_factory=dict)
+    deallocate: Obj | None = None
+
+    @property
+    def to_allocate(self) -> list[int]:
+        """Return the indexes of the claims without an allocation."""
+        return [index for index, claim in enumerate(self.claims) if not allocation_of(claim)]
+
+
+class DynamicResources(Plugin):
+    """Finds devices for the claims of pods.
+
+    new_allocator  returns an allocator for the devices that are there and in use now
+    class_exists   reports whether there is a DeviceClass of a name
+    """
+
+    name = NAME
+    triggers = (
+        Trigger(Kind.NODE, Action.ADD),
+        Trigger(Kind.NODE, Action.UPDATE_LABELS),
+        Trigger(Kind.CLAIM, Action.ADD),
+        Trigger(Kind.CLAIM, Action.UPDATE),
+        Trigger(Kind.POD, Action.UPDATE_CLAIMS),
+        Trigger(Kind.CLASS, Action.ADD),
+        Trigger(Kind.CLASS, Action.UPDATE),
+        Trigger(Kind.SLICE, Action.ADD),
+        Trigger(Kind.SLICE, Action.UPDATE),
+    )
+
+    def __init__(
+        self,
+        release: Version,
+        gates: Gates,
+        claims: ClaimTracker,
+        new_allocator: Callable[[], Allocator],
+        class_exists: Callable[[str], bool],
+    ) -> None:
+        self._release = release
+        self._gates = gates
+        self._claims = claims
+        self._new_allocator = new_allocator
+        self._class_exists = class_exists
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Keep a pod back until all its claims are there."""
+        try:
+            claims_of(pod, self._claims)
+        except ClaimError as why:
+            return unresolvable(str(why))
+        return None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> Status | Skip | None:
+        """Look the claims up, and the classes of those that have no devices yet."""
+        state.data[NAME] = ClaimsState([], None)
+        try:
+            claims = claims_of(pod, self._claims)
+        except ClaimError as why:
+            return unresolvable(str(why))
+        if not claims:
+            return SKIP
+        data = ClaimsState(claims, None)
+        for index in data.to_allocate:
+            status = self._check(claims[index])
+            if status:
+                return status
+        if data.to_allocate:
+            data.allocator = self._new_allocator()
+        state.data[NAME] = data
+        return None
+
+    def _check(self, claim: Obj) -> Status | None:
+        """Return why no devices can be looked for."""
+        if self._claims.is_pending(claim["metadata"]["uid"]):
+            return unresolvable(f"resource claim {key_of(claim)} is in the process of being allocated")
+        for request in (claim["spec"].get("devices") or {}).get("requests") or ():
+            alternatives = request.get("firstAvailable")
+            if alternatives and not self._gates[features.DRA_PRIORITIZED_LIST]:
+                return unresolvable(
+                    f"resource claim {key_of(claim)}, request {request['name']}: "
+                    "has subrequests, but the DRAPrioritizedList feature is disabled"
+                )
+            for name, part in _parts(request, alternatives):
+                class_name = part.get("deviceClassName")
+                if not class_name:
+                    return error(f"request {name}: unsupported request type")
+                if not self._class_exists(class_name):
+                    return unresolvable(f"request {name}: device class {class_name} does not exist")
+        return None
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Turn down a node that the devices of a claim are not for, or that has no devices for one."""
+        data: ClaimsState = state.data[NAME]
+        unavailable = {index for index, claim in enumerate(data.claims) if not _is_available(claim, node.obj)}
+        if data.allocator is not None:
+            to_allocate = [data.claims[index] for index in data.to_allocate]
+            try:
+                allocations = data.allocator.allocate(node.obj, to_allocate)
+            except AllocationError as why:
+                return unresolvable(str(why)) if why.only_this_node else error(str(why))
+            if allocations is None or len(allocations) != len(to_allocate):
+                return unresolvable("cannot allocate all claims")
+            if not unavailable:
+                data.by_node[node.name] = allocations
+        if unavailable:
+            data.unavailable |= unavailable
+            return unresolvable("resourceclaim not available on the node")
+        return None
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
+        """Choose a claim to be freed that nobody else uses, and that has devices where the pod cannot go."""
+        data: ClaimsState | None = state.data.get(NAME)
+        if self._release == V1_33 and not pod.spec.get("resourceClaims"):
+            return None
+        if data is None:
+            return error("not found")  # another plugin has ended the attempt before this one was asked
+        if not data.claims:
+            return unschedulable("no new claims to deallocate")
+        for index in sorted(data.unavailable):
+            users = (data.claims[index].get("status") or {}).get("reservedFor") or []
+            if all(user["uid"] == pod.uid for user in users) and len(users) <= 1:
+                data.deallocate = data.claims[index]
+                return unschedulable("deallocation of ResourceClaim completed")
+        return unschedulable("still not schedulable")
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
+        """Take the devices that were found on the node."""
+        data: ClaimsState = state.data[NAME]
+        if not data.to_allocate:
+            return None
+        for index, allocation in zip(data.to_allocate, data.by_node[node], strict=True):
+            claim = data.claims[index]
+            data.allocations[index] = allocation
+            self._claims.add_pending({**claim, "status": {**(claim.get("status") or {}), "allocation": allocation}})
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Give the devices back whose allocation has not been written."""
+        data: ClaimsState = state.data[NAME]
+        for index in data.allocations:
+            self._claims.remove_pending(data.claims[index])
+
+    def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
+        """Report whether an event may help: devices are free again, or a claim of the pod is there or has changed."""
+        if event.kind in (Kind.NODE, Kind.CLASS):
+            return True
+        if event.kind is Kind.POD:
+            return event.new is not None and event.new["metadata"]["uid"] == pod.uid and self._has_claims(pod)
+        try:
+            claims = claims_of(pod, self._claims)
+        except ClaimError:
+            return False
+        if event.kind is Kind.SLICE or event.new is None:
+            return True
+        if event.old is not None and allocation_of(event.old) and not allocation_of(event.new):
+            return True
+        if event.new["metadata"]["uid"] not in [claim["metadata"]["uid"] for claim in claims]:
+            return False
+        return event.old is None or event.old.get("status") != event.new.get("status")
+
+    def _has_claims(self, pod: PodInfo) -> bool:
+        return self.pre_enqueue(pod) is None
+
+
+def claims_of(pod: PodInfo, tracker: ClaimTracker) -> list[Obj]:
+    """Return the claims of a pod in its order. Raises ClaimError. Upstream: `foreachPodResourceClaim`."""
+    return list(_claims_of(pod, tracker))
+
+
+def _claims_of(pod: PodInfo, tracker: ClaimTracker) -> Iterator[Obj]:
+    for entry in pod.spec.get("resourceClaims") or ():
+        name, is_generated = _claim_name(pod, entry)
+        if name is None:
+            continue  # no claim was needed
+        claim = tracker.get(pod.namespace, name)
+        if claim is None:
+            raise ClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
+        if "deletionTimestamp" in claim["metadata"]:
+            raise ClaimError(f'resourceclaim "{name}" is being deleted')
+        if is_generated and not _is_owner(pod, claim):
+            raise ClaimError(f"ResourceClaim {key_of(claim)} was not created for pod {pod.key} (pod is not owner)")
+        yield claim
+
+
+def _claim_name(pod: PodInfo, entry: Obj) -> tuple[str | None, bool]:
+    """Return the name of the claim of an entry, and whether it was made from a template. Raises ClaimError."""
+    if entry.get("resourceClaimName"):
+        return entry["resourceClaimName"], False
+    for status in pod.status.get("resourceClaimStatuses") or ():
+        if status["name"] == entry["name"]:
+            return status.get("resourceClaimName"), True
+    raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
+
+
+def _is_owner(pod: PodInfo, claim: Obj) -> bool:
+    """Report whether a pod controls a claim. Upstream: `metav1.IsControlledBy`."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == pod.uid for owner in owners)
+
+
+def _parts(request: Obj, alternatives: list[Obj] | None) -> list[tuple[str, Obj]]:
+    """Return the name and the content of a request, or of each of its alternatives."""
+    if alternatives:
+        return [(f"{request['name']}/{part['name']}", part) for part in alternatives]
+    return [(request["name"], request.get("exactly") or request)]
+
+
+def _is_available(claim: Obj, node: Obj) -> bool:
+    """Report whether the devices of a claim, if it has some, are to be had on a node."""
+    selector = (allocation_of(claim) or {}).get("nodeSelector")
+    return not selector or node_selector_matches(selector, node)
+
+
+def allocation_of(claim: Obj) -> Obj | None:
+    """Return the allocation of a claim, None if it has none."""
+    return (claim.get("status") or {}).get("allocation")
+
+
+def is_reserved_for(claim: Obj, pod: PodInfo) -> bool:
+    """Report whether a claim is reserved for a pod."""
+    return any(user["uid"] == pod.uid for user in (claim.get("status") or {}).get("reservedFor") or ())
+
+
+def key_of(claim: Obj) -> str:
+    """Return `namespace/name` of a claim."""
+    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
