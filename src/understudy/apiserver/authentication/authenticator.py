@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("understudy")
 
 
+# Who sends a request without credentials, where that is allowed.
+NOBODY = User(ANONYMOUS, [UNAUTHENTICATED])
+
+
 class TokenFileError(ValueError):
     """A token file that cannot be read; str(error) names the file and the line."""
 
@@ -81,7 +85,7 @@ class Authenticator:
         if is_open:
             self._nobody = self._wrong = User("system:admin", [MASTERS, AUTHENTICATED])
         elif anonymous:
-            self._nobody = User(ANONYMOUS, [UNAUTHENTICATED])
+            self._nobody = NOBODY
         self._user_of = user_of
         self._loopback = loopback
         self._certificates = certificates
@@ -98,7 +102,7 @@ class Authenticator:
         if certificates and self._certificates is not None:
             try:
                 if (owner := self._certificates.user(certificates)) is not None:
-                    return _completed(owner)
+                    return completed(owner)
             except CertificateError as error:
                 log.debug("client certificate: %s", error)
                 anyone = self._wrong
@@ -122,10 +126,10 @@ class Authenticator:
                 user, _ = self._user_of(token)
             except TokenError:
                 return None
-        return _completed(user)
+        return completed(user)
 
 
-def _completed(user: User) -> User:
+def completed(user: User) -> User:
     """Return a user with the group of those who are known. Upstream: `AuthenticatedGroupAdder`."""
     if user.name == ANONYMOUS or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -102,13 +101,3 @@ def _validity(chain: Chain) -> tuple[float, float]:
     since = max(certificate.not_valid_before_utc for certificate in chain)
     until = min(certificate.not_valid_after_utc for certificate in chain)
     return since.timestamp(), until.timestamp()
-
-
-def read_authorities(path: Path) -> list[x509.Certificate]:
-    """Return the certificates of a PEM file. Raises ValueError."""
-    try:
-        return x509.load_pem_x509_certificates(path.read_bytes())
-    except OSError as error:
-        raise ValueError(f"--client-ca-file: {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"--client-ca-file: {path} holds no certificate authority: {error}") from None

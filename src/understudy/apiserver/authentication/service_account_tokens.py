@@ -1,160 +1,240 @@
 """Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs and verifies.
 
-Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount). The key is made by the process, so that no
-token outlives its server; its public half is published at /openid/v1/jwks.
+Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount), but for one: a token stops working at once
+when its pod is deleted, while the real server remembers for 10 seconds that it was good. Without `--service-account-*`
+flags the key is made by the process, so that no token outlives its server; public keys are at /openid/v1/jwks.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.machinery.clock import Clock
+from understudy.machinery.clock import Clock, parse_timestamp
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.users import CREDENTIAL_ID, User, account_groups, account_name
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from understudy.apiserver.authentication.jose import PrivateKey, PublicKey
 
 ISSUER = "https://kubernetes.default.svc"
 EXTRA = "authentication.kubernetes.io"
 LEEWAY = 60  # seconds that clocks may differ by
+WARN_ONLY, YEAR = 60 * 60 + 7, 365 * 24 * 60 * 60  # seconds; upstream: `WarnOnlyBoundTokenExpirationSeconds`
+INVALIDATED = "service account token has been invalidated"
+_GO_JOSE = ByRelease({V1_31: "square/go-jose", V1_33: "go-jose/go-jose"})  # the library that names itself in an error
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
 
 # (group, resource, namespace, name) to the object, None where there is none.
 Lookup = Callable[[str, str, str, str], Obj | None]
 
 
+@dataclass(frozen=True)
+class AccountTokenOptions:
+    """How tokens of service accounts are signed and known.
+
+    issuers      the first one issues, tokens of all are accepted
+    audiences    those of this server; without them, its issuers
+    signing_key  signs new tokens; made for the server without one
+    keys         verify tokens; without them, the signing key does
+    """
+
+    issuers: Sequence[str] = (ISSUER,)
+    audiences: Sequence[str] = ()
+    signing_key: PrivateKey | None = None
+    keys: Sequence[PublicKey] = ()
+
+
 class AccountTokens:
-    """Issues and verifies the tokens of one server's service accounts."""
+    """Issues and verifies the tokens of one server's service accounts.
 
-    def __init__(self, clock: Clock) -> None:
+    audiences  those of the server itself
+    """
+
+    def __init__(self, clock: Clock, release: Version, options: AccountTokenOptions | None = None) -> None:
         self._clock = clock
+        self._release = release
+        self._options = options or AccountTokenOptions()
+        self.audiences = tuple(self._options.audiences or self._options.issuers)
+
+    @property
+    def issuer(self) -> str:
+        """Return the issuer of new tokens."""
+        return self._options.issuers[0]
 
     @cached_property
-    def _key(self) -> RSAPrivateKey:
-        from cryptography.hazmat.primitives.asymmetric import rsa  # few ask for tokens
+    def _signing_key(self) -> PrivateKey:
+        from understudy.apiserver.authentication import jose  # cryptography: few ask for tokens
 
-        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        return self._options.signing_key or jose.new_private_key()
 
     @cached_property
-    def jwk(self) -> Obj:
-        """Return the public key as a member of a JSON Web Key Set (RFC 7517)."""
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    def _keys(self) -> dict[str, PublicKey]:
+        """Return the keys that verify tokens, by their ids."""
+        from understudy.apiserver.authentication import jose
 
-        public = self._key.public_key()
-        numbers = public.public_numbers()
-        kid = sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
-        numbers_text = {"n": _encoded(numbers.n.to_bytes(256)), "e": _encoded(numbers.e.to_bytes(3))}
-        return {"use": "sig", "kty": "RSA", "kid": _encoded(kid), "alg": "RS256", **numbers_text}
+        return {jose.key_id(key): key for key in self._options.keys or [self._signing_key.public_key()]}
 
-    def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
+    @property
+    def jwks(self) -> list[Obj]:
+        """Return the public keys as members of a JSON Web Key Set (RFC 7517)."""
+        from understudy.apiserver.authentication import jose
+
+        return [jose.jwk_of(key) for key in self._keys.values()]
+
+    def issue(self, account: Obj, audiences: Sequence[str], expires: int, bound: dict[str, Obj]) -> str:
         """Return a new token.
 
         account  metadata of the service account
-        expires  seconds since 1970
+        expires  seconds since 1970. A pod's token for this server that is asked for 3607 seconds is good for a year:
+                 old clients do not read it again. Upstream: `--service-account-extend-token-expiration`
         bound    metadata of the objects that it is bound to, by claim ("pod", "secret", "node")
         """
+        from understudy.apiserver.authentication import jose
+
         namespace, name, now = account.get("namespace", ""), account["name"], int(self._clock.now())
-        place = {"namespace": namespace, "serviceaccount": _reference(account)}
+        place: Obj = {"namespace": namespace, "serviceaccount": _reference(account)}
+        if "pod" in bound and expires - now == WARN_ONLY and set(audiences) <= set(self.audiences):
+            place["warnafter"], expires = expires, now + YEAR
         claims = {
             "aud": audiences,
             "exp": expires,
             "iat": now,
-            "iss": ISSUER,
+            "iss": self.issuer,
             "jti": str(uuid.uuid4()),
             "kubernetes.io": place | {claim: _reference(metadata) for claim, metadata in bound.items()},
             "nbf": now,
             "sub": account_name(namespace, name),
         }
-        head = {"alg": self.jwk["alg"], "kid": self.jwk["kid"]}
-        signed = f"{_encoded(orjson.dumps(head))}.{_encoded(orjson.dumps(claims, option=orjson.OPT_SORT_KEYS))}"
-        return f"{signed}.{_encoded(self._key.sign(signed.encode(), *_rs256()))}"
+        return jose.sign(self._signing_key, claims)
 
     def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
         """Return whose a token is, and for which of the audiences it is. Raises TokenError."""
         claims = self._claims(token)
-        meant = [audience for audience in claims["aud"] if audience in audiences]
+        own = _texts(claims.get("aud")) or self.audiences
+        meant = [audience for audience in audiences if audience in own]
         if not meant:
-            actual, expected = _quoted(claims["aud"]), _quoted(audiences)
-            raise TokenError(f"token audiences {actual} is invalid for the target audiences {expected}")
+            raise TokenError(f"token audiences {_quoted(own)} is invalid for the target audiences {_quoted(audiences)}")
         now = self._clock.now()
-        if now > claims["exp"] + LEEWAY:
-            raise TokenError("service account token has expired")
-        if now < claims["nbf"] - LEEWAY:
-            raise TokenError("service account token is not valid yet")
-        _check_account(claims["kubernetes.io"], lookup)
-        _check_bound(claims["kubernetes.io"], lookup)
-        return _user(claims), meant
+        _check_time(claims, now)
+        place = claims.get("kubernetes.io") or {}
+        _check_account(place, lookup, now)
+        _check_bound(place, lookup, now)
+        return _user(claims, place), meant
 
     def _claims(self, token: str) -> Obj:
-        """Return the claims of a token that this server has signed. Raises TokenError."""
-        signed, _, signature = token.rpartition(".")
-        try:
-            claims = orjson.loads(_decoded(signed.partition(".")[2]))
-            raw = _decoded(signature)
-        except (binascii.Error, ValueError):
-            raise TokenError from None
-        if not isinstance(claims, dict) or claims.get("iss") != ISSUER:
+        """Return the claims of a token that is signed by a key of this server. Raises TokenError."""
+        if not self._is_issued_here(token):
             raise TokenError
-        self._verify(signed.encode(), raw)
+        from understudy.apiserver.authentication import jose
+
+        try:
+            parsed = jose.Token.parse(token)
+        except ValueError:
+            raise TokenError from None
+        keys = [key for key_id, key in self._keys.items() if parsed.key_id in ("", key_id)]
+        if not keys:
+            raise TokenError("invalid signature, no keys found")
+        if not any(parsed.is_signed_by(key) for key in keys):
+            raise TokenError(f"{_GO_JOSE[self._release]}: error in cryptographic primitive")
+        try:
+            claims = jose.read_object(parsed.payload)
+            _check_shape(claims)
+        except ValueError as error:
+            raise TokenError(str(error)) from None
         return claims
 
-    def _verify(self, signed: bytes, signature: bytes) -> None:
-        from cryptography.exceptions import InvalidSignature
-
+    def _is_issued_here(self, token: str) -> bool:
+        """Report whether a token says that it is of an issuer of this server. Upstream: `hasCorrectIssuer`."""
+        parts = token.split(".")
+        if len(parts) != 3:
+            return False
         try:
-            self._key.public_key().verify(signature, signed, *_rs256())
-        except InvalidSignature:
-            raise TokenError("square/go-jose: error in cryptographic primitive") from None
+            claims = orjson.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_"))
+        except ValueError:
+            return False
+        return isinstance(claims, dict) and claims.get("iss") in self._options.issuers
 
 
-def _rs256() -> tuple[Any, Any]:
-    """Return padding and hash of RS256 (RFC 7518, section 3.3)."""
-    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-    from cryptography.hazmat.primitives.hashes import SHA256
+def _check_shape(claims: Obj) -> None:
+    """Raise ValueError for claims of other types than this server issues. Keys in files may have signed anything."""
+    place = claims.get("kubernetes.io", {})
+    if not isinstance(place, dict) or not isinstance(place.get("namespace", ""), str):
+        raise ValueError("malformed claim kubernetes.io")
+    for reference in (place.get(claim, {}) for claim in ("serviceaccount", *BOUND)):
+        if not isinstance(reference, dict) or not all(isinstance(text, str) for text in reference.values()):
+            raise ValueError("malformed claim kubernetes.io")
+    if not all(isinstance(claims.get(name, 0), int | float) for name in ("exp", "nbf", "iat")):
+        raise ValueError("expected number value to unmarshal NumericDate")
+    if not isinstance(claims.get("jti", ""), str):
+        raise ValueError("malformed claim jti")
 
-    return PKCS1v15(), SHA256()
+
+def _texts(value: object) -> list[str]:
+    """Return the texts of a claim that is one text or a list of them."""
+    return [value] if isinstance(value, str) else [str(text) for text in value] if isinstance(value, list) else []
 
 
-def _check_account(place: Obj, lookup: Lookup) -> None:
-    name, uid = place["serviceaccount"]["name"], place["serviceaccount"]["uid"]
-    account = lookup("", "serviceaccounts", place["namespace"], name)
+def _check_time(claims: Obj, now: float) -> None:
+    """Raise TokenError for a token that is not valid at a time. Upstream: `jwt.Claims.Validate`."""
+    if now < claims.get("nbf", now) - LEEWAY:
+        raise TokenError("service account token is not valid yet")
+    if now > claims.get("exp", now) + LEEWAY:
+        raise TokenError("service account token has expired")
+    if now < claims.get("iat", now) - LEEWAY:
+        raise TokenError("service account token is issued in the future")
+
+
+def _check_account(place: Obj, lookup: Lookup, now: float) -> None:
+    name, uid = (place.get("serviceaccount", {}).get(key, "") for key in ("name", "uid"))
+    namespace = place.get("namespace", "")
+    account = lookup("", "serviceaccounts", namespace, name)
     if account is None:
         raise TokenError(f"serviceaccounts {go_quote(name)} not found")
-    if (have := account["metadata"]["uid"]) != uid:
-        raise TokenError(f"service account UID ({have}) does not match claim ({uid})")
+    if (actual := account["metadata"]["uid"]) != uid:
+        raise TokenError(f"service account UID ({actual}) does not match claim ({uid})")
+    if _is_deleted(account, now):
+        raise TokenError(f"service account {namespace}/{name} has been deleted")
 
 
-def _check_bound(place: Obj, lookup: Lookup) -> None:
+def _check_bound(place: Obj, lookup: Lookup, now: float) -> None:
     """Raise TokenError if an object that a token is bound to is gone. The node of a pod does not matter."""
     for claim in ("secret", "pod", "node"):
         if claim not in place or (claim == "node" and "pod" in place):
             continue
         namespace = "" if claim == "node" else place["namespace"]
-        obj = lookup("", BOUND[claim], namespace, place[claim]["name"])
+        obj = lookup("", BOUND[claim], namespace, place[claim].get("name", ""))
         if obj is None:
-            raise TokenError("service account token has been invalidated")
-        if (have := obj["metadata"]["uid"]) != (uid := place[claim]["uid"]):
-            raise TokenError(f"{claim} UID ({have}) does not match service account {claim} ref claim ({uid})")
+            raise TokenError(INVALIDATED)
+        if (actual := obj["metadata"]["uid"]) != (uid := place[claim].get("uid", "")):
+            raise TokenError(f"{claim} UID ({actual}) does not match service account {claim} ref claim ({uid})")
+        if _is_deleted(obj, now):
+            raise TokenError(INVALIDATED)
 
 
-def _user(claims: Obj) -> User:
-    place = claims["kubernetes.io"]
-    extra = {CREDENTIAL_ID: [f"JTI={claims['jti']}"]}
+def _is_deleted(obj: Obj, now: float) -> bool:
+    """Report whether an object was deleted a while ago and only waits for its finalizers."""
+    deleted = obj["metadata"].get("deletionTimestamp")
+    return deleted is not None and parse_timestamp(deleted) < now - LEEWAY
+
+
+def _user(claims: Obj, place: Obj) -> User:
+    extra = {CREDENTIAL_ID: [f"JTI={claims['jti']}"]} if claims.get("jti") else {}
     for claim in ("node", "pod"):
         for key, value in place.get(claim, {}).items():
             extra[f"{EXTRA}/{claim}-{key}"] = [value]
-    return User(claims["sub"], account_groups(place["namespace"]), place["serviceaccount"]["uid"], extra)
+    account = place["serviceaccount"]
+    name = account_name(place["namespace"], account["name"])
+    return User(name, account_groups(place["namespace"]), account["uid"], extra)
 
 
 def _reference(metadata: Obj) -> Obj:
@@ -164,11 +244,3 @@ def _reference(metadata: Obj) -> Obj:
 
 def _quoted(texts: Sequence[str]) -> str:
     return f"[{' '.join(go_quote(text) for text in texts)}]"
-
-
-def _encoded(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

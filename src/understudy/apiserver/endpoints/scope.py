@@ -12,7 +12,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
+from understudy.apiserver.authentication.service_account_tokens import AccountTokenOptions, AccountTokens
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
@@ -116,6 +116,9 @@ class ServerState:
     serving   what is served now; `serve` replaces it
     webhooks  calls webhooks for admission and conversion
     tokens    users of --token-auth-file by their tokens
+    anonymous whether requests without credentials are those of `system:anonymous`
+    account_token_options
+              issuers and keys of service accounts' tokens
     escalation
               checks who grants which rights, None where nobody needs any
     permissions
@@ -133,13 +136,15 @@ class ServerState:
     disable_admission_plugins: Sequence[str] = ()
     escalation: EscalationCheck | None = None
     permissions: PermissionLog = field(default_factory=PermissionLog)
+    account_token_options: AccountTokenOptions | None = None
+    anonymous: bool = False
     account_tokens: AccountTokens = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
     _field_managers: dict[tuple[Kind, str, str], FieldManager] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.account_tokens = AccountTokens(self.clock)
+        self.account_tokens = AccountTokens(self.clock, self.release.version, self.account_token_options)
         self.chain = self._new_chain(lasts=True)
 
     def _new_chain(self, *, lasts: bool) -> Chain:
@@ -178,17 +183,19 @@ class ServerState:
         """Return the Go types and schemas of the release."""
         return Schemas.of(self.release.version)
 
-    def user_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> tuple[User, list[str]]:
-        """Return the user of a bearer token, and the audiences that the token is valid for.
+    def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
+        """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
 
-        Tokens of --token-auth-file are valid for this server only. Raises TokenError.
+        Tokens of --token-auth-file are for this server only. Raises TokenError.
         """
+        own = self.account_tokens.audiences
         known = self.tokens.get(token)
         if known is None:
-            return self.account_tokens.user(token, audiences, self.registry.lookup)
-        if ISSUER not in audiences:
+            return self.account_tokens.user(token, audiences or own, self.registry.lookup)
+        meant = [audience for audience in audiences or own if audience in own]
+        if not meant:
             raise TokenError
-        return known, [ISSUER]
+        return known, meant
 
     def timestamp(self) -> str:
         """Return the time of this server's clock as objects hold it (RFC 3339, whole seconds)."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from understudy.apiserver.authentication.authenticator import read_tokens
+from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, RBAC, check_modes
 from understudy.apiserver.kinds.release import DEFAULT, Release, releases
 from understudy.apiserver.server.webhooks.services import Address
@@ -23,25 +23,16 @@ from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
-
     from understudy.apiserver.server.tls.certificates import Certificates
 
-PathLike = str | os.PathLike[str]
 Manifest = str | os.PathLike[str] | Obj
 
 
-def flag(usage: str, metavar: str | None = None) -> dict[str, str | None]:
-    """Return the metadata of an option that is a flag as well: what `--help` says about it."""
-    return {"help": usage, "metavar": metavar}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerConfig:
-    """The options of a server. Raises ValueError for options that make no sense.
+class ServerConfig(AuthenticationOptions):
+    """The options of a server, with those of `AuthenticationOptions`. Raises ValueError for options that make no sense.
 
     emulated_version        the release that it answers like: "1.31", "1.32", …
     feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
@@ -51,12 +42,8 @@ class ServerConfig:
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
-    token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
-    client_ca_file          certificates (PEM) of the authorities that sign client certificates: the common name is the
-                            user, organizations are the groups. With it, too, every request must say whose it is
     authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "Node",
                             "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
-    anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
     accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
                             what keeps web pages out; with a token file every name is accepted
@@ -89,15 +76,8 @@ class ServerConfig:
         default=None, metadata=flag("what is not to be served", "GROUP/VERSION=false")
     )
     load: Sequence[Manifest] = field(default=(), metadata=flag("manifests to begin with; can be repeated", "FILE|DIR"))
-    token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
-    client_ca_file: PathLike | None = field(
-        default=None, metadata=flag("authorities (PEM) whose client certificates are accepted", "PATH")
-    )
     authorization_mode: Sequence[str] = field(
         default=(ALWAYS_ALLOW,), metadata=flag("AlwaysAllow, RBAC, AlwaysDeny (default: AlwaysAllow)", "A,B")
-    )
-    anonymous_auth: bool = field(
-        default=True, metadata=flag("serve requests without a token, if they are authorized (default: true)", "BOOL")
     )
     tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
     tls_private_key_file: PathLike | None = field(
@@ -146,7 +126,7 @@ class ServerConfig:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
-        _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities
+        _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
         check_modes(self.authorization_modes)
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
@@ -181,29 +161,23 @@ class ServerConfig:
         return nanoseconds / 1e9
 
     @cached_property
-    def tokens(self) -> Mapping[str, User] | None:
-        """Return the users of `token_auth_file` by token, None without one. Raises TokenFileError."""
-        return read_tokens(Path(self.token_auth_file)) if self.token_auth_file else None
-
-    @cached_property
     def authorization_modes(self) -> Sequence[str]:
         """Return the modes of `authorization_mode`, which may be one text such as "Node,RBAC"."""
         modes = self.authorization_mode
         return modes.split(",") if isinstance(modes, str) else modes
 
-    @cached_property
-    def client_authorities(self) -> Sequence[Certificate]:
-        """Return the certificates of `client_ca_file`, none without one. Raises ValueError."""
-        if not self.client_ca_file:
-            return ()
-        from understudy.apiserver.authentication.client_certificates import read_authorities  # cryptography
-
-        return read_authorities(Path(self.client_ca_file))
-
     @property
     def authenticated(self) -> bool:
         """Report whether a request must say whose it is, or is anonymous; else everybody is an administrator."""
         return bool(self.token_auth_file or self.client_ca_file) or self.authorized
+
+    @property
+    def anonymous(self) -> bool:
+        """Report whether requests without credentials are those of `system:anonymous`.
+
+        Where everything is allowed they are not: kube-apiserver resets `--anonymous-auth` there.
+        """
+        return self.authorized and self.anonymous_auth
 
     @property
     def authorized(self) -> bool:

@@ -134,6 +134,8 @@ class Server(ObjectAccess):
             disable_admission_plugins=config.disable_admission_plugins,
             escalation=escalation,
             permissions=PermissionLog(on=config.permission_report is not None),
+            anonymous=config.anonymous,
+            account_token_options=config.account_tokens,
         )
         self._served_definitions = ServedDefinitions(state)
         return state
@@ -186,7 +188,7 @@ class Server(ObjectAccess):
             tokens,
             self._client_certificates(),
             is_open=not config.authenticated,
-            anonymous=config.authorized and config.anonymous_auth,  # as kube-apiserver's AlwaysAllow resets it
+            anonymous=config.anonymous,
         )
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()

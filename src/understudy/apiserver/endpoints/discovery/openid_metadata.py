@@ -5,9 +5,11 @@ https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-accou
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import orjson
 
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
+from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.discovery.documents import OPENID_CONFIGURATION, OPENID_KEYS, get_only
 from understudy.apiserver.endpoints.request import Request, Response
@@ -25,20 +27,26 @@ class OpenID:
         self._url = url
 
     def answer(self, request: Request) -> Response | None:
-        """Return the page at the request's path, None if there is none. Raises StatusError (405, 406)."""
+        """Return the page at the request's path, None if there is none. Raises StatusError (405, 406).
+
+        There is none for an issuer that is no plain https address. Upstream: `NewOpenIDMetadataProvider`.
+        """
+        issuer = urlsplit(self._tokens.issuer)
+        if issuer.scheme != "https" or issuer.query or issuer.fragment:
+            return None
         bare = request.path.rstrip("/")
         if bare == OPENID_CONFIGURATION:
             return _page(request, self._configuration(), negotiation.JSON)
-        return _page(request, {"keys": [self._tokens.jwk]}, JWKS) if bare == OPENID_KEYS else None
+        return _page(request, {"keys": self._tokens.jwks}, JWKS) if bare == OPENID_KEYS else None
 
     def _configuration(self) -> Obj:
         """Return the OpenID Connect provider configuration."""
         return {
-            "issuer": ISSUER,
+            "issuer": self._tokens.issuer,
             "jwks_uri": self._url + OPENID_KEYS,
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [self._tokens.jwk["alg"]],
+            "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._tokens.jwks}),
         }
 
 

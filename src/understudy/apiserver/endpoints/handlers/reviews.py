@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.validation import authorization
+from understudy.apiserver.authentication.authenticator import NOBODY, completed
+from understudy.apiserver.authentication.bearer_token import header_token
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_account_tokens import ISSUER
 from understudy.apiserver.authorization.authorizer import Attributes, field_terms
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
@@ -20,7 +21,7 @@ from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.selectors import FieldTerm
 from understudy.machinery.types import Obj
-from understudy.machinery.users import AUTHENTICATED, User
+from understudy.machinery.users import User
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 INVALID_TOKEN = "invalid bearer token"
@@ -101,21 +102,24 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
 
 
 def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Answer a TokenReview: the user of a token of --token-auth-file or of a service account. Raises 400.
+    """Answer a TokenReview: whose request one with this bearer token would be. Raises 400.
 
     Fields of the status that a client has sent stay, unless they are answered.
     """
-    token = review["spec"].get("token")
-    if not token:
+    text = review["spec"].get("token")
+    if not text:
         raise errors.bad_request("token is required for TokenReview in authentication")
     sent = {name: value for name, value in (review.get("status") or {}).items() if name != "authenticated"}
+    audiences = review["spec"].get("audiences") or state.account_tokens.audiences
+    token = header_token(f"Bearer {text}", [])
+    if not token and state.anonymous:  # begins with a space: the header would have no token
+        return {"status": {**sent, "authenticated": True, "user": NOBODY.info(), "audiences": audiences}}
     try:
-        user, audiences = state.user_of(token, review["spec"].get("audiences") or (ISSUER,))
+        user, audiences = state.user_of(token, audiences)
     except TokenError as error:
-        text = f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN
-        return {"status": {"user": {}, **sent, "error": text}}
-    info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
-    return {"status": {**sent, "authenticated": True, "user": info, "audiences": audiences}}
+        reason = f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN
+        return {"status": {"user": {}, **sent, **({"error": reason} if token else {})}}
+    return {"status": {**sent, "authenticated": True, "user": completed(user).info(), "audiences": audiences}}
 
 
 def _self(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:

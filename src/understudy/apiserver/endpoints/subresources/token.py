@@ -5,7 +5,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/tok
 
 from __future__ import annotations
 
-from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
+from understudy.apiserver.authentication.service_account_tokens import BOUND
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
@@ -14,6 +14,8 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import clock, errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors, Path, invalid
 
@@ -29,6 +31,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     sent = await write.mutate_new_part(body)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
+    uid = _account_uid(state, request, scope, sent["metadata"], account["metadata"])
     spec = sent.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
     if field_errors := _token_errors(seconds):
@@ -37,13 +40,13 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     await write.validate({**sent, "metadata": {**sent["metadata"], **named}}, None)
     bound = spec.get("boundObjectRef")
     claims = await _bound(state, scope, bound) if bound else {}
-    audiences = spec.get("audiences") or [ISSUER]
+    audiences = spec.get("audiences") or list(state.account_tokens.audiences)
     expires = clock.parse_timestamp(state.context(request, scope).now) + seconds
     status = {
         "token": state.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
-    fields = {"name": scope.name, "namespace": scope.namespace, "creationTimestamp": state.timestamp()}
+    fields = {"name": scope.name, "namespace": scope.namespace, **uid, "creationTimestamp": state.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
     answer: Obj = {
         "kind": "TokenRequest",
@@ -52,7 +55,14 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    as_sent = {**answer, "metadata": {}, "spec": {**spec, "expirationSeconds": seconds}, "status": {}}
+    # An empty list of audiences belongs to who sent it, as a list that is missing does not.
+    named_audiences = {"audiences": audiences} if (body.get("spec") or {}).get("audiences") is not None else {}
+    as_sent = {
+        **answer,
+        "metadata": {},
+        "spec": {**spec, **named_audiences, "expirationSeconds": seconds},
+        "status": {},
+    }
     write.update_managed_fields(None, as_sent)
     answer["metadata"] |= as_sent["metadata"]
     return value_response(request, scope, answer, 201)
@@ -73,6 +83,25 @@ def _check_account_name(sent: Obj, scope: RequestScope) -> None:
     if sent.get("name", scope.name) != scope.name:
         error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
         raise errors.invalid("authentication.k8s.io", "TokenRequest", scope.name, [error], scope.kind.release)
+
+
+def _account_uid(state: ServerState, request: Request, scope: RequestScope, sent: Obj, account: Obj) -> Obj:
+    """Return the uid as a field of the answer's metadata, which has it from 1.34 on.
+
+    Raises 409 if the request names another one; without TokenRequestServiceAccountUIDValidation that is a warning.
+    """
+    if state.release.version < V1_34:
+        return {}
+    uid = sent.get("uid") or account["uid"]
+    if uid != account["uid"]:
+        why = f"the UID in the token request ({uid}) does not match the UID of the service account ({account['uid']})"
+        if state.gates[features.TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION]:
+            raise errors.conflict("authentication.k8s.io", "TokenRequest", scope.name, why)
+        request.warnings.append(
+            f"{why} but TokenRequestServiceAccountUIDValidation is not enabled. In the future, "
+            "this will return a conflict error"
+        )
+    return {"uid": uid}
 
 
 async def _bound(state: ServerState, scope: RequestScope, bound: Obj) -> dict[str, Obj]:
