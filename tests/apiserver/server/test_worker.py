@@ -170,26 +170,79 @@ def test_large_objects_are_shown_to_webhooks(server: Server) -> None:
     assert response.json()["message"].endswith(f"{LARGE} characters")
 
 
-def test_loop_stands_still_while_a_request_recurses_deep(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop runs nothing on its ordinary stack while the recursion limit of all threads is raised."""
-    moved: list[bool] = []
-    read_object = request_body.read_object
+class Deep:
+    """Recurses too deep wherever the limit is the ordinary one; then it looks whether the event loop goes on."""
 
-    def recurse(*args: Any) -> Any:
+    def __init__(self, server: Server, function: Callable[..., Any], seconds: float) -> None:
+        self._function = function
+        self._server = server
+        self._seconds = seconds
+        self.loop_went_on: list[bool] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if sys.getrecursionlimit() < FRAMES:
             raise RecursionError
-        assert server._thread is not None
-        server._thread._loop.call_soon_threadsafe(moved.append, True)
-        time.sleep(0.2)
-        stood_still.append(not moved)
-        return read_object(*args)
+        turned = threading.Event()
+        assert self._server._thread is not None
+        self._server._thread._loop.call_soon_threadsafe(turned.set)
+        self.loop_went_on.append(turned.wait(self._seconds))
+        return self._function(*args, **kwargs)
 
-    stood_still: list[bool] = []
-    monkeypatch.setattr(request_body, "read_object", recurse)
-    assert create(server, "deep", "").status == 201
-    assert stood_still == [True]
-    assert moved == [True]
+
+def test_others_are_answered_while_a_request_recurses_deep(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Health checks and reads are answered while a request recurses deep; writes wait, as they may be deep too."""
+    deep = Deep(server, request_body.read_object, SECONDS)
+    stop = Stop(deep._function)
+    deep._function = stop
+    monkeypatch.setattr(request_body, "read_object", deep)
+    first = beside.submit(create, server, "deep", "")
+    assert stop.reached.wait(SECONDS)
+    assert sys.getrecursionlimit() == FRAMES
+    assert send(server, "GET", "/healthz").body == b"ok"
+    assert send(server, "GET", f"{MAPS}/deep").status == 404
+    second = beside.submit(create, server, "other", "")
+    time.sleep(0.1)
+    assert not second.done()
+    stop.released.set()
+    assert (first.result().status, second.result().status) == (201, 201)
+    assert deep.loop_went_on == [True, True]
     assert sys.getrecursionlimit() < FRAMES
+
+
+def test_loop_stands_still_while_several_objects_are_written_deep(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Service and its addresses are written together: nothing comes between, however deep the request recurses."""
+    deep = Deep(server, request_body.read_object, 0.2)
+    monkeypatch.setattr(request_body, "read_object", deep)
+    body = {"metadata": {"name": "deep"}, "spec": {"ports": [{"port": 80}]}}
+    assert send(server, "POST", "/api/v1/namespaces/default/services", body).status == 201
+    assert deep.loop_went_on == [False]
+
+
+async def test_loop_with_an_ordinary_stack_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that is not the server's own may have a stack that ends before the raised limit: it stands still."""
+    server = Server()
+    await server.start()
+    try:
+        loop, turned = asyncio.get_running_loop(), threading.Event()
+        read_object = request_body.read_object
+
+        def recurse(*args: Any, **kwargs: Any) -> Any:
+            if sys.getrecursionlimit() < FRAMES:
+                raise RecursionError
+            loop.call_soon_threadsafe(turned.set)
+            went_on.append(turned.wait(0.2))
+            return read_object(*args, **kwargs)
+
+        went_on: list[bool] = []
+        monkeypatch.setattr(request_body, "read_object", recurse)
+        assert (await asyncio.to_thread(create, server, "deep", "")).status == 201
+        assert went_on == [False]
+    finally:
+        await server.stop()
 
 
 def test_nothing_stays_behind(server: Server) -> None:

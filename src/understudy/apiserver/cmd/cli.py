@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -77,14 +78,26 @@ def main(argv: list[str] | None = None, more: Iterable[AddCommand] = ()) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.server.server import Server, new_loop
+    from understudy.machinery.golang.deep_recursion import start_on_deep_stack
 
     logging.basicConfig(format="%(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     _raise_descriptor_limit()
     try:
         server = Server(**server_options(args))
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_until_stopped(server, args.kubeconfig))
+        stopped: Future[None] = Future()
+
+        def stop(*_: object) -> None:
+            if not stopped.done():
+                stopped.set_result(None)
+
+        def run_loop() -> int:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                return runner.run(_until_stopped(server, args.kubeconfig, stopped))
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        return start_on_deep_stack(run_loop).result()
     except (ValueError, LoadError, OSError) as why:
         message = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else str(why)
         print("understudy:", " ".join(message.splitlines()), file=sys.stderr)
@@ -105,20 +118,16 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _until_stopped(server: object, kubeconfig: str | None) -> int:
+async def _until_stopped(server: object, kubeconfig: str | None, stopped: Future[None]) -> int:
     from understudy.apiserver.server.server import Server
 
     assert isinstance(server, Server)
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
     await server.start()
     try:
         if kubeconfig:
             server.write_kubeconfig(kubeconfig)
         print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
-        await stopped.wait()
+        await asyncio.wrap_future(stopped)
     finally:
         await server.stop()
     return 0

@@ -33,7 +33,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     warning_headers,
 )
 from understudy.apiserver.endpoints.routing import Answer
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
@@ -47,6 +47,7 @@ from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.worker import OnlyOnLoopError, Worker
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, bad_request
+from understudy.machinery.golang.deep_recursion import is_limit_raised
 from understudy.machinery.golang.text import go_quote
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class Director:
         if waits:
             return await self._worker.wait(handle, request)
         try:
-            return await self._worker.answer(handle, request)
+            return await self._worker.answer(handle, request, alone=not self._writes_at_most_one_object(request))
         except OnlyOnLoopError:
             raise bad_request("exceeded max depth") from None
 
@@ -209,19 +210,34 @@ class Director:
     def _takes_long(self, request: Request) -> bool:
         """Report whether a request may take long: it writes a large object, or changes one. Raises 404 and 405.
 
-        Requests that write several objects, such as a Service and its addresses, belong together on the event loop.
+        While another request recurses deep, all that write one object count: none would be found to do so, too.
         """
-        is_large = isinstance(request.content, bytes) and len(request.content) > LARGE
+        is_large = (isinstance(request.content, bytes) and len(request.content) > LARGE) or is_limit_raised()
         if not is_large and request.method not in ("PUT", "PATCH"):
             return False
-        route = self._served.route(request.method, request.info)
-        if route is None or route.handler not in WRITES or route.scope.kind.behavior.allocations is not None:
+        scope = self._scope_of_one_object(request)
+        if scope is None:
             return False
         if is_large:
             return True
-        scope = route.scope
         entry = self.state.registry.store.peek(key_of(scope.kind, scope.namespace, scope.name))
         return entry is not None and entry.encoded_size > LARGE
+
+    def _scope_of_one_object(self, request: Request) -> RequestScope | None:
+        """Return the scope of a request that writes a single object, None of others. Raises 404 and 405.
+
+        Requests that write several objects, such as a Service and its addresses, belong together on the event loop.
+        """
+        route = self._served.route(request.method, request.info)
+        if route is None or route.handler not in WRITES or route.scope.kind.behavior.allocations is not None:
+            return None
+        return route.scope
+
+    def _writes_at_most_one_object(self, request: Request) -> bool:
+        """Report whether others may be answered in the middle of a request. Raises 404 and 405."""
+        if not request.info.is_resource:
+            return False
+        return request.method == "GET" or self._scope_of_one_object(request) is not None
 
     async def _resource(self, state: ServerState, request: Request) -> Answer:
         route = self._served.route(request.method, request.info)

@@ -16,7 +16,6 @@ import inspect
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
@@ -54,6 +53,7 @@ from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, Web
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import start_deep_thread
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
@@ -448,12 +448,11 @@ class Server(ObjectAccess):
 
 
 class _Thread:
-    """Runs an event loop in a thread."""
+    """Runs an event loop in a thread, with a deep stack: it goes on while a request recurses deep beside it."""
 
     def __init__(self) -> None:
         self._loop = new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="understudy", daemon=True)
-        self._thread.start()
+        self._thread = start_deep_thread(self._loop.run_forever, "understudy")
         self._process = os.getpid()
 
     @property

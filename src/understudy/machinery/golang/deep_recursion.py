@@ -5,7 +5,8 @@ few who call it for a whole request call it again on a deep stack when it raises
 deep a value is, and ordinary requests pay nothing.
 
 Python has one recursion limit for all threads. While it is raised, a thread with an ordinary stack that recurses too
-deep would crash the process: a thread that `start_on_deep_stack` starts has a guard that keeps others from that.
+deep would crash the process. So event loops run in threads with deep stacks as well; a guard of `start_on_deep_stack`
+stops those that do not.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _limits: list[int] = []  # the recursion limit that was in force, once for every
 class _ThisThread(threading.local):
     """Tells whether this thread has a deep stack, and what is entered while it raises the recursion limit.
 
-    alone  whether it runs what needs the raised limit, so that the event loop may stand still
+    alone  whether the event loop stands still until this thread is done
     """
 
     is_deep = False
     alone = False
-    guard: Guard = nullcontext
+    guard: Guard | None = None
 
 
 _this_thread = _ThisThread()
@@ -58,14 +59,25 @@ def on_deep_stack(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
     The recursion limit of Python concerns all threads; it is raised only for as long as this takes.
     """
-    with _this_thread.guard(), _raised_recursion_limit():
-        if _this_thread.is_deep:
-            return _call_alone(function, *args, **kwargs)
-        return start_on_deep_stack(partial(_call_alone, function, *args, **kwargs)).result()
+    guard = _this_thread.guard
+    with (guard or nullcontext)(), _raised_recursion_limit():
+        if not _this_thread.is_deep:
+            return start_on_deep_stack(partial(_call_alone, function, *args, **kwargs)).result()
+        return function(*args, **kwargs) if guard is None else _call_alone(function, *args, **kwargs)
+
+
+def has_deep_stack() -> bool:
+    """Report whether this thread may recurse as deep as it likes while the recursion limit is raised."""
+    return _this_thread.is_deep
+
+
+def is_limit_raised() -> bool:
+    """Report whether a thread has raised the recursion limit of all of them."""
+    return bool(_limits)
 
 
 def is_alone() -> bool:
-    """Report whether this thread runs a function by `on_deep_stack`: it must not wait for the event loop then."""
+    """Report whether the event loop stands still until this thread is done: it must not wait for the loop then."""
     return _this_thread.alone
 
 
@@ -78,8 +90,8 @@ def _call_alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         _this_thread.alone = before
 
 
-def start_on_deep_stack(function: Callable[[], T], guard: Guard = nullcontext) -> Future[T]:
-    """Call a function in a new thread with a large stack, and return its outcome at once; it cannot be cancelled.
+def start_on_deep_stack(function: Callable[[], T], guard: Guard | None = None) -> Future[T]:
+    """Call a function in a new thread with a deep stack, and return its outcome at once; it cannot be cancelled.
 
     The recursion limit is the ordinary one; when the function raises it, by `on_deep_stack`, it enters the guard.
     """
@@ -87,19 +99,31 @@ def start_on_deep_stack(function: Callable[[], T], guard: Guard = nullcontext) -
     outcome.set_running_or_notify_cancel()
 
     def run() -> None:
-        _this_thread.is_deep, _this_thread.guard = True, guard
+        _this_thread.guard = guard
         try:
             outcome.set_result(function())
         except BaseException as error:  # handed over to the caller's thread
             outcome.set_exception(error)
 
+    start_deep_thread(run, "understudy-deep")
+    return outcome
+
+
+def start_deep_thread(target: Callable[[], None], name: str) -> threading.Thread:
+    """Start a thread with a deep stack, and return it. The process may end while it runs."""
+
+    def run() -> None:
+        _this_thread.is_deep = True
+        target()
+
     with _changing:
         before = threading.stack_size(STACK_BYTES)
         try:
-            threading.Thread(target=run, name="understudy-deep", daemon=True).start()
+            thread = threading.Thread(target=run, name=name, daemon=True)
+            thread.start()
         finally:
             threading.stack_size(before)
-    return outcome
+    return thread
 
 
 def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -2,8 +2,8 @@
 
 The event loop owns the store: what the thread reads and writes there is done on the loop, and a request whose reads are
 outdated when it writes begins anew. Webhooks are called on the loop only. The thread has a deep stack, for requests
-that recurse too deep for the loop's; the loop stands still while they do, because the recursion limit of Python is that
-of all threads.
+that recurse deeper than Python's recursion limit, which is that of all threads: a loop with an ordinary stack stands
+still while they do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
 from understudy.machinery.errors import StatusError, bad_request
-from understudy.machinery.golang.deep_recursion import on_deep_stack, run_to_end, start_on_deep_stack
+from understudy.machinery.golang.deep_recursion import (
+    has_deep_stack,
+    on_deep_stack,
+    run_to_end,
+    start_on_deep_stack,
+)
 
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
 TRIES = 4  # of a request that others outdate, before the loop has to wait for it
@@ -53,14 +58,16 @@ class Worker:
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Future[Answer]] = set()
 
-    async def answer(self, handle: Handle, request: Request) -> Answer:
+    async def answer(self, handle: Handle, request: Request, *, alone: bool = False) -> Answer:
         """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
 
-        A client that goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
+        `alone`: the loop stands still while it recurses deep, so that several writes belong together. A client that
+        goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
         """
         await self._turn.acquire()
         store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop())
-        thread = start_on_deep_stack(partial(self._answer, handle, request, store), store.stopped_loop)
+        guard = store.stopped_loop if alone or not has_deep_stack() else None
+        thread = start_on_deep_stack(partial(self._answer, handle, request, store), guard)
         answer = asyncio.wrap_future(thread)
         answer.add_done_callback(self._end_turn)
         return await asyncio.shield(answer)
@@ -73,7 +80,7 @@ class Worker:
         """
         state = self._on_loop.for_thread(Registry(self._store, self._on_loop.serving), self._on_loop.webhooks)
         answer_waiting = partial(_answer_waiting, handle, state, request, self._store)
-        thread = start_on_deep_stack(answer_waiting, self._store.stopped_loop)
+        thread = start_on_deep_stack(answer_waiting, None if has_deep_stack() else self._store.stopped_loop)
         answer = asyncio.wrap_future(thread)
         self._waiting.add(answer)
         answer.add_done_callback(self._waiting.discard)
