@@ -129,6 +129,8 @@ class Search:
         self.results: list[list[Allocated]] = [[] for _ in claims]
         self.picked: dict[tuple[int, int], int] = {}
         self.allocating: dict[str, set[int]] = {}
+        self._shares = rules.consumable_capacity
+        self._taints = rules.device_taints
         self.allocating_capacity: dict[str, Amounts] = {}
 
     def run(self) -> bool:
@@ -207,9 +209,7 @@ class Search:
                 request.looked_at += 1
                 if device.id in in_use and not request.admin_access:
                     continue
-                if not allocating.get(device.id) and not self.matcher.is_selectable(
-                    request, device, request.matches, request.of_class
-                ):
+                if not allocating.get(device.id) and not self._is_selectable(request, device):
                     continue
                 candidates.append(device)
             elif self.pools.refusal:
@@ -219,18 +219,22 @@ class Search:
             at += 1
             if self._is_taken(request, device):
                 continue
-            if self.matcher.is_selectable(request, device, request.matches, request.of_class):
+            matches = request.matches.get(device.id)
+            if matches or (matches is None and self._is_selectable(request, device)):
                 if self.rules.invalid_pools is InvalidPools.REFUSED_WITH_DEVICE:
                     self._refuse_invalid(device)
-                if not self.rules.consumable_capacity or self._has_capacity(request, device):
+                if not self._shares or self._has_capacity(request, device):
                     yield at, device
+
+    def _is_selectable(self, request: Request, device: Device) -> bool:
+        return self.matcher.is_selectable(request, device, request.matches, request.of_class)
 
     def _is_taken(self, request: Request, device: Device) -> bool:
         """Report whether a device is allocated already, to other claims or in this search."""
+        holders = self.allocating.get(device.id)
         if request.admin_access:
-            holders = self.allocating.get(device.id)
-            return self.rules.admin_once_per_claim and bool(holders) and request.claim_index in (holders or ())
-        return device.id in self.allocated.devices or bool(self.allocating.get(device.id))
+            return self.rules.admin_once_per_claim and request.claim_index in (holders or ())
+        return bool(holders) or device.id in self.allocated.devices
 
     def _refuse_invalid(self, device: Device) -> None:
         pool = self.pools.by_id[device.slice.pool]
@@ -252,34 +256,35 @@ class Search:
     def allocate(self, request: Request, device: Device, position: Position, *, must: bool = False) -> Allocated | None:
         """Take a device for a request; None if a check refuses it.
 
-        must  whether it is an error if the device breaks a constraint
+        must  whether it is one of all devices: it may be taken already, and to break a constraint is an error
         """
         rules = self.rules
-        shared = device.shareable and rules.consumable_capacity
-        if self._is_taken(request, device) and not (shared and request.admin_access):
+        shared = device.shareable and self._shares
+        if must and self._is_taken(request, device) and not (shared and request.admin_access):
             self.refuse(request, device, Refusal.IN_USE, None)
             return None
         taken = Allocated(request, device)
         if device.consumes and not self._reserve_counters(taken, shared):
             return None
-        if rules.device_taints and (taint := untolerated_taint(device.taints, request.tolerations, rules.effects)):
-            self._undo(taken, Refusal.TAINT, taint)
-            return None
-        constraints = self.claims[request.claim_index].constraints
-        for constraint in constraints:
+        if device.taints and self._taints:
+            if taint := untolerated_taint(device.taints, request.tolerations, rules.effects):
+                self._undo(taken, Refusal.TAINT, taint)
+                return None
+        for constraint in self.claims[request.claim_index].constraints:
             if not constraint.add(request, device):
                 if must:
                     claim = request.own.owner
                     text = "because a claim constraint would not be satisfied"
                     raise AllocationError(f"{claim}, request {request.name}: cannot add device {device.id} {text}")
-                self._remove_from_constraints(taken)
+                if taken.constraints:
+                    self._remove_from_constraints(taken)
                 self._undo(taken, Refusal.CONSTRAINT, constraint)
                 return None
             taken.constraints += 1
         if not shared and (rules.admin_once_per_claim or not request.admin_access):
             self.allocating.setdefault(device.id, set()).add(request.claim_index)
             taken.marked = True
-        if rules.consumable_capacity:
+        if self._shares:
             if not self._has_capacity(request, self._compared(device, position)):
                 self._undo(taken, Refusal.CAPACITY, None)
                 return None
@@ -356,7 +361,8 @@ class Search:
                 self.allocating_capacity[id_] = {}
         if taken.marked:
             self.allocating[id_].discard(taken.request.claim_index)
-        self._remove_from_constraints(taken)
+        if taken.constraints:
+            self._remove_from_constraints(taken)
         if taken.counters:
             self.counters.give_back(taken.device)
 

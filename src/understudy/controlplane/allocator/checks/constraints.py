@@ -17,6 +17,8 @@ from understudy.machinery.types import Obj
 # The kinds of values in the order in which upstream looks for them.
 _KINDS = ("string", "int", "bool", "version")
 
+Typed = tuple[str, Any]  # the kind of a value, and the value
+
 
 class Requested(Protocol):
     """The names of the request that a device is for: its own (of a subrequest: the parent's), and the full one."""
@@ -52,7 +54,7 @@ def attribute_of(device: Device, name: str) -> Obj | None:
     return device.attributes.get(bare) if slash and domain == device.slice.driver else None
 
 
-def scalar(attribute: Obj) -> tuple[str, Any] | None:
+def scalar(attribute: Obj) -> Typed | None:
     """Return the kind and the value of an attribute, None for a list."""
     return next(((kind, attribute[kind]) for kind in _KINDS if attribute.get(kind) is not None), None)
 
@@ -85,21 +87,27 @@ class MatchAttribute(_Constraint):
     """A constraint that devices have the same value of an attribute (upstream: `matchAttributeConstraint`)."""
 
     field = "matchAttribute"
-    first: Obj
+
+    def __init__(self, attribute: str, requests: Iterable[str]) -> None:
+        super().__init__(attribute, requests)
+        self.first: Obj = {}
+        self._known: dict[Device, tuple[Obj | None, Typed | None]] = {}
 
     def add(self, request: Requested, device: Device) -> bool:
         """Accept a device that has the value of the first one, of the same type. A list agrees with nothing."""
         if not self.concerns(request):
             return True
-        attribute = attribute_of(device, self.attribute)
+        known = self._known.get(device)
+        if known is None:
+            attribute = attribute_of(device, self.attribute)
+            known = self._known[device] = attribute, scalar(attribute) if attribute else None
+        attribute, typed = known
         if attribute is None:
             return False
         if self.devices == 0:
             self.first = attribute
-        else:
-            typed = scalar(attribute)
-            if typed is None or self.first.get(typed[0]) != typed[1]:
-                return False
+        elif typed is None or self.first.get(typed[0]) != typed[1]:
+            return False
         self.devices += 1
         return True
 
