@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,15 +95,17 @@ class Cluster:
                 while await self.phase(name) != phase:
                     await asyncio.sleep(0.01)
 
-    async def event(self, pod: str) -> Obj:
-        """Wait for an event about a pod; return the last one."""
-        async with asyncio.timeout(10):
-            while True:
-                listed = await self.client.list(EVENTS, "default", fields=f"involvedObject.name={pod}")
-                if listed["items"]:
-                    event: Obj = listed["items"][-1]
-                    return event
-                await asyncio.sleep(0.01)
+    async def event(self, pod: str, message: str) -> Obj:
+        """Wait for the event about a pod that has a message; return it."""
+        events: list[Obj] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while message not in [event["message"] for event in events]:
+                    listed = await self.client.list(EVENTS, "default", fields=f"involvedObject.name={pod}")
+                    events = listed["items"]
+                    await asyncio.sleep(0.01)
+        assert message in [event["message"] for event in events]
+        return next(event for event in events if event["message"] == message)
 
 
 @pytest.fixture

@@ -159,6 +159,9 @@ def unary(request: type[Message], answer: Callable[[Any], Any]) -> grpc.RpcMetho
 
 def stream(answer: Callable[[WatchResourcesRequest], AsyncIterator[Message]]) -> grpc.RpcMethodHandler:
     """Return a method that answers one message with many."""
-    return grpc.unary_stream_rpc_method_handler(
-        lambda message, _: answer(message), WatchResourcesRequest.decode, Message.encode
-    )
+
+    async def handle(message: WatchResourcesRequest, _: object) -> AsyncIterator[Message]:
+        async for answered in answer(message):
+            yield answered
+
+    return grpc.unary_stream_rpc_method_handler(handle, WatchResourcesRequest.decode, Message.encode)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.ERROR
     )
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
     try:
         from understudy.apiserver.client.connection import Connection
         from understudy.controlplane.kubelet.dra.claim_info import CheckpointError

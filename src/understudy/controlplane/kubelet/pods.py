@@ -140,9 +140,10 @@ class PodWorker:
             self._changed.clear()
             try:
                 delay = await self._step()
-            except StatusError as why:  # 404 and 409: another pod has the name now, or none
-                log.warning("pod %s: %s", self._name, why)
-                delay = None if why.code in (404, 409) else self._runtime.backoff_period
+            except StatusError as why:
+                gone = why.code in (404, 409)  # another pod has the name now, or none
+                log.log(logging.INFO if gone else logging.WARNING, "pod %s: %s", self._name, why)
+                delay = None if gone else self._runtime.backoff_period
             except Exception as why:  # no error of one pod ends the others
                 unexpected = not isinstance(why, ConnectionError)
                 log.log(logging.ERROR, "pod %s: %s", self._name, why, exc_info=unexpected)

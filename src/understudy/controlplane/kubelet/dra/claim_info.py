@@ -18,6 +18,7 @@ import orjson
 
 from understudy.controlplane.client.store import Key
 from understudy.controlplane.kubelet.dra.api import Claim, Device
+from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import V1_34, V1_35, Version
 from understudy.machinery.types import Obj
@@ -132,15 +133,16 @@ class ClaimInfoCache:
         os.replace(part, self._file)
 
     def _read(self) -> list[ClaimInfo]:
+        body = self._file.read_bytes()
         try:
-            checkpoint = orjson.loads(self._file.read_bytes())
-            data = checkpoint["Data"].encode()
-            if zlib.crc32(data) != checkpoint["Checksum"]:
-                raise CheckpointError(self._error_text("checkpoint is corrupted"))
-            states = orjson.loads(data)["ClaimInfoStateList"] or ()
-            return [_info_of(state) for state in states]
-        except (ValueError, KeyError, TypeError, AttributeError) as why:
+            checkpoint = _object_of(body, "state.Checkpoint")
+            data = str(checkpoint.get("Data", "")).encode()
+            if zlib.crc32(data) != checkpoint.get("Checksum", 0):
+                raise DecodeError("checkpoint is corrupted")
+            states = _object_of(data, "state.CheckpointData").get("ClaimInfoStateList") or ()
+        except DecodeError as why:
             raise CheckpointError(self._error_text(str(why))) from why
+        return [_info_of(state) for state in states]
 
     def _error_text(self, why: str) -> str:
         if self._release >= V1_34:
@@ -148,6 +150,15 @@ class ClaimInfoCache:
         else:
             prefix = "failed to create claimInfo cache: error calling GetOrCreate() on checkpoint state"
         return f"{prefix}: failed to get checkpoint {FILE}: {why}"
+
+
+def _object_of(body: bytes, go_type: str) -> dict[str, Any]:
+    """Return a JSON object. Raises DecodeError with the text that Go has for anything else."""
+    kind = parse(to_text(body)).kind
+    if kind != "object":
+        raise DecodeError(f"json: cannot unmarshal {kind} into Go value of type {go_type}")
+    obj: dict[str, Any] = orjson.loads(body)
+    return obj
 
 
 def _info_of(state: dict[str, Any]) -> ClaimInfo:

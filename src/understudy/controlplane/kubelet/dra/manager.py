@@ -40,7 +40,7 @@ from understudy.controlplane.kubelet.dra.pod_claims import (
 from understudy.controlplane.kubelet.grpc_channel import RPCError
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 
 log = logging.getLogger(__name__)
@@ -229,11 +229,14 @@ class DRAManager:
             unprepared.append(info)
 
     async def _prepare_batch(self, driver: str, infos: list[ClaimInfo]) -> None:
-        """Have a driver prepare claims in one call, and keep the devices that it names. Raises DRAError."""
+        """Have a driver prepare claims in one call, and keep the devices that it names. Raises DRAError.
+
+        Before 1.36 devices are kept twice if a driver is asked twice, after a failure of another one or a restart.
+        """
         plugin = self._plugin(driver, self._texts.prepare_driver)
         answers = (await self._ask(PREPARE, plugin.prepare, infos)).claims
         for info, result in self._check_answers(PREPARE, infos, answers):
-            info.devices[driver] = list(result.devices)
+            info.devices[driver] = [*(info.devices[driver] if self._release < V1_36 else ()), *result.devices]
 
     # --- unprepare
 

@@ -1,0 +1,172 @@
+"""The health of devices: what drivers report, for how long it counts, and where it stands in the status of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clock import FixedClock
+from tests.controlplane.kubelet.conftest import DRIVER, Cluster
+from tests.controlplane.kubelet.driver import Driver
+from understudy.controlplane.kubelet.dra.api import (
+    Device,
+    DeviceHealth,
+    DeviceIdentifier,
+    HealthStatus,
+    WatchResourcesResponse,
+)
+from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
+from understudy.controlplane.kubelet.dra.health_info import DeviceHealthCache
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
+from understudy.machinery.types import Obj
+
+DEVICES = [Device(("a",), "p", "1", ("x/y=1",)), Device(("b",), "p", "2"), Device(("b",), "p", "3", ("x/y=1",))]
+
+
+def report(name: str, health: HealthStatus, message: str = "", timeout: int = 0) -> DeviceHealth:
+    return DeviceHealth(DeviceIdentifier("p", name), health, 0, timeout, message)
+
+
+class Node:
+    """The health of the devices of one claim, `c`, which pod `u` uses by the entry `c`."""
+
+    def __init__(self, root: Path, release: Version, **gates: bool) -> None:
+        self.clock = FixedClock(1000.0)
+        self.woken: list[set[str]] = []
+        claims = ClaimInfoCache(root, release)
+        claims.add(ClaimInfo("cu", "c", "default", {"u"}, {"d": list(DEVICES)}))
+        self.cache = DeviceHealthCache(claims, release, Gates.of(release, gates), self.clock, self.woken.append)
+        self.now: list[Any] = []
+
+    async def hears(self, *reports: Sequence[DeviceHealth], request: str = "") -> None:
+        """Take reports in; `now` is the status of the container while the stream is open, `woken` the pods."""
+
+        async def stream() -> AsyncIterator[WatchResourcesResponse]:
+            for devices in reports:
+                yield WatchResourcesResponse(tuple(devices))
+            self.now = self.status(request)
+
+        await self.cache.follow("d", stream())
+
+    def status(self, request: str = "", entry: str = "c", generated: bool = False) -> list[Obj]:
+        """Return the status of a container that uses the claim."""
+        used = {"name": entry, **({"request": request} if request else {})}
+        pod: Obj = {"metadata": {"namespace": "default", "name": "p", "uid": "u"}, "spec": {}}
+        if generated:
+            pod["spec"]["resourceClaims"] = [{"name": entry, "resourceClaimTemplateName": "t"}]
+            pod["status"] = {"resourceClaimStatuses": [{"name": entry, "resourceClaimName": "c"}]}
+        else:
+            pod["spec"]["resourceClaims"] = [{"name": entry, "resourceClaimName": "c"}]
+        return self.cache.allocated_resources_status(pod, {"name": "c", "resources": {"claims": [used]}})
+
+
+def healths(status: list[Obj]) -> list[tuple[str, str]]:
+    return [(resource["resourceID"], resource["health"]) for entry in status for resource in entry["resources"]]
+
+
+async def test_reports(root: Path) -> None:
+    """Devices are named by their first CDI id, or by driver, pool and device; without a report they are unknown."""
+    node = Node(root, V1_36)
+    assert healths(node.status()) == [("x/y=1", "Unknown"), ("d/p/2", "Unknown")]
+    await node.hears([report("1", HealthStatus.HEALTHY), report("2", HealthStatus.UNHEALTHY, "hot")])
+    (entry,) = node.now
+    assert entry == {
+        "name": "claim:c",
+        "resources": [
+            {"resourceID": "x/y=1", "health": "Healthy"},
+            {"resourceID": "d/p/2", "health": "Unhealthy", "message": "hot"},
+        ],
+    }
+    assert node.woken == [{"u"}]
+    assert healths(node.status()) == [("x/y=1", "Unknown"), ("d/p/2", "Unknown")]  # the stream has ended
+
+
+async def test_only_changes_wake_pods(root: Path) -> None:
+    """A report that says the same again, or is about a device that no pod has, writes no status."""
+    node = Node(root, V1_36)
+    same = [report("1", HealthStatus.HEALTHY)]
+    await node.hears(same, same, [*same, report("9", HealthStatus.HEALTHY)], [report("1", HealthStatus.HEALTHY, "x")])
+    assert len(node.woken) == 2
+
+
+@pytest.mark.parametrize(
+    ("release", "timeout", "after", "health"),
+    [
+        (V1_36, 0, 30, "Healthy"),
+        (V1_36, 0, 31, "Unknown"),
+        (V1_36, -1, 31, "Unknown"),
+        (V1_36, 60, 59, "Healthy"),
+        (V1_35, 60, 61, "Unknown"),
+        (V1_34, 60, 31, "Unknown"),  # drivers could not say how long, then
+    ],
+)
+async def test_old_reports(root: Path, release: Version, timeout: int, after: int, health: str) -> None:
+    """A report counts for as long as the driver says, 30 seconds if it does not say."""
+    node = Node(root, release)
+
+    async def stream() -> AsyncIterator[WatchResourcesResponse]:
+        yield WatchResourcesResponse((report("1", HealthStatus.HEALTHY, timeout=timeout),))
+        node.clock.seconds += after
+        assert healths(node.status(generated=True) or node.status())[0] == ("x/y=1", health)
+
+    await node.cache.follow("d", stream())
+
+
+@pytest.mark.parametrize(
+    ("release", "entry", "generated", "named"),
+    [
+        (V1_34, "c", False, True),
+        (V1_34, "other", True, False),
+        (V1_35, "c", False, False),
+        (V1_35, "other", True, True),
+        (V1_36, "other", False, True),
+        (V1_36, "other", True, True),
+    ],
+)
+def test_claims_that_are_found(root: Path, release: Version, entry: str, generated: bool, named: bool) -> None:
+    """1.34 finds the claims that are named as the pod's entries, 1.35 only generated ones, 1.36 all."""
+    assert bool(Node(root, release).status(entry=entry, generated=generated)) == named
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [(V1_35, ["x/y=1", "d/p/2", "x/y=1"]), (V1_36, ["d/p/2", "x/y=1"])],
+    ids=str,
+)
+def test_devices_of_a_request(root: Path, release: Version, expected: list[str]) -> None:
+    """From 1.36 a container shows the devices of its request only."""
+    status = Node(root, release).status("b/sub", generated=True)
+    assert [identifier for identifier, _ in healths(status)] == expected
+    assert status[0]["name"] == "claim:c/b/sub"
+
+
+async def test_long_messages(root: Path) -> None:
+    """A message has at most 1024 bytes; with the gate off there is none."""
+    node = Node(root, V1_36)
+    await node.hears([report("1", HealthStatus.HEALTHY, "m" * 1025)])
+    assert node.now[0]["resources"][0]["message"] == "m" * 1021 + "..."
+    silent = Node(root, V1_36, ResourceHealthStatusMessage=False)
+    await silent.hears([report("1", HealthStatus.HEALTHY, "m")])
+    assert silent.now[0]["resources"][0] == {"resourceID": "x/y=1", "health": "Healthy"}
+
+
+async def test_status_of_a_pod(cluster: Cluster) -> None:
+    """What a driver reports about the device of a running pod stands in the status of its container soon."""
+    await cluster.create_pod("p", "c")
+    await cluster.claim("c", "p")
+    async with Driver(cluster.root) as driver, cluster.kubelet():
+        await cluster.reaches("Running", "p")
+        device = DeviceIdentifier("pool", "gpu-0")
+        await driver.health.put(WatchResourcesResponse((DeviceHealth(device, HealthStatus.UNHEALTHY),)))
+        resource = {"resourceID": f"{DRIVER}/gpu=c", "health": "Unhealthy"}
+        async with asyncio.timeout(10):
+            while True:
+                (container,) = (await cluster.pod("p"))["status"]["containerStatuses"]
+                if container.get("allocatedResourcesStatus") == [{"name": "claim:c", "resources": [resource]}]:
+                    break
+                await asyncio.sleep(0.01)

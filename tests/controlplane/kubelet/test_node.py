@@ -1,0 +1,78 @@
+"""The Node of a kubelet and its lease."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.controlplane.kubelet.conftest import NODE, Cluster
+from understudy.controlplane.client.resources import NODES
+from understudy.controlplane.kubelet.node import LEASE_NAMESPACE, LEASES
+from understudy.controlplane.kubelet.pods import PodIPs
+from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
+from understudy.machinery.errors import StatusError
+
+
+async def test_node_is_registered(cluster: Cluster) -> None:
+    """`register_node` creates the Node: ready, with labels, capacity and addresses."""
+    await cluster.client.delete(NODES, NODE)
+    async with cluster.kubelet(register_node=True):
+        node = await cluster.client.get(NODES, NODE)
+    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == NODE
+    conditions = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
+    assert conditions == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
+    assert node["status"]["allocatable"]["pods"] == "110"
+    assert node["status"]["nodeInfo"]["kubeletVersion"] == f"v{cluster.release}.0"
+    assert [entry["type"] for entry in node["status"]["addresses"]] == ["InternalIP", "Hostname"]
+
+
+async def test_node_that_exists_keeps_its_capacity(cluster: Cluster) -> None:
+    """A Node that is there becomes ready, with the capacity that somebody gave it."""
+    status = {"capacity": {"cpu": "64"}, "allocatable": {"cpu": "63"}}
+    await cluster.client.patch(NODES, NODE, {"status": status}, subresource="status")
+    async with cluster.kubelet(register_node=True):
+        node = await cluster.client.get(NODES, NODE)
+    assert (node["status"]["capacity"], node["status"]["allocatable"]) == ({"cpu": "64"}, {"cpu": "63"})
+    assert "Ready" in [condition["type"] for condition in node["status"]["conditions"]]
+
+
+async def test_lease_is_renewed(cluster: Cluster) -> None:
+    """The lease of the node is held by it and renewed, by the next kubelet too; its owner is the Node."""
+
+    async def renewed(since: str) -> str:
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    lease = await cluster.client.get(LEASES, NODE, LEASE_NAMESPACE)
+                except StatusError as why:
+                    if why.code != 404:
+                        raise
+                else:
+                    if lease["spec"]["renewTime"] > since:
+                        assert lease["spec"]["holderIdentity"] == NODE
+                        assert lease["metadata"]["ownerReferences"][0]["name"] == NODE
+                        return str(lease["spec"]["renewTime"])
+                await asyncio.sleep(0.01)
+
+    async with cluster.kubelet():
+        first = await renewed("")
+    async with cluster.kubelet():
+        await renewed(first)
+
+
+def test_addresses_of_pods() -> None:
+    """Addresses are given out in order, those in use left out, and again when their pods are gone."""
+    addresses = PodIPs("10.0.0.0/29")
+    assert [addresses.take({"10.0.0.2"}) for _ in range(2)] == ["10.0.0.1", "10.0.0.3"]
+    assert [addresses.take(set()) for _ in range(4)] == ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.1"]
+
+
+def test_running_pods_survive_a_restart_but_no_reboot(root: Path) -> None:
+    """What runs is in the pods' folders, with the boot id of the machine; pods that end have none."""
+    sandboxes = Sandboxes(root, "1")
+    for uid in ("a", "b"):
+        sandboxes.start(uid, Sandbox("10.0.0.1", 1.5))
+    sandboxes.stop("b")
+    assert [Sandboxes(root, "1").get(uid) for uid in ("a", "b")] == [Sandbox("10.0.0.1", 1.5), None]
+    assert Sandboxes(root, "2").get("a") is None
+    assert [folder.name for folder in (root / "pods").iterdir()] == ["a"]
