@@ -27,12 +27,13 @@ class Stored:
 
     def __init__(self, objects: Mapping[tuple[str, str], list[Obj]]) -> None:
         self._objects = objects
+        self.calls: dict[tuple[str, str], Callable[[], None]] = {}
 
     def stored(self, group: str, resource: str) -> Sequence[Obj]:
         return self._objects.get((group, resource), [])
 
     def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
-        raise AssertionError("the node authorizer keeps nothing")
+        self.calls[group, resource] = call
 
 
 def named(name: str, namespace: str = "", **fields: Any) -> Obj:
@@ -348,3 +349,16 @@ def test_check_of_a_policy(node: str, allowed: bool) -> None:
     check = ResourceCheck(authorizer, "", "pods")
     selected = FUNCTIONS["authorizer_fieldselector"](check, f"spec.nodeName={node}")
     assert selected.check("list").decision.allowed is allowed
+
+
+def test_answers_follow_writes() -> None:
+    """A pod that is bound to a node makes a secret its own with the next question after the write."""
+    objects: dict[tuple[str, str], list[Obj]] = {("", "pods"): []}
+    stored = Stored(objects)
+    gates = Gates.of(V1_36)
+    authorizer = NodeAuthorizer(stored, gates, [])
+    question = Attributes("", "get", True, "", "v1", "ns", "secrets", name="init")
+    assert not authorizer.authorize(NODE, question).allowed
+    objects["", "pods"].append(named("p", "ns", spec=SPEC))
+    stored.calls["", "pods"]()
+    assert authorizer.authorize(NODE, question).allowed

@@ -4,14 +4,14 @@
     node <- pod <- claim of a volume <- volume <- secret
     node <- volume attachment, resource slice, pod certificate request
 
-Nothing is kept between questions: a node's answer follows from the objects that are stored at that moment.
+Only indexes are kept between questions: pods by node and namespace, other objects by name, until one is written.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/graph.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from understudy.apiserver.authorization.authorizer import StoredObjects
 from understudy.apiserver.authorization.node import pod_references
@@ -32,14 +32,20 @@ class Graph:
     """Knows which stored objects belong to a node."""
 
     def __init__(self, objects: StoredObjects) -> None:
-        self._objects = objects
+        self._pods = _Index(objects, PODS, _place_of_pod)
+        self._others = {
+            resource: _Index(objects, resource, _name)
+            for resource in (VOLUMES, ATTACHMENTS, SLICES, CERTIFICATE_REQUESTS)
+        }
 
     def has_path(self, node: str, resource: GroupResource, namespace: str, name: str) -> bool:
         """Report whether an object, which need not exist, belongs to a node. Upstream: `hasPathFrom`."""
         if resource in _NAMED_BY_PODS:
             by_pod = self._named_by_pods(node, resource, namespace, name)
             return by_pod or (resource == SECRETS and self._named_by_volumes(node, namespace, name))
-        objects = (obj for obj in self._objects.stored(*resource) if _is(obj, namespace, name))
+        if resource == PODS:
+            return any(pod["metadata"]["name"] == name for pod in self._pods.at((node, namespace)))
+        objects = self._others[resource].at((namespace, name))
         if resource == VOLUMES:
             return any(self._has_volume(node, volume) for volume in objects)
         return any(obj["spec"].get("nodeName") == node for obj in objects)
@@ -47,19 +53,14 @@ class Graph:
     def _named_by_pods(self, node: str, resource: GroupResource, namespace: str, name: str) -> bool:
         """Report whether a pod on a node names an object. Mirror pods, which nodes create, give nothing."""
         names = _NAMED_BY_PODS[resource]
-        return any(
-            name in names(pod)
-            for pod in self._objects.stored(*PODS)
-            if pod["spec"].get("nodeName") == node
-            and pod["metadata"]["namespace"] == namespace
-            and not pod_references.is_mirror(pod)
-        )
+        pods = self._pods.at((node, namespace))
+        return any(name in names(pod) for pod in pods if not pod_references.is_mirror(pod))
 
     def _named_by_volumes(self, node: str, namespace: str, name: str) -> bool:
         """Report whether a volume of a node names a secret."""
         return any(
             (namespace, name) in _volume_secrets(volume) and self._has_volume(node, volume)
-            for volume in self._objects.stored(*VOLUMES)
+            for volume in self._others[VOLUMES].all()
         )
 
     def _has_volume(self, node: str, volume: Obj) -> bool:
@@ -68,9 +69,42 @@ class Graph:
         return self._named_by_pods(node, VOLUME_CLAIMS, claim.get("namespace", ""), claim.get("name", ""))
 
 
-def _is(obj: Obj, namespace: str, name: str) -> bool:
-    metadata = obj["metadata"]
-    return (metadata["name"], metadata.get("namespace", "")) == (name, namespace)
+Place = tuple[str, str]
+
+
+class _Index:
+    """The stored objects of a resource by a place that each has. It is made anew for the first question after a
+    write."""
+
+    def __init__(self, objects: StoredObjects, resource: GroupResource, place: Callable[[Obj], Place]) -> None:
+        self._objects = objects
+        self._resource = resource
+        self._place = place
+        self._by_place: dict[Place, list[Obj]] | None = None
+        objects.on_change(*resource, self._forget)
+
+    def _forget(self) -> None:
+        self._by_place = None
+
+    def at(self, place: Place) -> Sequence[Obj]:
+        """Return the objects at a place."""
+        if self._by_place is None:
+            self._by_place = {}
+            for obj in self.all():
+                self._by_place.setdefault(self._place(obj), []).append(obj)
+        return self._by_place.get(place, ())
+
+    def all(self) -> Sequence[Obj]:
+        """Return all objects of the resource."""
+        return self._objects.stored(*self._resource)
+
+
+def _name(obj: Obj) -> Place:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _place_of_pod(pod: Obj) -> Place:
+    return pod["spec"].get("nodeName", ""), pod["metadata"]["namespace"]
 
 
 _NAMED_BY_PODS: Mapping[GroupResource, Callable[[Obj], Iterable[str]]] = {
