@@ -70,6 +70,7 @@ def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) ->
         ["differential_kinds.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_custom.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_rules.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_authorization.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         [
             "record.py",
             "--server",
@@ -95,6 +96,7 @@ def test_no_server_is_a_failure(arguments: list[str]) -> None:
         ("differential_kinds.py", "--only=unknown"),
         ("differential_custom.py", "--definitions=0"),
         ("differential_rules.py", "--definitions=0"),
+        ("differential_authorization.py", "--decisions=0"),
     ],
 )
 def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
@@ -103,6 +105,20 @@ def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
         sent = [sys.executable, str(SCRIPTS / script), one.url, other.url, nothing]
         done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(("mode", "status", "word"), [("RBAC", 0, "'agree': 50"), ("AlwaysAllow", 1, "'differ': ")])
+def test_decisions_are_compared(tmp_path: Path, mode: str, status: int, word: str) -> None:
+    """Two servers that authorize by RBAC decide alike, one that allows everything decides otherwise."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("t,admin,1,system:masters\n")
+    options: dict[str, Any] = {"token_auth_file": tokens, "tls": False}
+    with Server(authorization_mode=["RBAC"], **options) as one, Server(authorization_mode=[mode], **options) as other:
+        command = [sys.executable, str(SCRIPTS / "differential_authorization.py"), one.url, other.url]
+        sent = [*command, "--token=t", "--decisions=50"]
+        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert word in done.stdout.splitlines()[-1]
 
 
 def test_dropped_request_is_not_sent_again(comparing: Any) -> None:
