@@ -196,3 +196,16 @@ def test_answers_of_selectors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None
     monkeypatch.setattr("understudy.admission.cel.compile", None)
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None
+
+
+def test_selector_that_costs_too_much() -> None:
+    """The evaluation of an expression is cancelled when it costs more than one may; cheap parts of it may be enough."""
+    numbers = f"[{', '.join(map(str, range(400)))}]"
+    costly = f"{numbers}.all(x, {numbers}.all(y, x + y >= 0))"
+    one = allocator(slice_(device("a")))
+    cancelled = "claim default/claim: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
+    with pytest.raises(AllocationError) as caught:
+        one.allocate(NODE, [claim(request(expression=costly))])
+    assert str(caught.value) == cancelled
+    cheap = f'device.driver == "gpu.example.com" || {costly}'
+    assert devices_of(one.allocate(NODE, [claim(request(expression=cheap))])) == [["a"]]
