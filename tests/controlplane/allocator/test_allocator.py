@@ -209,3 +209,19 @@ def test_selector_that_costs_too_much() -> None:
     assert str(caught.value) == cancelled
     cheap = f'device.driver == "gpu.example.com" || {costly}'
     assert devices_of(one.allocate(NODE, [claim(request(expression=cheap))])) == [["a"]]
+
+
+@pytest.mark.parametrize(
+    ("release", "features", "matches"),
+    [
+        (V1_35, frozenset({gates.DRA_DEVICE_TAINTS}), False),
+        (V1_35, CONSUMABLE, True),
+        (V1_36, frozenset({gates.DRA_DEVICE_TAINTS}), False),
+        (V1_36, BINDING, True),
+    ],
+)
+def test_selector_sees_whether_a_device_is_shared(release: Version, features: frozenset[str], matches: bool) -> None:
+    """Only allocators that can share devices, be it off, tell selectors which devices allow that."""
+    obj = claim(request(expression="device.allowMultipleAllocations"))
+    shared = Allocator(release, features, [], [ANY], [slice_(device("a", allowMultipleAllocations=True))])
+    assert devices_of(shared.allocate(NODE, [obj])) == ([["a"]] if matches else None)
