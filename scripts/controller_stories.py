@@ -36,23 +36,29 @@ BY_KIND = {resource.kind: resource for resource in (PODS, CLAIMS, TEMPLATES, SLI
 TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
 DROPPED = TIMES | {"resourceVersion", "count"}
 KEPT_TIMES = {"deletionTimestamp", "timeAdded"}
-LONGEST_TIMES = 10  # as long as objects have to rest, a step may take to come to rest
+LONGEST_TIMES = 40  # as long as objects have to rest, a step may take to come to rest
 
 
 def read_stories(release: Version, file: str) -> list[Obj]:
     """Return the stories of a file, `claims.yaml` or `taints.yaml`, that a release can tell."""
     documents = [document.value for document in load_yaml((STORIES / file).read_text())]
-    return [story for story in documents if release >= Version.parse(str(story.get("since", "1.32")))]
+    return [
+        story
+        for story in documents
+        if Version.parse(story.get("since", "1.32")) <= release <= Version.parse(story.get("until", "1.99"))
+    ]
 
 
 async def tell(client: APIClient, release: Version, stories: list[Obj], rest: float, rule_period: float) -> Obj:
-    """Tell stories, all at once; return what is there in the end, by story.
+    """Tell stories, the first one alone and then all others at once; return what is there in the end, by story.
+
+    Some controllers do something the first time only.
 
     rest         seconds without a change after which objects are at rest
     rule_period  seconds after which the status of a DeviceTaintRule is written again
     """
     tellers = [_Teller(client, release, story, rest, rule_period) for story in stories]
-    ends = await asyncio.gather(*(teller.tell() for teller in tellers))
+    ends = [await tellers[0].tell(), *await asyncio.gather(*(teller.tell() for teller in tellers[1:]))]
     return {story["story"]: end for story, end in zip(stories, ends, strict=True)}
 
 
@@ -68,15 +74,14 @@ class _Teller:
         self._seen = [PODS, CLAIMS, *([RULES] if release >= V1_33 else [])]
         self._names: dict[str, str] = {}  # of uids and of generated names
 
-    async def tell(self) -> list[Any]:
-        """Do the steps; return the objects in the end, or a text if they do not come to rest."""
+    async def tell(self) -> list[Obj]:
+        """Do the steps; return the objects in the end."""
         labels = self._story.get("namespaceLabels", {})
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace, "labels": labels}})
         for step in self._story["steps"]:
             ((verb, argument),) = step.items()
             await getattr(self, f"_{verb}")(await self._resolved(argument))
-            if not await self._come_to_rest():
-                return ["never at rest"]
+            await self._come_to_rest()
         events = [normal_event(event) for event in await self._items(EVENTS)]
         objects = [self._normal(obj) for obj in [*await self._objects(), *events]]
         return sorted(objects, key=repr)
@@ -111,19 +116,18 @@ class _Teller:
 
     # --- what is there
 
-    async def _come_to_rest(self) -> bool:
-        """Wait until nothing has changed for a while, and report whether that happened."""
+    async def _come_to_rest(self) -> None:
+        """Wait until nothing has changed for a while. Raises TimeoutError."""
         last: object = None
         since = started = time.monotonic()
         while time.monotonic() - since < self._rest:
             if time.monotonic() - started > LONGEST_TIMES * self._rest:
-                return False
+                raise TimeoutError(f"{self._namespace}: the objects do not come to rest")
             objects = await self._objects()
             state = sorted((obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]) for obj in objects)
             if state != last:
                 last, since = state, time.monotonic()
             await asyncio.sleep(self._rest / 4)
-        return True
 
     async def _objects(self) -> list[Obj]:
         """Return the pods and claims of the story, and its rules; learn their uids and generated names."""

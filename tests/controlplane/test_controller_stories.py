@@ -14,11 +14,13 @@ import pytest
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.machinery.releases.version import Version
+from understudy.controlplane.devicetainteviction import rule_status
+from understudy.machinery.releases.version import V1_35, Version
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted((ROOT / "fixtures" / "controllers" / "recorded").glob("*.jsonl"))
 CONTROLLERS = {"claims": ["resourceclaim", "garbage-collector"], "taints": ["device-taint-eviction"]}
+GATES = {"claims": {}, "taints": {"DRADeviceTaints": True}}
 REST = 0.8  # seconds without a change, after which objects are at rest
 
 
@@ -31,12 +33,14 @@ def stories(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.stem)
-async def test_stories_end_as_recorded(stories: Any, recorded: Path) -> None:
+async def test_stories_end_as_recorded(stories: Any, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every object is the same in the end, managed fields and events included, but for names, uids and times."""
     file, _, text = recorded.stem.partition("-")
     release = Version.parse(text)
     expected = dict(json.loads(line) for line in recorded.read_text().splitlines())
-    server = Server(emulated_version=text, controllers=CONTROLLERS[file])
+    monkeypatch.setattr(rule_status, "PERIOD", 1.0)
+    gates = GATES[file] | ({"DRADeviceTaintRules": True} if file == "taints" and release >= V1_35 else {})
+    server = Server(emulated_version=text, controllers=CONTROLLERS[file], feature_gates=gates)
     async with server, APIClient(Connection(url=server.url), "stories") as client:
         actual = await stories.tell(client, release, stories.read_stories(release, f"{file}.yaml"), REST, 1.0)
     different = {story: actual.get(story) for story in expected if actual.get(story) != expected[story]}

@@ -14,6 +14,7 @@ import pytest
 from understudy import Server
 from understudy.apiserver.controllers import components
 from understudy.apiserver.controllers.components import ComponentContext
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.users import User
 
 SCHEDULER = User("system:kube-scheduler", ["system:authenticated"])
@@ -76,3 +77,18 @@ def test_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, lambda context: asyncio.sleep(0))
     with pytest.raises(ValueError, match=r"unknown controller 'exemple': known are namespace, .*, example$"):
         Server(controllers=["exemple"])
+
+
+def test_component_of_a_later_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A component that came with a release is an error for those before, and runs in that one."""
+    started = threading.Event()
+
+    async def component(context: ComponentContext) -> None:
+        started.set()
+
+    install(monkeypatch, components.ComponentSince(V1_33, component))
+    message = r"^controller 'example' came with Kubernetes 1.33: 1.32 has none$"
+    with pytest.raises(ValueError, match=message), Server(emulated_version="1.32", controllers=["example"]):
+        pass
+    with Server(emulated_version="1.33", controllers=["example"]):
+        assert started.wait(10)

@@ -75,7 +75,7 @@ class Controllers:
         self._component_context = components
         names = list(dict.fromkeys(names))
         self._names = [name for name in names if name in KNOWN]
-        self._components = {name: load_component(name) for name in names if name not in KNOWN}
+        self._components = {name: load_component(name, components.version) for name in names if name not in KNOWN}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

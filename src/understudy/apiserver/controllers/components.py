@@ -40,16 +40,40 @@ class ComponentContext:
 Component = Callable[[ComponentContext], Coroutine[Any, Any, None]]
 
 
+class UnsupportedControllerError(ValueError):
+    """A component that a release does not have."""
+
+    def __init__(self, name: str, since: Version, release: Version) -> None:
+        super().__init__(f"controller {name!r} came with Kubernetes {since}: {release} has none")
+
+
+@dataclass(frozen=True)
+class ComponentSince:
+    """A component that releases before `since` do not have."""
+
+    since: Version
+    component: Component
+
+    def __call__(self, context: ComponentContext) -> Coroutine[Any, Any, None]:
+        """Return the coroutine that runs the component."""
+        return self.component(context)
+
+
 def component_names() -> list[str]:
     """List the names of all components that are installed, sorted."""
     return sorted({entry.name for entry in _entries()})
 
 
-def load_component(name: str) -> Component:
-    """Import the component with a name. Raises KeyError for a name that none has."""
+def load_component(name: str, release: Version) -> Component:
+    """Import the component with a name.
+
+    Raises KeyError for a name that none has, UnsupportedControllerError for one that came after the release.
+    """
     for entry in _entries():
         if entry.name == name:
             component: Component = entry.load()
+            if isinstance(component, ComponentSince) and release < component.since:
+                raise UnsupportedControllerError(name, component.since, release)
             return component
     raise KeyError(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
@@ -43,6 +43,7 @@ EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 
 # The version of resource.k8s.io that the components of a release use.
 RESOURCE_API = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1", V1_34: "v1"})
+TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2"})
 
 
 def resource_claims(release: Version) -> Resource:
@@ -63,6 +64,11 @@ def resource_slices(release: Version) -> Resource:
 def device_classes(release: Version) -> Resource:
     """Return DeviceClasses in the version that components of a release use."""
     return Resource("resource.k8s.io", RESOURCE_API[release], "deviceclasses", "DeviceClass", namespaced=False)
+
+
+def device_taint_rules(release: Version) -> Resource:
+    """Return DeviceTaintRules in the version that components of a release use."""
+    return Resource("resource.k8s.io", TAINT_RULE_API[release], "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
 def object_reference(resource: Resource, obj: Obj) -> Obj:

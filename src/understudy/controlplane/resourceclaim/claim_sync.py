@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informer
+from understudy.controlplane.client.pod_claims import is_allocated, is_done, owning_pod, reservations
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.client.store import Store
 from understudy.controlplane.client.workqueue import TryAgainError
-from understudy.controlplane.resourceclaim.pod_claims import is_allocated, is_done, owning_pod, reservations
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 from understudy.machinery.types import Obj

@@ -11,10 +11,7 @@ from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events import EventRecorder
 from understudy.controlplane.client.informer import Informers
-from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
-from understudy.controlplane.client.workqueue import TryAgainError, WorkQueue
-from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedPods
-from understudy.controlplane.resourceclaim.pod_claims import (
+from understudy.controlplane.client.pod_claims import (
     check_owner,
     claim_name,
     entries_of,
@@ -24,6 +21,9 @@ from understudy.controlplane.resourceclaim.pod_claims import (
     is_reserved_for,
     known_claim_names,
 )
+from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
+from understudy.controlplane.client.workqueue import TryAgainError, WorkQueue
+from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedPods
 from understudy.controlplane.resourceclaim.pod_sync import PodSync
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, V1_36, ByRelease, Version

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from understudy.controlplane.client.pod_claims import owning_pod
 from understudy.controlplane.client.store import Key, Store, key_of
-from understudy.controlplane.resourceclaim.pod_claims import owning_pod
 from understudy.machinery.types import Obj
 
 MOST, SECONDS = 100, 3600.0  # how many are remembered, and for how long

@@ -6,11 +6,7 @@ from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events import EventRecorder
 from understudy.controlplane.client.informer import Informer
-from understudy.controlplane.client.resources import PODS
-from understudy.controlplane.client.store import Store
-from understudy.controlplane.client.workqueue import TryAgainError
-from understudy.controlplane.resourceclaim.created_claims import CreatedClaims
-from understudy.controlplane.resourceclaim.pod_claims import (
+from understudy.controlplane.client.pod_claims import (
     ClaimNotFoundError,
     UnsupportedError,
     check_owner,
@@ -21,6 +17,10 @@ from understudy.controlplane.resourceclaim.pod_claims import (
     is_reserved_for,
     reservations,
 )
+from understudy.controlplane.client.resources import PODS
+from understudy.controlplane.client.store import Store
+from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.controlplane.resourceclaim.created_claims import CreatedClaims
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
 from understudy.machinery.errors import StatusError, not_found
 from understudy.machinery.releases import features

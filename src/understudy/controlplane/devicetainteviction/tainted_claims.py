@@ -1,0 +1,109 @@
+"""Allocated claims, and when their taints make pods go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from understudy.controlplane.client.pod_claims import check_owner, claim_name, entries_of, is_allocated, is_reserved_for
+from understudy.controlplane.client.store import Key, key_of
+from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction, Reason, TrackedTaint, eviction_by
+from understudy.controlplane.devicetainteviction.pools import Pools
+from understudy.controlplane.devicetainteviction.rules import RuleMatcher
+from understudy.machinery.types import Obj
+
+
+@dataclass(frozen=True)
+class AllocatedClaim:
+    """A claim with devices, and the eviction of its pods if one of them is tainted."""
+
+    claim: Obj
+    eviction: Eviction | None
+
+
+class TaintedClaims:
+    """The allocated claims, the published devices and the rules that evict, and what follows from them."""
+
+    def __init__(self, pools: Pools, matcher: RuleMatcher) -> None:
+        self.pools = pools
+        self.matcher = matcher
+        self.rules: dict[str, Obj] = {}  # those with the effect NoExecute, by name
+        self._claims: dict[Key, AllocatedClaim] = {}
+
+    def simulating(self, rule: Obj) -> TaintedClaims:
+        """Return the same claims and devices with one rule only, as if its effect were NoExecute."""
+        simulated = TaintedClaims(self.pools, self.matcher)
+        taint = {**rule["spec"]["taint"], "effect": NO_EXECUTE}
+        simulated.rules = {rule["metadata"]["name"]: {**rule, "spec": {**rule["spec"], "taint": taint}}}
+        for allocated in self._claims.values():
+            simulated.put(allocated.claim)
+        return simulated
+
+    def put(self, claim: Obj) -> None:
+        """Hold a claim, if it is allocated. Devices of an allocated claim do not change."""
+        if not is_allocated(claim):
+            self._claims.pop(key_of(claim), None)
+            return
+        known = self._claims.get(key_of(claim))
+        if known is not None and known.claim["metadata"]["uid"] == claim["metadata"]["uid"]:
+            self._claims[key_of(claim)] = replace(known, claim=claim)
+        else:
+            self._claims[key_of(claim)] = AllocatedClaim(claim, self._eviction(claim))
+
+    def remove(self, claim: Obj) -> None:
+        """Let a claim go."""
+        self._claims.pop(key_of(claim), None)
+
+    def reconsider(self) -> list[Obj]:
+        """Look at all claims again, after devices or rules have changed; return those whose eviction changes."""
+        changed = []
+        for key, allocated in self._claims.items():
+            eviction = self._eviction(allocated.claim)
+            if eviction != allocated.eviction:
+                self._claims[key] = replace(allocated, eviction=eviction)
+                changed.append(allocated.claim)
+        return changed
+
+    def eviction_of(self, pod: Obj) -> Eviction | None:
+        """Return the eviction of a pod, None if no claim that is reserved for it is tainted."""
+        if not pod["spec"].get("nodeName"):
+            return None
+        eviction: Eviction | None = None
+        for entry in entries_of(pod):
+            try:
+                name, generated = claim_name(pod, entry)
+                allocated = self._claims.get(Key(pod["metadata"]["namespace"], name)) if name is not None else None
+                if allocated is None:
+                    continue
+                if generated:
+                    check_owner(pod, allocated.claim)
+            except TryAgainError:  # not made yet, or made for another pod
+                continue
+            if allocated.eviction is not None and is_reserved_for(pod, allocated.claim):
+                eviction = allocated.eviction.joined(eviction)
+        return eviction
+
+    def allocated_devices(self) -> Iterator[Obj]:
+        """Yield the results of all claims: driver, pool and device, and the tolerations."""
+        for allocated in self._claims.values():
+            yield from allocated.claim["status"]["allocation"].get("devices", {}).get("results") or ()
+
+    def _eviction(self, claim: Obj) -> Eviction | None:
+        eviction: Eviction | None = None
+        for result in claim["status"]["allocation"].get("devices", {}).get("results") or ():
+            taints = self._taints(result["driver"], result["pool"], result["device"])
+            if (of_device := eviction_by(taints, result.get("tolerations") or ())) is not None:
+                eviction = of_device.joined(eviction)
+        return eviction
+
+    def _taints(self, driver: str, pool: str, name: str) -> Iterator[TrackedTaint]:
+        """Yield the NoExecute taints of a device: those that its driver publishes, and those of rules."""
+        device = self.pools.device(driver, pool, name)
+        for number, taint in enumerate((device or {}).get("taints") or ()):
+            if taint["effect"] == NO_EXECUTE:
+                yield TrackedTaint(taint, Reason(driver=driver, pool=pool, device=name, number=number))
+        for rule in self.rules.values():
+            if self.matcher.selects(rule, driver, pool, name, device):
+                metadata = rule["metadata"]
+                yield TrackedTaint(rule["spec"]["taint"], Reason(rule=metadata["name"], rule_uid=metadata["uid"]))
