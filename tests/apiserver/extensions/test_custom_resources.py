@@ -14,6 +14,7 @@ from understudy import Server
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 Obj = dict[str, Any]
+RESOURCE = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 
 
 def version(name: str = "v1", *, storage: bool = True, **more: Any) -> Obj:
@@ -155,6 +156,28 @@ def test_object_of_another_kind_gets_no_defaults(apiserver: Server) -> None:
     assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec[a].of.kind"]
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"type": "object", "default": {"ready": False}, "properties": {"ready": {"type": "boolean"}}},
+        {"type": "object", "properties": {"of": {**RESOURCE, "default": {"apiVersion": "v1", "kind": "Pod"}}}},
+        {"type": "object", "default": {"ready": None}, "properties": {"ready": {"type": "boolean", "nullable": True}}},
+        {"type": "object", "default": {"ready": None}, "x-kubernetes-preserve-unknown-fields": True},
+    ],
+)
+def test_created_object_is_answered_as_it_is_read(apiserver: Server, status: Obj) -> None:
+    """The answer to a creation is the object as the server reads it again, with defaults of a dropped status."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": status}}}
+    define(apiserver, version(schema=schema, subresources={"status": {}}))
+    code, created = exchange(apiserver, "POST", WIDGETS, widget(spec={"extra": 1}, status={"of": {"kind": "a"}}))
+    assert code == 201
+    path = f"{DEFINITIONS}/widgets.example.com"
+    stored = exchange(apiserver, "GET", path)[1]
+    stored["spec"]["versions"].append(version("v2", storage=False))
+    assert exchange(apiserver, "PUT", path, stored)[0] == 200  # empties caches
+    assert exchange(apiserver, "GET", f"{WIDGETS}/a") == (200, created)
+
+
 def test_large_numbers_are_written_as_go_does(apiserver: Server) -> None:
     """Whole numbers beyond 64 bits have all digits in JSON, an exponent in YAML, and reading them is no change."""
     define(apiserver)
@@ -292,6 +315,60 @@ def test_openapi_of_definitions(apiserver: Server) -> None:
     changed = {"spec": {"versions": [version()]}}
     exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", changed)
     assert exchange(apiserver, "GET", "/openapi/v3")[1]["paths"]["apis/example.com/v1"]["serverRelativeURL"] != url
+
+
+def test_openapi_of_large_numbers_and_unknown_fields(apiserver: Server) -> None:
+    """OpenAPI has numbers beyond 64 bits. In v2, nothing is known of objects with unknown fields."""
+    limits = {"type": "number", "maximum": 1e20, "description": "<any>"}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"limits": limits}}}
+    define(apiserver, version(schema=schema), version("v2", storage=False))
+    text = send(apiserver, "GET", "/openapi/v3/apis/example.com/v1").body
+    assert (b"100000000000000000000" in text, b"\\u003cany\\u003e" in text) == (True, True)
+    text = send(apiserver, "GET", "/openapi/v2").body
+    assert (b"100000000000000000000" in text, b"<any>" in text) == (True, True)
+    shape = json.loads(text)["definitions"]["com.example.v2.Widget"]
+    assert shape == {
+        "type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v2", "kind": "Widget"}],
+    }
+
+
+EITHER = [{"type": "integer"}, {"type": "string"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "v3"),
+    [
+        ({}, {"anyOf": EITHER}),
+        ({"allOf": [{"minimum": 1}]}, {"anyOf": EITHER, "allOf": [{"minimum": 1}]}),
+        ({"anyOf": [{"minimum": 1}]}, {"anyOf": [{"minimum": 1}], "allOf": [{"anyOf": EITHER}]}),
+        ({"anyOf": EITHER, "allOf": [{"minimum": 1}]}, {"anyOf": EITHER, "allOf": [{"minimum": 1}]}),
+    ],
+)
+def test_openapi_says_that_a_value_is_an_integer_or_a_string(apiserver: Server, schema: Obj, v3: Obj) -> None:
+    """Schemas with x-kubernetes-int-or-string say it in OpenAPI v3 in the way that all readers know; v2 has no way."""
+    either = {"x-kubernetes-int-or-string": True}
+    properties = {"size": {**either, **schema}}
+    define(apiserver, version(schema={"openAPIV3Schema": {"type": "object", "properties": properties}}))
+    document = exchange(apiserver, "GET", "/openapi/v3/apis/example.com/v1")[1]["components"]["schemas"]
+    assert document["com.example.v1.Widget"]["properties"]["size"] == {**either, **v3}
+    document = exchange(apiserver, "GET", "/openapi/v2")[1]["definitions"]
+    assert document["com.example.v1.Widget"]["properties"]["size"] == either
+
+
+def test_openapi_of_paths_and_embedded_resources(apiserver: Server) -> None:
+    """Parameters that all operations of a path have stand beside them; v2 requires nothing of embedded resources."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"of": RESOURCE}}}
+    define(apiserver, version(schema=schema))
+    document = exchange(apiserver, "GET", "/openapi/v3/apis/example.com/v1")[1]
+    everywhere = document["paths"]["/apis/example.com/v1/widgets"]
+    names = [parameter["name"] for parameter in everywhere["parameters"]]
+    assert ("parameters" in everywhere["get"], names) == (False, sorted(names))
+    assert {"pretty", "watch"} <= {*names}
+    of = document["components"]["schemas"]["com.example.v1.Widget"]["properties"]["of"]
+    assert of["required"] == ["kind", "apiVersion"]
+    of = exchange(apiserver, "GET", "/openapi/v2")[1]["definitions"]["com.example.v1.Widget"]["properties"]["of"]
+    assert of.keys() == {"x-kubernetes-embedded-resource", "x-kubernetes-preserve-unknown-fields"}
 
 
 def test_apply_sets_defaults(apiserver: Server) -> None:

@@ -24,8 +24,12 @@ class Pruner:
         self._items = Pruner(items) if isinstance(items, dict) else None
 
     def prune(self, value: Any, unknown: list[str] | None = None, path: str = "") -> Any:
-        """Return a value without its unknown fields, and add their paths to `unknown`, if that is a list."""
-        return self._prune(value, path, unknown, self._preserves)
+        """Return a value without its unknown fields, and add their paths to `unknown`, if that is a list.
+
+        Few values have any: paths are made only for those that have.
+        """
+        out = self._prune(value, path, None, self._preserves)
+        return out if unknown is None or out is value else self._prune(value, path, unknown, self._preserves)
 
     def _prune(self, value: Any, path: str, unknown: list[str] | None, preserves: bool) -> Any:
         if isinstance(value, dict):
@@ -43,7 +47,8 @@ class Pruner:
             if part is not None:
                 if not isinstance(item, dict | list):
                     continue
-                new = part.prune(item, unknown, f"{path}.{name}" if path else name)
+                below = "" if unknown is None else f"{path}.{name}" if path else name
+                new = part._prune(item, below, unknown, part._preserves)
                 if new is not item:
                     out = dict(value) if out is value else out
                     out[name] = new
@@ -60,7 +65,10 @@ class Pruner:
         if items is None:
             return value
         preserves = preserves or items._preserves
-        out = [items._prune(item, f"{path}[{i}]", unknown, preserves) for i, item in enumerate(value)]
+        out = [
+            items._prune(item, "" if unknown is None else f"{path}[{i}]", unknown, preserves)
+            for i, item in enumerate(value)
+        ]
         return out if any(new is not item for new, item in zip(out, value, strict=True)) else value
 
 

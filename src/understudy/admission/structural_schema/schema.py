@@ -36,6 +36,22 @@ def has_rules(schema: Any) -> bool:
     return any(map(has_rules, parts))
 
 
+def _has_null_default(schema: Any) -> bool:
+    """Report whether the default of a schema, or of one inside of it, holds a null."""
+    if not isinstance(schema, dict):
+        return False
+    if _has_null(schema.get("default", "")):
+        return True
+    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
+    return any(map(_has_null_default, parts))
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_null, value.values() if isinstance(value, dict) else value))
+    return value is None
+
+
 class StructuralSchema:
     """A schema, compiled part by part when a part is first needed.
 
@@ -74,6 +90,12 @@ class StructuralSchema:
         if stored and metadata is not None and not metadata.get("generation"):
             metadata = {**metadata, "generation": 1}
         return out if metadata is None else {**out, "metadata": metadata}
+
+    @cached_property
+    def reads_as_decoded(self) -> bool:
+        """Report whether to coerce an object that was decoded and given its defaults changes nothing: not if a default
+        has a null or an embedded resource, which coercion may remove."""
+        return self._coerce is None and not _has_null_default(self.schema)
 
     def default(self, obj: Obj) -> Obj:
         """Return an object with its defaults."""

@@ -27,8 +27,16 @@ class Storage:
     def store(self, obj: Obj) -> Obj:
         """Return an object as it is stored: in the storage version, with numbers as JSON keeps them."""
         version = self._schemas.definition.storage_version
-        stored: Obj = _as_json(self._in_version([obj], version)[0])
-        return stored
+        out = self._in_version([obj], version)[0]
+        changed = {k: new for k, v in out.items() if k != "metadata" and (new := _as_json(v)) is not v}
+        return {**out, **changed} if changed else out
+
+    def load_new(self, stored: Obj) -> Obj | None:
+        """Return an object that was decoded in the version of the kind, as it is read from the store, if that is sure
+        without reading it: it is as it was stored, with the defaults of what was dropped from it."""
+        schema = self._schemas.of(self._version)
+        is_sure = self._schemas.definition.storage_version == self._version and schema.reads_as_decoded
+        return schema.default(stored) if is_sure else None
 
     def load(self, objects: Sequence[Obj]) -> list[Obj]:
         """Return stored objects in the version of the kind, with the defaults of the versions that they are stored

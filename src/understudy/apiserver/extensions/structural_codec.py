@@ -5,6 +5,7 @@ Objects carry their kind and apiVersion. Nothing but JSON and YAML is read and w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 GO_TYPE = "*unstructured.Unstructured"
+_MANY_DIGITS = re.compile(r"\d{19}", re.ASCII)  # as only integers have that may not fit 64 bits
 
 
 class StructuralCodec:
@@ -53,6 +55,8 @@ class StructuralCodec:
             strict = [f'duplicate field "{path}"' for path in duplicates]
         else:
             value, strict = body.parsed.value, []
+        if body.parsed.text is None or _MANY_DIGITS.search(body.parsed.text):
+            value = with_go_numbers(value)
         return self._coerced(value, strict), strict  # the handler sets the defaults
 
     def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
@@ -61,19 +65,19 @@ class StructuralCodec:
         api_version, kind = type_meta_of(document)
         sent = self.sent_kind(api_version, kind, text)
         strict: list[str] = []
-        obj = self._coerced(document, strict)
+        obj = self._coerced(with_go_numbers(document), strict)
         if not api_version:
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         return Sent(self._schemas.default(obj), sent), strict
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:
-        """Return an object as the schema of the version that it names has it, with metadata of its own. An object of
-        another kind keeps all its fields."""
+        """Return an object, which has Go's numbers, as the schema of the version that it names has it, with metadata of
+        its own. An object of another kind keeps all its fields."""
         group, version = split_api_version(value.get("apiVersion", ""))
         is_own = (group, value["kind"]) == (self.kind.group, self.kind.kind)
         schema = self._schemas.of(version) if is_own else self._schemas.of_other_kinds
         unknown: list[str] = []
-        obj = schema.coerce(with_go_numbers(value), unknown)
+        obj = schema.coerce(value, unknown)
         strict += [f'unknown field "{path}"' for path in unknown]
         return {**obj, "metadata": dict(obj.get("metadata") or {})}  # whatever was sent empty is gone, as in Go
 

@@ -173,6 +173,10 @@ class CustomStorage(Protocol):
     def load(self, objects: Sequence[Obj]) -> list[Obj]:
         """Return stored objects, which may have been stored in any version, in the version of the kind."""
 
+    def load_new(self, stored: Obj) -> Obj | None:
+        """Return an object that was decoded in the version of the kind and stored, as `load` would, None if it is not
+        sure what that does."""
+
     def convert(self, obj: Obj, api_version: str) -> Obj | None:
         """Return an object in another version of the definition, None for a version that it does not have."""
 

@@ -178,11 +178,15 @@ def encode(obj: Any) -> bytes:
 
     It is compact, raw values keep their bytes, and <, >, & and the line separators U+2028 and U+2029 are escaped.
     """
+    return _escaped(encode_unescaped(obj))
+
+
+def encode_unescaped(obj: Any) -> bytes:
+    """Encode JSON as `encode` does, but leave <, > and & as they are."""
     try:
-        out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
+        return orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
     except (TypeError, RecursionError):
-        out = _encode_oddities(obj)
-    return _escaped(out)
+        return _encode_oddities(obj)
 
 
 def indent(out: bytes) -> bytes:

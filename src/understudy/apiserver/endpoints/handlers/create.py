@@ -8,6 +8,7 @@ from understudy.apiserver.endpoints.negotiation import body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.registry.encoding import encoded
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery.options import WriteOptions, write_options
 from understudy.machinery.types import Obj
@@ -26,8 +27,11 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
     dedup_owner_references(obj, write.ctx)
     write.update_managed_fields(None, obj)
-    internal = await write.admit(write.internal(obj), None)
-    entry = await state.registry.create(write.target(""), internal, write.validate)
+    internal = write.internal(obj)
+    admitted = await write.admit(internal, None)
+    entry = await state.registry.create(write.target(""), admitted, write.validate)
+    if admitted is internal:
+        encoded.keep_new(entry, scope.kind)
     return object_response(request, scope, entry, 201)
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -20,6 +19,11 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _REFERENCE = "#/components/schemas/"
 _CHILDREN = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not")
 _DROPPED = frozenset(("example", "externalDocs", "id", "$schema", *_CHILDREN))
+_GVK = "x-kubernetes-group-version-kind"
+# Groups that the server knows, and the scheme of client-go does not, from which upstream takes the types of metadata.
+_UNKNOWN_TO_CLIENTS = frozenset(
+    ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
+)
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 # Whether versions without selectable fields have an empty list of them.
 _LISTS_NO_FIELDS = ByRelease({V1_33: False, V1_31: True})
@@ -33,7 +37,7 @@ def type_name(gvk: GroupVersionKind) -> str:
 def source(defined: Iterable[Defined], version: str) -> bytes:
     """Return the parts of definitions that the document of one of their versions is made from."""
     parts = [(d.definition.obj["status"].get("acceptedNames"), d.definition.versions[version]) for d in defined]
-    return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+    return encode_sorted(parts)
 
 
 def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
@@ -51,7 +55,9 @@ def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
     if any("scale" in kinds[version].subresources for _, kinds, _ in defined):
         names.append("io.k8s.api.autoscaling.v1.Scale")
     _add(out, core, names)
-    return dict(sorted(out.items()))
+    options = f"{META}.DeleteOptions"
+    kinds_of_clients = [gvk for gvk in out[options][_GVK] if gvk["group"] not in _UNKNOWN_TO_CLIENTS]
+    return dict(sorted((out | {options: {**out[options], _GVK: kinds_of_clients}}).items()))
 
 
 def _add(out: Obj, document: Obj, names: Iterable[str]) -> None:
@@ -76,7 +82,7 @@ def _object_schema(definition: Definition, kind: Kind, version: str) -> Obj:
     schema = published(definition.schema(version)) or {"type": "object"}
     if definition.schema(version):
         schema = {**schema, "properties": {**schema.get("properties", {}), **_meta_properties("ObjectMeta")}}
-    return {**schema, "x-kubernetes-group-version-kind": [kind.gvk(version)._asdict()]}
+    return {**schema, _GVK: [kind.gvk(version)._asdict()]}
 
 
 def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
@@ -87,7 +93,7 @@ def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
         "type": "object",
         "required": ["items"],
         "properties": {"items": {"type": "array", "items": reference}, **_meta_properties("ListMeta")},
-        "x-kubernetes-group-version-kind": [kind.gvk(version)._replace(kind=definition.list_kind)._asdict()],
+        _GVK: [kind.gvk(version)._replace(kind=definition.list_kind)._asdict()],
     }
 
 
@@ -105,6 +111,15 @@ def _selectable_fields(definition: Definition, version: str, release: Version) -
     return {"x-kubernetes-selectable-fields": paths}
 
 
+def _int_or_string(schema: Obj) -> Obj:
+    """Return what says that a value is an integer or a string, unless the schema says so: `anyOf`, or another condition
+    in front of `allOf` if it has an `anyOf` of its own."""
+    any_of, all_of = schema.get("anyOf"), schema.get("allOf") or []
+    if any_of == _INT_OR_STRING or all_of[:1] == [{"anyOf": _INT_OR_STRING}]:
+        return {}
+    return {"allOf": [{"anyOf": _INT_OR_STRING}, *all_of]} if any_of else {"anyOf": _INT_OR_STRING}
+
+
 def published(schema: Obj) -> Obj:
     """Return the schema of a definition as OpenAPI v3 has it (`Structural.ToKubeOpenAPI`)."""
     out = {key: value for key, value in schema.items() if key not in _DROPPED}
@@ -118,8 +133,8 @@ def published(schema: Obj) -> Obj:
             out[key] = [published(item) for item in value]
         elif isinstance(value, bool):
             out[key] = value
-    if schema.get("x-kubernetes-int-or-string") and not schema.get("anyOf") and not schema.get("allOf"):
-        out["anyOf"] = _INT_OR_STRING
+    if schema.get("x-kubernetes-int-or-string"):
+        out |= _int_or_string(out)
     if schema.get("x-kubernetes-embedded-resource"):
         out["properties"] = {**out.get("properties", {}), **_meta_properties("ObjectMeta")}
         required = out.get("required", [])

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from struct import pack
 from typing import Any
 
-import orjson
-
+from understudy.machinery.golang.json_writer import encode_unescaped
 from understudy.machinery.types import Obj
 
 V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 # The unions of built-in kinds: ports and quantities.
 _UNIONS = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "number"}])
+_KEPT = ("x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields")
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 
 
@@ -28,13 +28,21 @@ def swagger(version: str, documents: Iterable[Obj]) -> Obj:
     for document in documents:
         paths.update({path: _path_item(item) for path, item in document["paths"].items()})
         schemas = document.get("components", {}).get("schemas", {})
-        definitions.update({name: schema(shape) for name, shape in schemas.items() if name not in definitions})
+        definitions.update({name: _definition(shape) for name, shape in schemas.items() if name not in definitions})
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},
         "paths": dict(sorted(paths.items())),
         "definitions": dict(sorted(definitions.items())),
     }
+
+
+def _definition(shape: Obj) -> Obj:
+    """Return a whole v3 schema in the form of v2. Objects that may have any field have none there, not even those of
+    all objects: kubectl would refuse all others (`buildKubeNative`)."""
+    if not shape.get("x-kubernetes-preserve-unknown-fields"):
+        return schema(shape)
+    return {"type": "object", **{name: shape[name] for name in _KEPT if name in shape}}
 
 
 def schema(shape: Obj) -> Obj:
@@ -46,7 +54,7 @@ def schema(shape: Obj) -> Obj:
     for key, value in _without_nullable(shape).items():
         if key == "$ref":
             out[key] = value.replace(V3_REFERENCE, V2_REFERENCE)
-        elif key == "allOf" and len(value) == 1:
+        elif key == "allOf" and len(value) == 1 and "$ref" in value[0]:
             out.update(schema(value[0]))
         elif key == "oneOf" and value in _UNIONS:
             out["type"] = "string"
@@ -69,7 +77,11 @@ def _without_nullable(shape: Obj) -> Obj:
     dropped = {"nullable", "items", "properties"}
     if nullable or shape.get("type") in ("array", "object"):
         dropped.add("type")
-    return {key: value for key, value in shape.items() if key not in dropped}
+    kept = {key: value for key, value in shape.items() if key not in dropped}
+    if open_ and "x-kubernetes-embedded-resource" in kept:  # v3 has added these for the properties that are dropped
+        required = [name for name in kept.pop("required", ()) if name not in ("kind", "apiVersion")]
+        return {**kept, "required": required} if required else kept
+    return kept
 
 
 def _path_item(item: Obj) -> Obj:
@@ -249,7 +261,7 @@ def _named(name: str, content: bytes) -> bytes:
 
 def _any(value: Any) -> bytes:
     """Return any value as YAML, of which JSON is a part."""
-    return _bytes(2, orjson.dumps(value) + b"\n")
+    return _bytes(2, encode_unescaped(value) + b"\n")
 
 
 def _parameters_item(parameter: Obj) -> bytes:

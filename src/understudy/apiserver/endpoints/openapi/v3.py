@@ -26,6 +26,7 @@ from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths,
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
+from understudy.machinery.golang.json_writer import encode, encode_unescaped
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -158,7 +159,7 @@ class OpenAPI:
 
     def _rendered(self, name: str) -> bytes:
         if name not in self._documents:
-            self._documents[name] = orjson.dumps(self.document(name))
+            self._documents[name] = encode(self.document(name))
         return self._documents[name]
 
     def _swagger(self, request: Request) -> Response:
@@ -177,7 +178,7 @@ class OpenAPI:
             from understudy.apiserver.endpoints.openapi import v2  # few clients ask for v2
 
             swagger = v2.swagger(str(self.release.version), (self.document(name) for name in self.hashes))
-            self._v2[media_type] = orjson.dumps(swagger) if media_type == JSON else v2.encode(swagger)
+            self._v2[media_type] = encode_unescaped(swagger) if media_type == JSON else v2.encode(swagger)
         return self._v2[media_type]
 
     def _type_name(self, gvk: GroupVersionKind) -> str:

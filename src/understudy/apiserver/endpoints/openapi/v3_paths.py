@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -172,8 +173,11 @@ class _Resource:
     ) -> Obj:
         item: Obj = {self.verbs[verb].method: self._operation(self.verbs[verb], gvk, name) for verb in verbs}
         in_path = [part for part, there in (("name", named), ("namespace", self.kind.namespaced)) if there]
-        item["parameters"] = [_parameter(part, "string", where="path") for part in in_path if not everywhere]
-        item["parameters"].append(_parameter("pretty", "string"))
+        parameters = [_parameter(part, "string", where="path") for part in in_path if not everywhere]
+        parameters.append(_parameter("pretty", "string"))
+        if len(verbs) == 1:  # what all operations have stands beside them
+            parameters += item[self.verbs[verbs[0]].method].pop("parameters", [])
+        item["parameters"] = sorted(parameters, key=itemgetter("name"))
         return item
 
     def _operation(self, verb: Verb, gvk: GroupVersionKind, name: str) -> Obj:

@@ -39,6 +39,15 @@ def is_loaded(entry: Entry, kind: Kind) -> bool:
     return ("object", kind.codec(kind.versions[0])) in entry.cache
 
 
+def keep_new(entry: Entry, kind: Kind) -> None:
+    """Keep the object of an entry of a custom resource, which was decoded and stored just now, as reading it would give
+    it. Nothing is kept where that is not sure without reading it."""
+    if kind.custom is not None:
+        obj = kind.custom.load_new(entry.object)
+        if obj is not None:
+            entry.cache["object", kind.codec(kind.versions[0])] = obj
+
+
 def read_again(entry: Entry, kind: Kind) -> Entry:
     """Return an entry as if it had just been read: a webhook converts it again. GET is not answered from caches."""
     if kind.custom is None or not kind.custom.calls_webhook:
