@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,7 +49,7 @@ from understudy.machinery.releases.version import V1_34, Version
 
 Obj = dict[str, Any]
 QUIET = 1.2  # seconds without a change after which a step has ended
-PATIENCE = 15.0  # seconds after which it has ended anyway
+PATIENCE = 20.0  # seconds after which it has ended anyway
 DRA = "DynamicResourceAllocation"
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TIMES = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "allocationTimestamp"}
@@ -69,9 +70,10 @@ UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Stage:
     """A server on which stories are told."""
 
-    def __init__(self, client: APIClient, release: Version) -> None:
+    def __init__(self, client: APIClient, release: Version, quiet: float) -> None:
         self.client = client
         self.release = release
+        self.quiet = quiet
 
     async def tell(self, story: Story, namespace: str) -> list[str]:
         """Tell a story in a new namespace; return what there is at the end of each step, as lines."""
@@ -124,7 +126,7 @@ class Stage:
     async def _settled(self, namespace: str) -> list[str]:
         """Return pods, claims and events once they have not changed for a while."""
         before, quiet, waited = "", 0.0, 0.0
-        while quiet < QUIET and waited < PATIENCE:
+        while quiet < self.quiet and waited < PATIENCE:
             await asyncio.sleep(0.1)
             seen = json.dumps(lines := await self._lines(namespace))
             quiet, waited = (quiet + 0.1 if seen == before else 0.0), waited + 0.1
@@ -222,13 +224,18 @@ async def compare(options: argparse.Namespace, connection: Connection) -> int:
     stories = [story for story in stories_of(release) if not options.story or story.__name__ in options.story]
     told: list[dict[str, list[str]]] = []
     async with APIClient(connection, "story") as client:
-        stage = Stage(client, release)
+        stage = Stage(client, release, options.quiet)
         for who, scheduler in (
             ("real", real_scheduler(options.binary, connection, Path(options.log))),
             ("ours", our_scheduler(release, connection)),
         ):
             async with scheduler:
-                told.append({s.__name__: await stage.tell(s, f"{who}-{s.__name__.replace('_', '-')}") for s in stories})
+                told.append(
+                    {
+                        s.__name__: await stage.tell(s, f"{who}-{s.__name__.replace('_', '-')}-{os.getpid()}")
+                        for s in stories
+                    }
+                )
     different = 0
     for name, lines in told[0].items():
         diff = list(unified_diff(lines, told[1][name], "kube-scheduler", "ours", lineterm="", n=2))
@@ -246,6 +253,8 @@ async def main() -> int:
     parser.add_argument("--server", default="")
     parser.add_argument("--token", default="")
     parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
+    help_ = "seconds without a change after which a step has ended; pods may wait for up to ten after many attempts"
+    parser.add_argument("--quiet", type=float, default=QUIET, help=help_)
     parser.add_argument("--log", default="/dev/null", help="where kube-scheduler's log goes")
     options = parser.parse_args()
     if options.server:

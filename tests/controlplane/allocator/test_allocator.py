@@ -196,32 +196,3 @@ def test_answers_of_selectors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None
     monkeypatch.setattr("understudy.admission.cel.compile", None)
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None
-
-
-def test_selector_that_costs_too_much() -> None:
-    """The evaluation of an expression is cancelled when it costs more than one may; cheap parts of it may be enough."""
-    numbers = f"[{', '.join(map(str, range(400)))}]"
-    costly = f"{numbers}.all(x, {numbers}.all(y, x + y >= 0))"
-    one = allocator(slice_(device("a")))
-    cancelled = "claim default/claim: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
-    with pytest.raises(AllocationError) as caught:
-        one.allocate(NODE, [claim(request(expression=costly))])
-    assert str(caught.value) == cancelled
-    cheap = f'device.driver == "gpu.example.com" || {costly}'
-    assert devices_of(one.allocate(NODE, [claim(request(expression=cheap))])) == [["a"]]
-
-
-@pytest.mark.parametrize(
-    ("release", "features", "matches"),
-    [
-        (V1_35, frozenset({gates.DRA_DEVICE_TAINTS}), False),
-        (V1_35, CONSUMABLE, True),
-        (V1_36, frozenset({gates.DRA_DEVICE_TAINTS}), False),
-        (V1_36, BINDING, True),
-    ],
-)
-def test_selector_sees_whether_a_device_is_shared(release: Version, features: frozenset[str], matches: bool) -> None:
-    """Only allocators that can share devices, be it off, tell selectors which devices allow that."""
-    obj = claim(request(expression="device.allowMultipleAllocations"))
-    shared = Allocator(release, features, [], [ANY], [slice_(device("a", allowMultipleAllocations=True))])
-    assert devices_of(shared.allocate(NODE, [obj])) == ([["a"]] if matches else None)

@@ -184,6 +184,11 @@ def gone(**spec: Any) -> ClusterEvent:
     return ClusterEvent(Kind.POD, Action.DELETE, pod("gone", **spec).obj)
 
 
+def tolerating(name: str) -> ClusterEvent:
+    new = pod(name, tolerations=[{"operator": "Exists"}]).obj
+    return ClusterEvent(Kind.POD, Action.UPDATE_TOLERATIONS, pod(name).obj, new)
+
+
 GATES = Gates.of(V1_36)
 LARGE = pod(containers=[container(cpu="6")])
 
@@ -193,6 +198,12 @@ LARGE = pod(containers=[container(cpu="6")])
     [
         (NodeUnschedulable(GATES), pod(), added(), True),
         (NodeUnschedulable(GATES), pod(), added(unschedulable=True), False),
+        (NodeUnschedulable(GATES), pod(), changed({"taints": [RED]}, {"taints": [BLUE]}), False),
+        (NodeUnschedulable(GATES), pod(), changed({"unschedulable": True}, {}), True),
+        (NodeUnschedulable(GATES), pod(), tolerating("p"), True),
+        (NodeUnschedulable(GATES), pod(), tolerating("q"), False),
+        (TaintToleration(V1_36, GATES), pod(), tolerating("p"), True),
+        (TaintToleration(V1_36, GATES), pod(), tolerating("q"), False),
         (TaintToleration(V1_36, GATES), pod(), added(), True),
         (TaintToleration(V1_36, GATES), pod(), added(taints=[RED]), False),
         (TaintToleration(V1_36, GATES), pod(), changed({"taints": [RED, BLUE]}, {"taints": [BLUE]}), False),

@@ -76,15 +76,10 @@ class Device:
 
     @cached_property
     def value(self) -> Any:
-        """Return the CEL value of `device`. Raises EvaluationError for attributes that have none.
-
-        An allocator that does not share devices by capacity does not tell selectors that others would.
-        """
+        """Return the CEL value of `device`. Raises EvaluationError for attributes that have none."""
         from understudy.admission.cel.interpreter.device import device_value
 
-        shareable = self.shareable and self.slice.knows_capacity
-        spec = {**self.spec, "driver": self.slice.driver, "allowMultipleAllocations": shareable}
-        return device_value(spec, lists=self.slice.lists)
+        return device_value({**self.spec, "driver": self.slice.driver}, lists=self.slice.lists)
 
 
 class Slice:
@@ -95,7 +90,6 @@ class Slice:
         self.obj = obj
         self.order = 0
         self.lists = lists
-        self.knows_capacity = rules.knows_capacity
         self.name: str = obj["metadata"]["name"]
         self.driver: str = spec["driver"]
         pool = spec["pool"]

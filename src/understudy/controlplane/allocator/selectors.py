@@ -6,10 +6,9 @@ What an expression says of a device does not change while the slice stays as it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from understudy.admission.cel.checker.environment import Environment
-from understudy.admission.cel.cost.budget import PER_CALL_LIMIT
 from understudy.controlplane.allocator.inventory import Device
 from understudy.machinery.types import Obj
 
@@ -57,20 +56,6 @@ def _ask(expression: str, device: Device, environment: Environment) -> bool | Ex
     if compiled.error is not None:
         return SelectorError(f"CEL compile error: {compiled.error}")
     try:
-        if compiled.cost <= PER_CALL_LIMIT:
-            return compiled.matches(device.value)
-        return _ask_counting(expression, device, environment)
-    except (cel.EvaluationError, cel.CostLimitError) as error:
+        return compiled.matches(device.value)
+    except cel.EvaluationError as error:
         return SelectorError(f"CEL runtime error: {error}")
-
-
-def _ask_counting(expression: str, device: Device, environment: Environment) -> bool:
-    """Return what an expression says that may cost more than an evaluation may. Raises CostLimitError if it does.
-
-    Only 1.31 stores such expressions. To count slows an evaluation down, so that others go without.
-    """
-    from understudy.admission import cel
-    from understudy.admission.cel.interpreter.device import as_bool
-
-    counting = replace(environment, purpose=("device", "counting"))
-    return as_bool(cel.compile(expression, counting).run({"device": device.value}, cel.Budget()))

@@ -47,6 +47,7 @@ class Kubelet:
     backoff_period    seconds until claims that could not be unprepared are tried again
     reconcile_period  seconds between two searches for prepared claims whose pods are gone
     wiping_delay      seconds until the ResourceSlices of a driver that went away are deleted, None for the release's
+    wipe_at_start     whether the node's ResourceSlices are deleted at the start, since drivers publish theirs again
     boot_id           another one than before means a reboot: no pod runs any more. That of the machine by default
 
     Raises CheckpointError at its start if the file of prepared claims is broken.
@@ -65,6 +66,7 @@ class Kubelet:
         backoff_period: float = BACKOFF_PERIOD,
         reconcile_period: float = RECONCILE_PERIOD,
         wiping_delay: float | None = None,
+        wipe_at_start: bool = True,
         boot_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -77,6 +79,7 @@ class Kubelet:
         self._periods = {"resync_period": resync_period, "backoff_period": backoff_period}
         self._reconcile_period = reconcile_period
         self._wiping_delay = wiping_delay
+        self._wipe_at_start = wipe_at_start
         self._boot_id = read_boot_id() if boot_id is None else boot_id
         self._clock: Clock = clock or SystemClock()
         self._task: asyncio.Task[None] | None = None
@@ -129,7 +132,8 @@ class Kubelet:
             async with asyncio.TaskGroup() as tasks:
                 workers = PodWorkers(runtime, tasks)
                 pods.add_handler(workers.update, workers.replace, workers.remove)
-                plugins.start()
+                if self._wipe_at_start:
+                    plugins.start()
                 registry = PluginManager(self._root / "plugins_registry", {PLUGIN_TYPE: plugins})
                 tasks.create_task(registry.run(), name="plugin manager")
                 tasks.create_task(pods.run(), name="pods")

@@ -180,6 +180,7 @@ class DRAManager:
             await self._prepare_batch(driver, infos)
         for info in unprepared:
             info.prepared = True
+            log.info("claim %s/%s: prepared by %s", info.namespace, info.name, ", ".join(info.devices))
         if unprepared:
             self._cache.save()
 
@@ -255,6 +256,7 @@ class DRAManager:
                 await self._unprepare_batch(driver, infos)
             for info in unused:
                 self._cache.delete(info)
+                log.info("claim %s/%s: unprepared by %s", info.namespace, info.name, ", ".join(info.devices))
             self._cache.save()
 
     async def _unprepare_batch(self, driver: str, infos: list[ClaimInfo]) -> None:

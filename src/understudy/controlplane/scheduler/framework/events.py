@@ -56,6 +56,11 @@ class ClusterEvent(NamedTuple):
         return Trigger(self.kind, self.action)
 
 
+def is_about(event: ClusterEvent, pod: PodInfo) -> bool:
+    """Report whether an event is a change of a pod itself."""
+    return event.kind is Kind.POD and event.new is not None and event.new["metadata"]["uid"] == pod.uid
+
+
 def node_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
     """List what has changed about a node. Upstream: `NodeSchedulingPropertiesChange`."""
     if old["spec"].get("unschedulable") and not new["spec"].get("unschedulable"):

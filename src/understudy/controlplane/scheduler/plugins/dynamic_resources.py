@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.scheduler.claims import ClaimTracker
-from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger
+from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, Plugin, Skip
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -193,7 +193,7 @@ class DynamicResources(Plugin):
         if event.kind in (Kind.NODE, Kind.CLASS):
             return True
         if event.kind is Kind.POD:
-            return event.new is not None and event.new["metadata"]["uid"] == pod.uid and self._has_claims(pod)
+            return is_about(event, pod) and self.pre_enqueue(pod) is None
         try:
             claims = claims_of(pod, self._claims)
         except ClaimError:
@@ -205,9 +205,6 @@ class DynamicResources(Plugin):
         if event.new["metadata"]["uid"] not in [claim["metadata"]["uid"] for claim in claims]:
             return False
         return event.old is None or event.old.get("status") != event.new.get("status")
-
-    def _has_claims(self, pod: PodInfo) -> bool:
-        return self.pre_enqueue(pod) is None
 
 
 def claims_of(pod: PodInfo, tracker: ClaimTracker) -> list[Obj]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger
+from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -37,5 +37,8 @@ class NodeUnschedulable(Plugin):
         return unresolvable("node(s) were unschedulable")
 
     def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
-        """Report whether a node that is new or changed may be used."""
-        return event.kind is Kind.POD or (event.new is not None and not event.new["spec"].get("unschedulable"))
+        """Report whether a node may be used again, or is new and may be used, or the pod tolerates more."""
+        if event.kind is Kind.POD:
+            return is_about(event, pod)
+        was_closed = event.old is None or bool(event.old["spec"].get("unschedulable"))
+        return was_closed and event.new is not None and not event.new["spec"].get("unschedulable")

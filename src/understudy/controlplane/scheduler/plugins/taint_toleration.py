@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger
+from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -43,9 +43,9 @@ class TaintToleration(Plugin):
         return unresolvable(self._text.format(key=taint["key"], value=taint.get("value") or ""))
 
     def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
-        """Report whether a node has no such taint any more, or is new and has none."""
+        """Report whether a node has no such taint any more, or is new and has none, or the pod tolerates more."""
         if event.kind is Kind.POD or event.new is None:
-            return True
+            return is_about(event, pod)
         was_open = event.old is not None and self._untolerated(event.old["spec"].get("taints") or [], pod) is None
         return not was_open and self._untolerated(event.new["spec"].get("taints") or [], pod) is None
 

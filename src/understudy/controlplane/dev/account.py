@@ -1,0 +1,135 @@
+"""An account of what happens to claims, and to the pods that use them: one line for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from understudy.machinery.types import Obj
+
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"  # annotation of claims that were made from a template
+
+NO_DEVICES = "cannot allocate all claims"  # part of the scheduler's words
+
+
+class Account:
+    """Tells of changes as they are seen. Objects that are there at the start are told of as if they were new.
+
+    tell     is called with each line
+    why_not  yields lines about a pod that waits for devices
+    """
+
+    def __init__(self, tell: Callable[[str], None], why_not: Callable[[Obj], Iterator[str]]) -> None:
+        self._tell = tell
+        self._why_not = why_not
+
+    def claim_added(self, claim: Obj) -> None:
+        """Tell of a new claim, and of the devices that it may have already."""
+        annotations = claim["metadata"].get("annotations") or {}
+        owners = [owner["name"] for owner in claim["metadata"].get("ownerReferences") or () if owner["kind"] == "Pod"]
+        origin = f" from a template for pod {owners[0]}" if POD_CLAIM in annotations and owners else ""
+        self._claim(claim, f"created{origin}")
+        self._claim_changes({}, claim)
+
+    def claim_updated(self, old: Obj, new: Obj) -> None:
+        """Tell what has become of a claim."""
+        self._claim_changes(old.get("status") or {}, new)
+        if _is_going(new) and not _is_going(old):
+            self._claim(new, "is being deleted")
+
+    def claim_deleted(self, claim: Obj) -> None:
+        """Tell that a claim is gone."""
+        self._claim(claim, "deleted")
+
+    def pod_added(self, pod: Obj) -> None:
+        """Tell of a new pod, if it uses claims."""
+        if _uses_claims(pod):
+            self._pod(pod, "created")
+            self._pod_changes({}, {}, pod)
+
+    def pod_updated(self, old: Obj, new: Obj) -> None:
+        """Tell what has become of a pod, if it uses claims."""
+        if _uses_claims(new):
+            self._pod_changes(old["spec"], old.get("status") or {}, new)
+            if _is_going(new) and not _is_going(old):
+                self._pod(new, "is being deleted")
+
+    def pod_deleted(self, pod: Obj) -> None:
+        """Tell that a pod is gone, if it used claims."""
+        if _uses_claims(pod):
+            self._pod(pod, "deleted")
+
+    def event_added(self, event: Obj) -> None:
+        """Tell of a warning; those of the scheduler are in the conditions of pods as well."""
+        about = event["involvedObject"]
+        if event.get("type") == "Warning" and event.get("reason") != "FailedScheduling":
+            where = f"{about.get('namespace', '')}/{about['name']}".lstrip("/")
+            self._tell(f"{about['kind'].lower()} {where}: {event.get('reason')}: {event.get('message')}")
+
+    def _claim_changes(self, old: Obj, claim: Obj) -> None:
+        """Tell of devices that were allocated or given back, and of pods that the claim is reserved for."""
+        new = claim.get("status") or {}
+        before, after = old.get("allocation"), new.get("allocation")
+        if after and not before:
+            self._claim(claim, f"allocated {_devices(after)}")
+        users, former = _users(new), _users(old)
+        for uid in users.keys() - former.keys():
+            self._claim(claim, f"reserved for {users[uid]}")
+        for uid in former.keys() - users.keys():
+            self._claim(claim, f"no longer reserved for {former[uid]}")
+        if before and not after:
+            self._claim(claim, f"deallocated, {_devices(before)} given back")
+
+    def _pod_changes(self, spec: Obj, old: Obj, pod: Obj) -> None:
+        new = pod.get("status") or {}
+        message = _waits_for(new)
+        if message and message != _waits_for(old) and not pod["spec"].get("nodeName"):
+            self._pod(pod, f"waits: {message}")
+            if NO_DEVICES in message:
+                for line in self._why_not(pod):
+                    self._tell(f"    {line}")
+        node = pod["spec"].get("nodeName")
+        if node and not spec.get("nodeName"):
+            self._pod(pod, f"bound to node {node}")
+        phase = new.get("phase", "Pending")
+        if phase != old.get("phase", "Pending"):
+            self._pod(pod, phase.lower())
+
+    def _claim(self, claim: Obj, text: str) -> None:
+        self._tell(f"claim {_key(claim)}: {text}")
+
+    def _pod(self, pod: Obj, text: str) -> None:
+        self._tell(f"pod {_key(pod)}: {text}")
+
+
+def _uses_claims(pod: Obj) -> bool:
+    return bool(pod["spec"].get("resourceClaims"))
+
+
+def _is_going(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def _key(obj: Obj) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _devices(allocation: Obj) -> str:
+    """Return the devices of an allocation: `gpu-0, gpu-1 of pool node-1 (gpu.example.com)`."""
+    by_pool: dict[str, list[str]] = {}
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        by_pool.setdefault(f"pool {result['pool']} ({result['driver']})", []).append(result["device"])
+    return "; ".join(f"{', '.join(devices)} of {pool}" for pool, devices in by_pool.items()) or "no devices"
+
+
+def _users(status: Obj) -> dict[str, str]:
+    """Return those that a claim is reserved for, by uid."""
+    kinds = {"pods": "pod"}
+    users = status.get("reservedFor") or ()
+    return {user["uid"]: f"{kinds.get(user['resource'], user['resource'])} {user['name']}" for user in users}
+
+
+def _waits_for(status: Obj) -> str:
+    """Return why a pod has no node, "" if nobody has said so."""
+    conditions = status.get("conditions") or ()
+    scheduled: Obj = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
+    return str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""

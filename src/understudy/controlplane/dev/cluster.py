@@ -1,0 +1,114 @@
+"""A server with everything that makes claims move, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from understudy.apiserver.controllers.components import component_names
+from understudy.apiserver.server.server import Server
+from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.informer import Informers
+from understudy.controlplane.client.kubeconfig import read_kubeconfig
+from understudy.controlplane.client.resources import (
+    EVENTS,
+    NODES,
+    PODS,
+    device_classes,
+    resource_claims,
+    resource_slices,
+)
+from understudy.controlplane.dev.account import Account
+from understudy.controlplane.dev.nodes import Nodes
+from understudy.controlplane.dev.why_not import WhyNot
+from understudy.machinery.releases.version import V1_33, Version
+
+CONTROLLERS = ("namespace", "garbage-collector", "resourceclaim", "scheduler")
+DEVICE_TAINT_EVICTION = "device-taint-eviction"  # from 1.33 on
+KUBELET_LOG = "understudy.controlplane.kubelet"
+
+
+def controllers_of(release: Version, more: list[str]) -> list[str]:
+    """Return the controllers that run, those of the command line included."""
+    names = [*CONTROLLERS, *more]
+    if release >= V1_33 and DEVICE_TAINT_EVICTION in component_names():
+        names.append(DEVICE_TAINT_EVICTION)
+    return list(dict.fromkeys(names))
+
+
+class Cluster:
+    """Follows a server that has started, keeps its kubelets, and tells what happens.
+
+    root  folder of the kubelets
+    tell  is called with each line of the account
+    """
+
+    def __init__(self, server: Server, root: Path, tell: Callable[[str], None]) -> None:
+        self._connection = read_kubeconfig(server.kubeconfig)
+        self._state = server.state
+        self._root = root
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        release, gates = self._state.release.version, self._state.gates
+        handler = _Teller(self._tell)
+        kubelets = logging.getLogger(KUBELET_LOG)
+        kubelets.addHandler(handler)
+        kubelets.setLevel(logging.INFO)
+        kubelets.propagate = False  # what they log is told once
+        async with APIClient(self._connection, "understudy-dev") as client:
+            nodes = Nodes(self._connection, client, self._root, release, gates, self._tell)
+            try:
+                await self._follow(client, nodes, WhyNot(release, gates), release)
+            finally:
+                kubelets.removeHandler(handler)
+                await nodes.stop()
+
+    async def _follow(self, client: APIClient, nodes: Nodes, why_not: WhyNot, release: Version) -> None:
+        """Let every part know of changes. What explains is told first, so that explanations are up to date."""
+        account = Account(self._tell, why_not.lines)
+        informers = Informers(client)
+        claims, devices = why_not.claims, why_not.devices
+        of_nodes, of_claims = informers.of(NODES), informers.of(resource_claims(release))
+        of_nodes.add_handler(why_not.put_node, _second(why_not.put_node), why_not.remove_node)
+        of_nodes.add_handler(nodes.add, None, nodes.remove)
+        of_claims.add_handler(claims.put, _second(claims.put), claims.remove)
+        of_claims.add_handler(account.claim_added, account.claim_updated, account.claim_deleted)
+        of_classes, of_slices = informers.of(device_classes(release)), informers.of(resource_slices(release))
+        of_classes.add_handler(devices.put_class, _second(devices.put_class), devices.remove_class)
+        of_slices.add_handler(devices.put_slice, _second(devices.put_slice), devices.remove_slice)
+        informers.of(PODS).add_handler(account.pod_added, account.pod_updated, account.pod_deleted)
+        informers.of(EVENTS).add_handler(account.event_added, _second(account.event_added))
+        await informers.run()
+
+
+def _second(function: Callable[[Any], None]) -> Callable[[Any, Any], None]:
+    """Return a handler of changes that is only told the new object."""
+    return lambda _, new: function(new)
+
+
+class _Teller(logging.Handler):
+    """Makes lines of what kubelets log: drivers that come and go, claims that are prepared and unprepared."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._tell_line = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell one record."""
+        self._tell_line(record.getMessage())
+
+
+async def until(stopped: asyncio.Event, cluster: Cluster) -> None:
+    """Run a cluster until an event is set. Raises what ends it before."""
+    running, waiting = asyncio.create_task(cluster.run()), asyncio.create_task(stopped.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if running.done():
+        running.result()
+    running.cancel()
+    await asyncio.gather(running, waiting, return_exceptions=True)

@@ -1,0 +1,223 @@
+"""The scheduler beside a server: what it writes, in which order, and what happens when that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.releases import NEWEST, RELEASES
+from understudy import Server
+from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.resources import (
+    EVENTS,
+    NODES,
+    PODS,
+    device_classes,
+    resource_claims,
+    resource_slices,
+)
+from understudy.machinery.releases.version import V1_34, Version
+
+Obj = dict[str, Any]
+GATES = {"DynamicResourceAllocation": True}
+
+
+class Lab:
+    """A server with a scheduler, and a client of it."""
+
+    def __init__(self, client: APIClient, release: Version) -> None:
+        self.client = client
+        self.release = release
+        self.claims = resource_claims(release)
+
+    async def add_node(self, name: str = "n", devices: int = 1) -> None:
+        """Create a node with devices."""
+        status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "200"}}
+        await self.client.create(NODES, {"metadata": {"name": name}, "status": status})
+        await self.client.patch(NODES, name, {"spec": {"taints": None}})
+        form: Obj = {} if self.release >= V1_34 else {"basic": {}}
+        spec = {
+            "nodeName": name,
+            "driver": "d.example",
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": f"dev-{i}", **form} for i in range(devices)],
+        }
+        await self.client.create(resource_slices(self.release), {"metadata": {"name": f"s-{name}"}, "spec": spec})
+
+    async def add_class(self) -> None:
+        """Create the class of all devices."""
+        await self.client.create(device_classes(self.release), {"metadata": {"name": "gpu"}, "spec": {}})
+
+    async def add_claim(self, name: str) -> None:
+        """Create a claim for one device."""
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+        request = {"name": "g", "exactly": exactly} if self.release >= V1_34 else {"name": "g", **exactly}
+        spec = {"devices": {"requests": [request]}}
+        await self.client.create(self.claims, {"metadata": {"name": name}, "spec": spec}, "default")
+
+    async def add_pod(self, name: str, *claims: str, **spec: Any) -> None:
+        """Create a pod that uses claims."""
+        entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
+        body = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": entries, **spec}
+        await self.client.create(PODS, {"metadata": {"name": name}, "spec": body}, "default")
+
+    async def pod(self, name: str, condition: Callable[[Obj], Any]) -> Obj:
+        """Return a pod once a condition holds."""
+        async with asyncio.timeout(20):
+            while not condition(pod := await self.client.get(PODS, name, "default")):
+                await asyncio.sleep(0.02)
+        return pod
+
+    async def bound(self, name: str) -> str:
+        """Return the node of a pod once it has one."""
+        return str((await self.pod(name, lambda pod: pod["spec"].get("nodeName")))["spec"]["nodeName"])
+
+    async def claim(self, name: str) -> Obj:
+        """Return a claim."""
+        return await self.client.get(self.claims, name, "default")
+
+
+@asynccontextmanager
+async def lab(release: Version) -> AsyncIterator[Lab]:
+    """Run a server of a release with a scheduler."""
+    async with AsyncExitStack() as stack:
+        server = Server(emulated_version=str(release), controllers=["scheduler"], feature_gates=GATES)
+        await stack.enter_async_context(server)
+        client = await stack.enter_async_context(APIClient(Connection(url=server.url), "test"))
+        yield Lab(client, release)
+
+
+def why(pod: Obj) -> Obj:
+    """Return the condition that says why a pod has no node, {} if there is none."""
+    conditions = pod["status"].get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_pod_gets_node_and_device(release: Version) -> None:
+    """A claim gets its finalizer, then allocation and reservation in one write; then the pod is bound."""
+    async with lab(release) as it:
+        await it.add_class()
+        await it.add_node()
+        version = (await it.client.list(it.claims))["metadata"]["resourceVersion"]
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        assert await it.bound("p") == "n"
+        states: list[tuple[bool, bool, bool]] = []
+        async for event in it.client.watch(it.claims, query={"resourceVersion": version, "timeoutSeconds": "1"}):
+            claim = event["object"]
+            status = claim.get("status") or {}
+            states.append(("finalizers" in claim["metadata"], "allocation" in status, "reservedFor" in status))
+        assert states == [(False, False, False), (True, False, False), (True, True, True)]
+        events = (await it.client.list(EVENTS, "default"))["items"]
+        assert [event["message"] for event in events] == ["Successfully assigned default/p to n"]
+
+
+async def test_pod_waits_and_is_woken_by_what_it_waits_for() -> None:
+    """A pod gets a condition that says why it waits, and a node once there is what it needs."""
+    async with lab(NEWEST) as it:
+        await it.add_node(devices=2)
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        text = "0/1 nodes are available: request g: device class gpu does not exist."
+        pod = await it.pod("p", lambda pod: why(pod).get("message", "").startswith(text))
+        assert why(pod)["reason"] == "Unschedulable"
+        await it.add_class()
+        assert await it.bound("p") == "n"
+
+
+async def test_broken_claim_is_an_error_of_the_scheduler() -> None:
+    """A selector that fails ends the attempt: the reason is SchedulerError."""
+    async with lab(NEWEST) as it:
+        await it.add_class()
+        await it.add_node()
+        selector = {"cel": {"expression": "device.attributes['d.example'].missing == 1"}}
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, "selectors": [selector]}
+        spec = {"devices": {"requests": [{"name": "g", "exactly": exactly}]}}
+        await it.client.create(it.claims, {"metadata": {"name": "c"}, "spec": spec}, "default")
+        await it.add_pod("p", "c")
+        condition = why(await it.pod("p", why))
+        assert condition["reason"] == "SchedulerError"
+        expected = 'running "DynamicResources" filter plugin: claim default/c: selector #0: CEL runtime error'
+        assert condition["message"].startswith(expected)
+
+
+async def test_claim_that_is_full_is_unreserved_and_tried_again() -> None:
+    """A pod whose reservation is refused gives its room back, says why, and gets its node when it can be reserved."""
+    async with lab(NEWEST) as it:
+        await it.add_class()
+        await it.add_node()
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        await it.bound("p")
+        claim = await it.claim("c")
+        mine = claim["status"]["reservedFor"]
+        users = [{"resource": "pods", "name": f"u{i}", "uid": f"u{i}"} for i in range(255)]
+        claim = await it.client.update_status(
+            it.claims, {**claim, "status": {**claim["status"], "reservedFor": mine + users}}
+        )
+        await it.add_pod("q", "c")
+        condition = why(await it.pod("q", why))
+        assert condition["reason"] == "SchedulerError"
+        expected = 'running PreBind plugin "DynamicResources": add reservation to claim default/c: ResourceClaim'
+        assert condition["message"].startswith(expected)
+        await it.client.update_status(it.claims, {**claim, "status": {**claim["status"], "reservedFor": mine}})
+        assert await it.bound("q") == "n"
+
+
+async def test_idle_claim_is_freed_for_a_pod_that_cannot_go_to_its_node() -> None:
+    """A claim that nobody uses is deallocated, and gets a device of a node where the pod can go."""
+    async with lab(NEWEST) as it:
+        await it.add_class()
+        await it.add_node("a")
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        await it.bound("p")
+        await it.client.delete(PODS, "p", "default", grace_period=0)
+        claim = await it.claim("c")
+        await it.client.update_status(it.claims, {**claim, "status": {"allocation": claim["status"]["allocation"]}})
+        await it.client.patch(NODES, "a", {"spec": {"unschedulable": True}})
+        await it.add_node("b")
+        await it.add_pod("q", "c")
+        assert await it.bound("q") == "b"
+        results = (await it.claim("c"))["status"]["allocation"]["devices"]["results"]
+        assert [result["pool"] for result in results] == ["b"]
+
+
+async def test_many_pods_share_no_device() -> None:
+    """Pods that are bound in parallel get each a device of its own, and those too many wait."""
+    async with lab(NEWEST) as it:
+        await it.add_class()
+        for name in ("a", "b", "c"):
+            await it.add_node(name, devices=10)
+        for i in range(32):
+            await it.add_claim(f"c{i}")
+            await it.add_pod(f"p{i}", f"c{i}")
+        async with asyncio.timeout(30):
+            while True:
+                pods = (await it.client.list(PODS))["items"]
+                waiting = [pod for pod in pods if "cannot allocate all claims" in why(pod).get("message", "")]
+                if sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 30 and len(waiting) == 2:
+                    break
+                await asyncio.sleep(0.05)
+        claims = (await it.client.list(it.claims))["items"]
+        allocations = [claim["status"]["allocation"] for claim in claims if claim.get("status")]
+        devices = [(r["pool"], r["device"]) for allocation in allocations for r in allocation["devices"]["results"]]
+        assert len(devices) == len(set(devices)) == 30
+
+
+async def test_pods_of_other_schedulers_are_left_alone() -> None:
+    """A pod that names another scheduler gets neither node nor condition."""
+    async with lab(NEWEST) as it:
+        await it.add_node()
+        await it.add_pod("other", schedulerName="mine")
+        await it.add_pod("p")
+        await it.bound("p")
+        other = await it.pod("other", lambda _: True)
+        assert "nodeName" not in other["spec"]
+        assert not why(other)
