@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,8 @@ class Authenticator:
                knows whose a client certificate is; None where clients are not asked for any
     is_open    whether everybody is an administrator, also with a wrong token or certificate
     anonymous  whether requests without token and certificate are those of `system:anonymous`; wrong ones are refused
+    anonymous_paths
+               the paths for which they are, none for all
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Authenticator:
         *,
         is_open: bool = False,
         anonymous: bool = False,
+        anonymous_paths: Collection[str] = (),
     ) -> None:
         self._nobody: User | None = None  # who sends a request without a token
         self._wrong: User | None = None  # who sends one with a wrong token
@@ -89,11 +92,12 @@ class Authenticator:
         self._user_of = user_of
         self._loopback = loopback
         self._certificates = certificates
+        self._anonymous_paths = frozenset(anonymous_paths)
 
     def authenticate(
-        self, headers: Mapping[str, str], warnings: list[str], certificates: tuple[bytes, ...] = ()
+        self, headers: Mapping[str, str], warnings: list[str], path: str = "", certificates: tuple[bytes, ...] = ()
     ) -> User:
-        """Return who sends a request with these headers; may add to `warnings`. Raises 401.
+        """Return who sends a request with these headers; may add to `warnings`. Raises 401, KeysAwaitedError.
 
         A good certificate goes before a token. `certificates` are in DER, the client's own first.
         """
@@ -114,7 +118,7 @@ class Authenticator:
             if (user := self._bearer(token)) is not None:
                 return user
             anyone = self._wrong
-        if anyone is None:
+        if anyone is None or (anyone is NOBODY and self._anonymous_paths and path not in self._anonymous_paths):
             raise unauthorized()
         return anyone
 

@@ -1,5 +1,7 @@
 """Why credentials are not good. Requests with them are answered 401, and told no more."""
 
+from collections.abc import Callable
+
 
 class TokenError(Exception):
     """A token that is not valid. str(error) says why; "" for one that no authenticator of this server knows."""
@@ -7,3 +9,18 @@ class TokenError(Exception):
 
 class CertificateError(Exception):
     """A client certificate that is not good. str(error) says why."""
+
+
+class ProviderError(Exception):
+    """An issuer of tokens whose keys cannot be had. str(error) says why."""
+
+
+class KeysAwaitedError(Exception):
+    """A token that none of the known keys has signed: the request may go on when newer ones have been fetched.
+
+    fetch  fetches them, which takes a while. Raises ProviderError
+    """
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        super().__init__("the keys of an issuer have to be fetched")
+        self.fetch = fetch

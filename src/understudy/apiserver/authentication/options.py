@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 from understudy.apiserver.authentication.authenticator import read_tokens
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokenOptions
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from understudy.apiserver.authentication.jose import PublicKey
+    from understudy.apiserver.authentication.oidc.configuration import Configuration
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
@@ -43,6 +48,17 @@ class AuthenticationOptions:
     service_account_key_file
                             keys (PEM, public or private) that verify these tokens; by default the one that signs them
     api_audiences           audiences of the server itself, by default the issuers
+    oidc_issuer_url, oidc_client_id
+                            an issuer of OpenID Connect whose tokens name users, and the audience that they must be for
+    oidc_username_claim, oidc_username_prefix, oidc_groups_claim, oidc_groups_prefix
+                            the claims that name the user and the groups, and what is put before them; users have the
+                            issuer before them by default, but for those named by "email". "-" is no prefix
+    oidc_required_claim     {claim: value} that tokens must have
+    oidc_ca_file            certificates (PEM) that verify the issuer's, by default those of the machine
+    oidc_signing_algs       algorithms that may have signed the tokens, by default RS256
+    authentication_config   an AuthenticationConfiguration: several issuers, with CEL expressions, and the paths that
+                            may be asked for without credentials. A `discoveryURL` may be a file here (`file:///path`),
+                            with the discovery document or with the keys
     """
 
     token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
@@ -63,6 +79,23 @@ class AuthenticationOptions:
     )
     api_audiences: Sequence[str] = field(
         default=(), metadata=flag("audiences of this server (default: the issuers)", "A,B")
+    )
+
+    oidc_issuer_url: str = field(default="", metadata=flag("issuer of OpenID Connect", "URL"))
+    oidc_client_id: str = field(default="", metadata=flag("audience that its tokens must be for", "ID"))
+    oidc_username_claim: str = field(default="sub", metadata=flag("claim with the user (default: sub)", "CLAIM"))
+    oidc_username_prefix: str = field(default="", metadata=flag("before the user (default: the issuer)", "PREFIX"))
+    oidc_groups_claim: str = field(default="", metadata=flag("claim with the groups", "CLAIM"))
+    oidc_groups_prefix: str = field(default="", metadata=flag("before each group", "PREFIX"))
+    oidc_required_claim: Mapping[str, str] | None = field(
+        default=None, metadata=flag("claims that tokens must have", "CLAIM=VALUE")
+    )
+    oidc_ca_file: PathLike | None = field(default=None, metadata=flag("authorities (PEM) of the issuer", "PATH"))
+    oidc_signing_algs: Sequence[str] = field(
+        default=("RS256",), metadata=flag("algorithms of its tokens (default: RS256)", "A,B")
+    )
+    authentication_config: PathLike | None = field(
+        default=None, metadata=flag("an AuthenticationConfiguration", "PATH")
     )
 
     @cached_property
@@ -100,6 +133,46 @@ class AuthenticationOptions:
         for key_file in self.service_account_key_file:
             keys += _read("service-account-key-file", jose.read_public_keys, key_file)
         return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys)
+
+    def configuration(self, release: Version, gates: Gates) -> Configuration | None:
+        """Return what the `oidc` options or `authentication_config` say, None without them. Raises ValueError."""
+        names = [option.name for option in fields(AuthenticationOptions) if option.name.startswith("oidc_")]
+        defaults = {option.name: option.default for option in fields(AuthenticationOptions)}
+        has_flags = any(getattr(self, name) not in (defaults[name], None) for name in names)
+        if not has_flags and not self.authentication_config:
+            return None
+        from understudy.apiserver.authentication import jose  # cryptography
+        from understudy.apiserver.authentication.oidc import configuration  # CEL
+
+        if self.authentication_config:
+            if not gates[features.STRUCTURED_AUTHENTICATION_CONFIGURATION]:
+                gate = "StructuredAuthenticationConfiguration"
+                raise ValueError(f"set --feature-gates={gate}=true to use authentication-config file")
+            if has_flags:
+                raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
+            loaded = configuration.load_configuration(Path(self.authentication_config), release)
+            algorithms: Sequence[str] = jose.ALGORITHMS
+        else:
+            if not self.oidc_issuer_url or not self.oidc_client_id:
+                text = "must be specified together when any oidc-* flags are set"
+                raise ValueError(f"oidc-issuer-url and oidc-client-id {text}")
+            loaded, algorithms = self._configuration_of_flags(), self.oidc_signing_algs
+        return configuration.checked(loaded, algorithms, release, gates, self.service_account_issuer)
+
+    def _configuration_of_flags(self) -> Obj:
+        from understudy.apiserver.authentication.oidc.configuration import configuration_of_flags  # CEL
+
+        authority = _read("oidc-ca-file", Path.read_text, self.oidc_ca_file) if self.oidc_ca_file else ""
+        return configuration_of_flags(
+            self.oidc_issuer_url,
+            self.oidc_client_id,
+            username_claim=self.oidc_username_claim,
+            username_prefix=self.oidc_username_prefix,
+            groups_claim=self.oidc_groups_claim,
+            groups_prefix=self.oidc_groups_prefix,
+            required_claims=self.oidc_required_claim or {},
+            certificate_authority=authority,
+        )
 
 
 def _read(name: str, read: Callable[[Path], T], path: PathLike) -> T:

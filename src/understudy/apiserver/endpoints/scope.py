@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
@@ -39,6 +40,9 @@ from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class ServerState:
     webhooks  calls webhooks for admission and conversion
     tokens    users of --token-auth-file by their tokens
     anonymous whether requests without credentials are those of `system:anonymous`
+    jwt_authenticators
+              know users by tokens of other issuers
     account_token_options
               issuers and keys of service accounts' tokens
     escalation
@@ -138,6 +144,7 @@ class ServerState:
     permissions: PermissionLog = field(default_factory=PermissionLog)
     account_token_options: AccountTokenOptions | None = None
     anonymous: bool = False
+    jwt_authenticators: Sequence[JWTAuthenticator] = ()
     account_tokens: AccountTokens = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
@@ -186,16 +193,29 @@ class ServerState:
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
         """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
 
-        Tokens of --token-auth-file are for this server only. Raises TokenError.
+        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, KeysAwaitedError.
         """
         own = self.account_tokens.audiences
         known = self.tokens.get(token)
         if known is None:
-            return self.account_tokens.user(token, audiences or own, self.registry.lookup)
+            try:
+                return self.account_tokens.user(token, audiences or own, self.registry.lookup)
+            except TokenError as error:
+                known = self._jwt_user(token, error)
         meant = [audience for audience in audiences or own if audience in own]
         if not meant:
             raise TokenError
         return known, meant
+
+    def _jwt_user(self, token: str, error: TokenError) -> User:
+        """Return whose a token of another issuer is. Raises TokenError with all reasons, beginning with `error`."""
+        reasons = [str(error)]
+        for authenticator in self.jwt_authenticators:
+            try:
+                return authenticator.user(token)
+            except TokenError as reason:
+                reasons.append(str(reason))
+        raise TokenError(", ".join(filter(None, reasons)))
 
     def timestamp(self) -> str:
         """Return the time of this server's clock as objects hold it (RFC 3339, whole seconds)."""

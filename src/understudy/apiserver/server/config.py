@@ -25,6 +25,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
+    from understudy.apiserver.authentication.oidc.configuration import Configuration
     from understudy.apiserver.server.tls.certificates import Certificates
 
 Manifest = str | os.PathLike[str] | Obj
@@ -127,6 +128,7 @@ class ServerConfig(AuthenticationOptions):
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
+        _ = self.authentication
         check_modes(self.authorization_modes)
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
@@ -169,7 +171,7 @@ class ServerConfig(AuthenticationOptions):
     @property
     def authenticated(self) -> bool:
         """Report whether a request must say whose it is, or is anonymous; else everybody is an administrator."""
-        return bool(self.token_auth_file or self.client_ca_file) or self.authorized
+        return bool(self.token_auth_file or self.client_ca_file) or self.authorized or self.authentication is not None
 
     @property
     def anonymous(self) -> bool:
@@ -177,7 +179,18 @@ class ServerConfig(AuthenticationOptions):
 
         Where everything is allowed they are not: kube-apiserver resets `--anonymous-auth` there.
         """
+        if self.authentication is not None and self.authentication.has_anonymous:
+            return self.authentication.anonymous_paths is not None
         return self.authorized and self.anonymous_auth
+
+    @cached_property
+    def authentication(self) -> Configuration | None:
+        """Return the other issuers whose tokens are good, None without one. Raises ValueError."""
+        configuration = self.configuration(self.release.version, self.gates())
+        if configuration is not None and configuration.has_anonymous and not self.anonymous_auth:
+            text = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication"
+            raise ValueError(f"anonymous: Forbidden: {text} configuration file")
+        return configuration
 
     @property
     def authorized(self) -> bool:

@@ -5,6 +5,8 @@ Errors of everything below end here and become a metav1.Status in one place. Ups
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
@@ -53,6 +56,7 @@ from understudy.machinery.golang.text import go_quote
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
+log = logging.getLogger("understudy")
 WRITES = (create.create, update.update, patch.patch)  # of one object
 ROUTES = 4096  # size of the cache of routes
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
@@ -155,6 +159,8 @@ class Director:
             answer = await self._answer(request)
         except StatusError as error:
             answer = error_response(request, error)
+        except KeysAwaitedError as awaited:
+            return await self._again(request, awaited)
         except ImpersonationError as error:
             answer = _internal_error(request, str(error))
         except RequestInfoError as error:
@@ -164,6 +170,16 @@ class Director:
             answer.headers += warning_headers(request.warnings)
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         return answer
+
+    async def _again(self, request: Request, awaited: KeysAwaitedError) -> Answer:
+        """Answer a request from the beginning, with newer keys of the issuer of its token, if they can be had."""
+        try:
+            await asyncio.to_thread(awaited.fetch)
+        except ProviderError as error:
+            log.error("oidc: fetching keys %s", error)
+        request.warnings.clear()
+        request.response_headers = ()
+        return await self(request)
 
     async def finish(self) -> None:
         """Wait for the request that is answered beside the event loop."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.errors import ProviderError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.authorization.permissions.judge import Judge
@@ -60,8 +61,10 @@ from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 
 log = logging.getLogger("understudy")
+KEYS_INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
 ADMIN = User("system:admin", [MASTERS])
 FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
@@ -135,6 +138,7 @@ class Server(ObjectAccess):
             escalation=escalation,
             permissions=PermissionLog(on=config.permission_report is not None),
             anonymous=config.anonymous,
+            jwt_authenticators=self._jwt_authenticators(),
             account_token_options=config.account_tokens,
         )
         self._served_definitions = ServedDefinitions(state)
@@ -159,6 +163,8 @@ class Server(ObjectAccess):
             url = f"{'https' if self._certificates else 'http'}://{address}"
             director, self._controllers = self._connect(url)
             self._webhooks.open()
+            if self.state.jwt_authenticators:
+                await self._fetch_keys()
             await self._fill()
             context, asks = self._certificates.context(), bool(config.client_ca_file)
             self._listener = Listener(director, sock, context, asks_for_certificates=asks)
@@ -189,6 +195,7 @@ class Server(ObjectAccess):
             self._client_certificates(),
             is_open=not config.authenticated,
             anonymous=config.anonymous,
+            anonymous_paths=(config.authentication and config.authentication.anonymous_paths) or (),
         )
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
@@ -200,6 +207,33 @@ class Server(ObjectAccess):
             lambda user: self._connection(tokens.issue(user)), self.state.release.version, self.state.gates
         )
         return director, Controllers(ControllerContext(self.state, clients), components, config.controllers)
+
+    def _jwt_authenticators(self) -> list[JWTAuthenticator]:
+        """Return what knows users by tokens of other issuers."""
+        config = self._config
+        if config.authentication is None:
+            return []
+        from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
+
+        algorithms, release = config.authentication.algorithms, config.release.version
+        return [
+            JWTAuthenticator(spec, expressions, algorithms, config.clock, release)
+            for spec, expressions in config.authentication.authenticators
+        ]
+
+    async def _fetch_keys(self) -> None:
+        """Fetch the keys of other issuers that are not known yet; those that do not answer are asked again later."""
+        for authenticator in self.state.jwt_authenticators:
+            if not authenticator.key_set.is_initialized:
+                try:
+                    await asyncio.to_thread(authenticator.key_set.fetch)
+                except ProviderError as error:
+                    log.error("oidc authenticator: initializing plugin: %s", error)
+
+    async def _fetch_keys_periodically(self) -> None:
+        while not all(authenticator.key_set.is_initialized for authenticator in self.state.jwt_authenticators):
+            await asyncio.sleep(KEYS_INTERVAL)
+            await self._fetch_keys()
 
     def _client_certificates(self) -> ClientCertificates | None:
         """Return what knows the users of client certificates, None for a server that asks for none."""
@@ -231,6 +265,8 @@ class Server(ObjectAccess):
         periodic = [flow_control.ensure_periodically(self._apiserver, self.state, asyncio.sleep)]
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
+        if self.state.jwt_authenticators:
+            periodic.append(self._fetch_keys_periodically())
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
 
     async def _stop_background_tasks(self) -> None:

@@ -12,6 +12,6 @@ def with_authentication(authenticator: Authenticator) -> Callable[[Request], Non
     """Return the filter that sets `request.user`. It raises 401 for credentials that are not valid."""
 
     def authenticate(request: Request) -> None:
-        request.user = authenticator.authenticate(request.headers, request.warnings, request.certificates)
+        request.user = authenticator.authenticate(request.headers, request.warnings, request.path, request.certificates)
 
     return authenticate

@@ -1,0 +1,86 @@
+"""The keys with which an issuer signs its tokens, as its discovery document tells (OpenID Connect Discovery 1.0).
+
+Upstream: `NewProvider` and `remoteKeySet` of go-oidc.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from understudy.apiserver.authentication import jose
+from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import Obj
+
+WELL_KNOWN = "/.well-known/openid-configuration"
+TIMEOUT = 10.0  # seconds that an issuer has to answer
+MAX_AWAITED = 1000  # tokens whose keys are asked for at a time
+
+
+class KeySet:
+    """The keys of one issuer.
+
+    issuer     its address, which its discovery document has to repeat
+    discovery  address of the discovery document, "" for that of the issuer. It may be a file (`file:///path`), which
+               may also hold the keys themselves
+    authority  certificates (PEM) that verify the issuer's, "" for those of the machine
+    """
+
+    def __init__(self, issuer: str, discovery: str, authority: str) -> None:
+        self._issuer = issuer
+        self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
+        self._authority = authority
+        self._keys: list[tuple[str, jose.PublicKey]] = []
+        self._awaited: set[str] = set()
+        self.is_initialized = False
+
+    def has_signed(self, text: str, token: jose.Token) -> bool:
+        """Report whether a key of the issuer has signed a token. If none has, raises KeysAwaitedError at first."""
+        if any(token.key_id in ("", key_id) and token.is_signed_by(key) for key_id, key in self._keys):
+            self._awaited.discard(text)
+            return True
+        if text in self._awaited:
+            self._awaited.discard(text)
+            return False
+        if len(self._awaited) >= MAX_AWAITED:
+            self._awaited.clear()
+        self._awaited.add(text)
+        raise KeysAwaitedError(self.fetch)
+
+    def fetch(self) -> None:
+        """Fetch the keys, in a thread. Raises ProviderError; then the keys are those of before."""
+        document = self._document(self._discovery)
+        if "keys" not in document:
+            if (issuer := document.get("issuer", "")) != self._issuer:
+                raise ProviderError(
+                    "oidc: issuer did not match the issuer returned by provider, "
+                    f"expected {go_quote(self._issuer)} got {go_quote(str(issuer))}"
+                )
+            document = self._document(str(document.get("jwks_uri", "")))
+        keys = []
+        for jwk in document.get("keys") or []:
+            try:
+                keys.append((str(jwk.get("kid", "")), jose.key_of(jwk)))
+            except (ValueError, AttributeError):
+                continue  # of a kind that cannot sign tokens
+        self._keys = keys
+        self.is_initialized = True
+
+    def _document(self, address: str) -> Obj:
+        """Return the JSON object at an address. Raises ProviderError."""
+        if not address.startswith(("https://", "file://")):
+            raise ProviderError(f"oidc: {go_quote(address)} is no https or file address")
+        context = ssl.create_default_context(cadata=self._authority or None)
+        try:
+            request = Request(address, headers={"Accept": "application/json"})
+            with urlopen(request, timeout=TIMEOUT, context=context) as answer:
+                document: Any = json.load(answer)
+        except (URLError, OSError, ValueError) as error:
+            raise ProviderError(f"oidc: {address}: {error}") from None
+        if not isinstance(document, dict):
+            raise ProviderError(f"oidc: {address}: not a JSON object")
+        return document

@@ -1,0 +1,221 @@
+"""Users by tokens of other issuers, with the texts of kube-apiserver in the answers to token reviews."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apiserver.authentication.oidc.issuer import AUDIENCE, Issuer, serve
+from tests.http import send
+from understudy import Server
+from understudy.apiserver.authentication import jose
+
+REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+SELF_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ISSUER = Issuer()
+EXPRESSIONS = {
+    "username": {"expression": '"user:" + claims.sub'},
+    "groups": {"expression": 'claims.?roles.orValue("").split(",").filter(role, role != "none")'},
+    "uid": {"claim": "uid"},
+    "extra": [{"key": "example.com/level", "valueExpression": "claims.level > 1 ? 'high' : ''"}],
+}
+RULES = [
+    {"claim": "tenant", "requiredValue": "red"},
+    {"expression": "claims.exp - claims.iat <= 3600", "message": "lives too long"},
+]
+USER_RULES = [{"expression": "!user.username.startsWith('user:system:')", "message": "is reserved"}]
+GOOD: dict[str, Any] = {"uid": "7", "tenant": "red", "iat": int(time.time()), "level": 2, "roles": "a,b,,none"}
+
+
+def configuration(folder: Path, issuer: Issuer = ISSUER, *, version: str = "v1beta1", **fields: Any) -> Path:
+    """Write the configuration of one issuer, whose keys are in a file, and return its path."""
+    source = {"url": issuer.url, "audiences": [AUDIENCE], "discoveryURL": issuer.write_keys(folder)}
+    spec = {"issuer": source, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}, **fields}
+    path = folder / "authentication.json"
+    head = {"apiVersion": f"apiserver.config.k8s.io/{version}", "kind": "AuthenticationConfiguration"}
+    path.write_text(json.dumps({**head, "jwt": [spec]}))
+    return path
+
+
+def review(server: Server, token: str) -> Any:
+    headers = {"Authorization": "Bearer admin-token"}
+    return send(server, "POST", REVIEWS, {"spec": {"token": token}}, headers=headers).json()["status"]
+
+
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("admin") / "tokens.csv"
+    path.write_text('admin-token,admin,1,"system:masters"\n')
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, admin: Path) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("oidc")
+    path = configuration(folder, claimMappings=EXPRESSIONS, claimValidationRules=RULES, userValidationRules=USER_RULES)
+    with Server(authentication_config=path, token_auth_file=admin, authorization_mode="RBAC", tls=False) as running:
+        yield running
+
+
+def test_expressions_make_the_user(server: Server) -> None:
+    """Expressions about the claims make name, groups, uid and extra fields; empty texts are left out."""
+    status = review(server, ISSUER.token(**GOOD, jti="t-1"))
+    assert status["user"] == {
+        "username": "user:ann",
+        "uid": "7",
+        "groups": ["a", "b", "system:authenticated"],
+        "extra": {"authentication.kubernetes.io/credential-id": ["JTI=t-1"], "example.com/level": ["high"]},
+    }
+    assert status["audiences"] == ["https://kubernetes.default.svc"]
+
+
+def test_requests_are_made_with_the_token(server: Server) -> None:
+    """A good token is good for requests; a wrong one is 401."""
+    for changes, expected in (({}, 201), ({"tenant": "blue"}, 401)):
+        headers = {"Authorization": f"Bearer {ISSUER.token(**GOOD | changes)}"}
+        assert send(server, "POST", SELF_REVIEW, {}, headers=headers).status == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"aud": "other"}, f'oidc: verify token: oidc: expected audience "{AUDIENCE}" got ["other"]'),
+        ({"aud": ["x", "y"]}, f'oidc: verify token: oidc: expected audience "{AUDIENCE}" got ["x" "y"]'),
+        ({"aud": 7}, "oidc: verify token: json: cannot unmarshal number into Go value of type string"),
+        ({"exp": 1}, "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)"),
+        ({"exp": None}, "oidc: verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)"),
+        ({"uid": None}, 'oidc: parse uid claim "uid": claim not present'),
+        ({"uid": 7}, 'oidc: parse uid claim "uid": json: cannot unmarshal number into Go value of type string'),
+        ({"tenant": None}, "oidc: required claim tenant not present in ID token"),
+        ({"tenant": "blue"}, "oidc: required claim tenant value does not match. Got = blue, want = red"),
+        (
+            {"iat": 1},
+            "oidc: error evaluating claim validation expression: "
+            "validation expression 'claims.exp - claims.iat <= 3600' failed: lives too long",
+        ),
+        (
+            {"sub": "system:admin"},
+            "oidc: error evaluating user info validation rule: "
+            "validation expression '!user.username.startsWith('user:system:')' failed: is reserved",
+        ),
+        (
+            {"sub": None},
+            "oidc: error evaluating username claim expression: expression '\"user:\" + claims.sub' "
+            "resulted in error: no such key: sub",
+        ),
+        (
+            {"sub": 7},
+            "oidc: error evaluating username claim expression: expression '\"user:\" + claims.sub' "
+            "resulted in error: no such overload",
+        ),
+    ],
+)
+def test_refused_claims(server: Server, changes: dict[str, Any], reason: str) -> None:
+    """A token whose claims are refused names nobody, and the reason is told to those who review it."""
+    status = review(server, ISSUER.token(**GOOD | changes))
+    assert status == {"user": {}, "error": f"[invalid bearer token, {reason}]"}
+
+
+def test_not_valid_yet(server: Server) -> None:
+    """A token may be used a minute too early, not more."""
+    now = time.time()
+    assert review(server, ISSUER.token(**GOOD, nbf=now + 50))["authenticated"]
+    assert "before the nbf (not before) time" in review(server, ISSUER.token(**GOOD, nbf=now + 90))["error"]
+
+
+def test_other_issuers(server: Server) -> None:
+    """A token of an issuer that is not known is left to others; so is text that is no token."""
+    for token in (ISSUER.token(**GOOD, iss="https://other.example.com"), "a.b.c", "abc", f"e30.{'A' * 40}.x"):
+        assert review(server, token) == {"user": {}, "error": "invalid bearer token"}
+
+
+FORGED = {
+    "foreign key": lambda: Issuer().token(**GOOD),
+    "no signature": lambda: ISSUER.token(**GOOD).rpartition(".")[0] + ".",
+    "alg none": lambda: "eyJhbGciOiJub25lIn0." + ISSUER.token(**GOOD).split(".")[1] + ".",
+    "claims changed": lambda: _swapped(ISSUER.token(**GOOD), ISSUER.token(**GOOD, sub="root")),
+    "signature padded": lambda: ISSUER.token(**GOOD) + "==",
+}
+
+
+def _swapped(token: str, other: str) -> str:
+    head, _, signature = token.split(".")
+    return f"{head}.{other.split('.')[1]}.{signature}"
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged(server: Server, name: str) -> None:
+    """A token that the issuer has not signed as it is names nobody."""
+    token = FORGED[name]()
+    assert "authenticated" not in review(server, token)
+    assert send(server, "GET", "/version", headers={"Authorization": f"Bearer {token}"}).status == 401
+
+
+def test_new_keys_of_the_issuer(tmp_path: Path, admin: Path) -> None:
+    """A token that none of the known keys has signed makes the server look for newer ones."""
+    issuer = Issuer()
+    with Server(authentication_config=configuration(tmp_path, issuer), token_auth_file=admin, tls=False) as server:
+        old = issuer.token()
+        assert review(server, old)["user"]["username"] == "ann"
+        issuer.key = jose.new_private_key()
+        assert "failed to verify id token signature" in review(server, issuer.token())["error"]
+        issuer.write_keys(tmp_path)
+        assert review(server, issuer.token())["authenticated"]
+        assert "failed to verify id token signature" in review(server, old)["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "groups"),
+    [
+        ({}, "{url}#ann", []),
+        ({"oidc_username_prefix": "-"}, "ann", []),
+        ({"oidc_username_prefix": "o:", "oidc_groups_claim": "groups"}, "o:ann", ["dev", "ops"]),
+        ({"oidc_username_claim": "email", "oidc_groups_claim": "email"}, "ann@example.com", ["ann@example.com"]),
+        ({"oidc_groups_claim": "groups", "oidc_groups_prefix": "g:"}, "{url}#ann", ["g:dev", "g:ops"]),
+    ],
+)
+def test_flags(tmp_path: Path, admin: Path, options: dict[str, str], name: str, groups: list[str]) -> None:
+    """With the flags, the keys come from the issuer's own address; prefixes are put before users and groups."""
+    with serve(tmp_path) as (issuer, authority, paths):
+        flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority, **options}
+        with Server(token_auth_file=admin, tls=False, **flags) as server:
+            user = review(server, issuer.token(email="ann@example.com"))["user"]
+            assert (user["username"], user["groups"]) == (
+                name.format(url=issuer.url),
+                [*groups, "system:authenticated"],
+            )
+            refused = review(server, issuer.token(email="a@example.com", email_verified=False))
+            assert ("error" in refused) == (options.get("oidc_username_claim") == "email")
+        assert paths == ["/.well-known/openid-configuration", "/keys"]
+
+
+def test_issuer_that_does_not_answer(tmp_path: Path, admin: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A server starts without the keys of an issuer; its tokens are not good until they are known."""
+    issuer = Issuer("https://127.0.0.1:1")
+    with Server(oidc_issuer_url=issuer.url, oidc_client_id="x", token_auth_file=admin, tls=False) as server:
+        error = review(server, issuer.token())["error"]
+        assert error == "[invalid bearer token, oidc: authenticator not initialized]"
+    assert "oidc authenticator: initializing plugin" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("anonymous", "allowed", "refused"),
+    [
+        ({"enabled": True, "conditions": [{"path": "/healthz"}]}, ["/healthz"], ["/version", "/healthz/"]),
+        ({"enabled": True}, ["/healthz", "/version"], []),
+        ({"enabled": False}, [], ["/healthz", "/version"]),
+    ],
+)
+def test_anonymous_conditions(tmp_path: Path, anonymous: Any, allowed: list[str], refused: list[str]) -> None:
+    """Requests without credentials may ask for the paths of the conditions only, for all without conditions."""
+    path = tmp_path / "authentication.json"
+    head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}
+    path.write_text(json.dumps({**head, "anonymous": anonymous}))
+    with Server(authentication_config=path, authorization_mode="RBAC", tls=False) as server:
+        assert [send(server, "GET", page).status for page in allowed] == [200] * len(allowed)
+        assert [send(server, "GET", page).status for page in refused] == [401] * len(refused)
