@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.http import Response, send
-from understudy import Server
+from understudy import Server, StatusError
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKENS = """\
@@ -164,6 +164,15 @@ def test_nobody_grants_what_they_do_not_hold(
     """Roles and bindings are refused that give more than their writer has."""
     answer = ask(server, "ann", "POST", f"{RBAC}/namespaces/default/{obj['kind'].lower()}s", obj)
     assert (answer.status, answer.json().get("message")) == (status, message)
+
+
+@pytest.mark.parametrize(("release", "resource"), [("1.31", "roles"), ("1.32", "rolebindings")])
+def test_missing_role_is_called_by_the_resource_of_the_request(release: str, resource: str) -> None:
+    """A binding to a role that does not exist is 404, which names its own resource since 1.32."""
+    with Server(emulated_version=release, authorization_mode="RBAC", tls=False) as server:
+        server.allow("ann", "*", "rolebindings.rbac.authorization.k8s.io")
+        with pytest.raises(StatusError, match=f'{resource}.rbac.authorization.k8s.io "absent" not found'):
+            server.user("ann").apply(binding("none", "absent", {"kind": "User", "name": "bob"}))
 
 
 def test_update_that_creates_needs_create(server: Server) -> None:

@@ -55,4 +55,4 @@ def new_authorization(modes: Sequence[str], objects: StoredObjects, release: Ver
     authorizers = [_AUTHORIZERS[mode](objects, release, gates) for mode in modes]
     union = Union(authorizers)
     rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
-    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac))
+    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac, release))

@@ -11,8 +11,9 @@ from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
 from understudy.apiserver.authorization.rbac.authorizer import GROUP, RBACAuthorizer
 from understudy.apiserver.authorization.rbac.rules import compact, compact_string, quoted, uncovered
 from understudy.machinery import errors
-from understudy.machinery.errors import StatusError, group_resource_text
+from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.users import MASTERS, User
 
@@ -31,9 +32,10 @@ class EscalationCheck:
     rbac        knows the rules that users hold
     """
 
-    def __init__(self, authorizer: Authorizer, rbac: RBACAuthorizer) -> None:
+    def __init__(self, authorizer: Authorizer, rbac: RBACAuthorizer, release: Version) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
+        self._release = release
 
     def check(self, user: User, request: Attributes, obj: Obj, old: Obj | None) -> None:
         """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role.
@@ -76,7 +78,7 @@ class EscalationCheck:
             raise errors.unknown_error(f"unsupported role reference kind: {go_quote(kind)}")
         rules = self._rbac.role(kind, request.namespace, name)
         if rules is None:
-            raise errors.not_found(GROUP, request.resource, name)
+            raise errors.not_found(GROUP, self._resource_of_missing(kind, request), name)
         if missing := self._missing(user, request, [rule.value for rule in rules]):
             raise _forbidden(request, binding["metadata"].get("name", ""), missing)
 
@@ -94,13 +96,16 @@ class EscalationCheck:
             f"user {go_quote(user.name)} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions not "
             f"currently held:\n{lines}"
         )
-        absent = dict.fromkeys(grant.role[1] for grant in grants if grant.rules is None)
-        if not absent:
-            return text
-        resource = group_resource_text(GROUP, request.resource)
-        return (
-            f"{text}; resolution errors: [{aggregate([f'{resource} {go_quote(name)} not found' for name in absent])}]"
+        absent = dict.fromkeys(
+            errors.not_found(GROUP, self._resource_of_missing(grant.role[0], request), grant.role[1]).message
+            for grant in grants
+            if grant.rules is None
         )
+        return f"{text}; resolution errors: [{aggregate(list(absent))}]" if absent else text
+
+    def _resource_of_missing(self, kind: str, request: Attributes) -> str:
+        """Return the resource by which errors call a role that does not exist: that of the request, since 1.32."""
+        return request.resource if self._release >= V1_32 else f"{kind.lower()}s"
 
 
 def _forbidden(request: Attributes, name: str, text: str) -> StatusError:
