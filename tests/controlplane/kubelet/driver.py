@@ -83,6 +83,10 @@ class Driver:
             socket.unlink(missing_ok=True)
             await server.stop(None)
 
+    async def stop_listening(self) -> None:
+        """Answer no more calls, but stay registered."""
+        await self._servers[0].stop(None)
+
     async def registered(self) -> RegistrationStatus:
         """Wait until the kubelet has told the outcome of the registration; return it."""
         await until(lambda: bool(self.statuses))

@@ -47,12 +47,13 @@ def run(args: argparse.Namespace) -> int:
     from understudy.controlplane.client.kubeconfig import KubeconfigError, read_kubeconfig
 
     logging.basicConfig(
-        format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.ERROR
+        format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.WARNING
     )
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
     try:
         from understudy.apiserver.client.connection import Connection
         from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
+        from understudy.machinery.errors import StatusError
 
         connection = read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
         return asyncio.run(_until_stopped(args, connection))
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         if why.name != "grpc":
             raise
         message = f"kubelet {why}"
-    except (KubeconfigError, CheckpointError, ConnectionError, ValueError, OSError) as why:
+    except (KubeconfigError, CheckpointError, StatusError, ValueError, OSError) as why:
         message = " ".join(str(why).splitlines())
     print(f"understudy: {message}", file=sys.stderr)
     return UNUSABLE

@@ -80,6 +80,19 @@ async def test_rolling_update(cluster: Cluster) -> None:
         assert [old.calls, new.calls] == [["prepare b"], ["prepare a"]]
 
 
+async def test_connected_endpoints_come_first(cluster: Cluster) -> None:
+    """From 1.34 an endpoint that listens no more is passed over for an older one."""
+    await cluster.create_pod("p", "c")
+    async with cluster.kubelet(), Driver(cluster.root, instance="-1") as old:
+        await old.registered()
+        async with Driver(cluster.root, instance="-2") as new:
+            await new.registered()
+            await new.stop_listening()
+            await cluster.claim("c", "p")
+            await cluster.reaches("Running", "p")
+            assert [old.calls, new.calls] == [["prepare c"], []]
+
+
 async def test_endpoint_of_another_instance() -> None:
     """No endpoint is registered twice from 1.33 on."""
     plugins = manager(V1_36)
@@ -147,7 +160,7 @@ async def test_driver_that_stops_to_listen(cluster: Cluster) -> None:
         await driver.registered()
         await slices_left(cluster)
         await slice_of(cluster, "gpu.example.com")
-        await driver._servers[0].stop(None)
+        await driver.stop_listening()
         await slices_left(cluster)
 
 
