@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shlex
 import subprocess
 import sys
@@ -20,10 +21,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from mutate_cases import mutated
+
 from understudy.controlplane.cmd.allocate_command import answer_of
 from understudy.machinery.releases.version import Version
 
 BATCH = 500
+AGAIN = (
+    10  # times that the oracle is asked about a difference, which may be an order of pools that it has not tried yet
+)
 
 
 def main() -> int:
@@ -32,15 +38,19 @@ def main() -> int:
     parser.add_argument("cases", nargs="+", type=Path, metavar="CASES.jsonl")
     parser.add_argument("--emulated-version", type=Version.parse, required=True, metavar="VERSION")
     parser.add_argument("--oracle", type=shlex.split, required=True, metavar="COMMAND")
+    parser.add_argument("--mutate", type=int, metavar="SEED", help="change each case at random first")
     parser.add_argument("--show", type=int, default=5, help="differences to print (default: %(default)s)")
     args = parser.parse_args()
     counts: Counter[str] = Counter()
-    for case, answers in recorded(args.cases, args.oracle):
+    for case, answers in recorded(args.cases, args.oracle, args.mutate):
         if answers is None:
             counts["slow"] += 1
             continue
         answer = normal(answer_of(case, args.emulated_version), {})
-        same = answer in [normal(other, {}) for other in answers]
+        for _ in range(AGAIN):
+            if same := answer in [normal(other, {}) for other in answers]:
+                break
+            answers += ask([json.dumps(case) + "\n"], args.oracle)[0].get("answers", [])
         counts["same" if same else "different"] += 1
         counts[f"answer: {next(iter(answers[0]))}"] += 1
         if not same and counts["different"] <= args.show:
@@ -49,15 +59,23 @@ def main() -> int:
     return 1 if counts["different"] else 0
 
 
-def recorded(paths: Sequence[Path], oracle: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[Any] | None]]:
-    """Yield each case with the oracle's answers; None if it found the case slow."""
+def recorded(
+    paths: Sequence[Path], oracle: Sequence[str], seed: int | None
+) -> Iterator[tuple[dict[str, Any], list[Any] | None]]:
+    """Yield each case with the oracle's answers; None if it found the case slow.
+
+    seed  that of the changes to make to the cases, None for none
+    """
+    rng = random.Random(seed)
     for path in paths:
         with path.open() as lines:
-            while batch := list(islice(lines, BATCH)):
-                for line, answer in zip(batch, ask(batch, oracle), strict=True):
-                    case = json.loads(line)
-                    assert case["case"] == answer["case"]
+            while batch := [json.loads(line) for line in islice(lines, BATCH)]:
+                cases = batch if seed is None else [mutated(case, rng) for case in batch]
+                for case in cases:
                     case.pop("answers", None)
+                answers = ask([json.dumps(case) + "\n" for case in cases], oracle)
+                for case, answer in zip(cases, answers, strict=True):
+                    assert case["case"] == answer["case"]
                     yield case, None if answer.get("slow") else answer["answers"]
 
 

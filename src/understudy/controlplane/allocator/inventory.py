@@ -148,6 +148,11 @@ class Inventory:
                 self.shared.append(slice_)
 
     def near(self, node_name: str) -> list[Slice]:
-        """Return the slices that may be for a node, in the order of the list."""
-        own = self.by_node.get(node_name)
-        return sorted(own + self.shared, key=lambda slice_: slice_.order) if own else self.shared
+        """Return the slices that may be for a node: its own ones before the others, or in the order of the list.
+
+        The first slice of a pool says how many there are, which matters while a driver changes that.
+        """
+        slices = self.by_node.get(node_name, []) + self.shared
+        if not self.rules.own_slices_first:
+            slices.sort(key=lambda slice_: slice_.order)
+        return slices

@@ -60,6 +60,7 @@ class Rules:
     Pools:
     sorted_pools         whether pools are visited in the order of driver and name, and slices in that of their names;
                          else in the order of the list (upstream: in random order, which users cannot rely on)
+    own_slices_first     whether slices of the node itself come before those for several nodes and counters
     binding_last         whether pools in which a device has binding conditions are visited last
     binding_slices_last  whether slices with such devices come after the others of their pool
     whole_pools          whether slices for other nodes count when a pool is complete or obsolete
@@ -107,6 +108,7 @@ class Rules:
     variant: Variant = Variant.INCUBATING
     on: frozenset[str] = frozenset()
     sorted_pools: bool = True
+    own_slices_first: bool = True
     binding_last: bool = True
     binding_slices_last: bool = False
     whole_pools: bool = True
@@ -217,10 +219,13 @@ _VARIANTS: ByRelease[Mapping[Variant, frozenset[str]]] = ByRelease(
 _BINDING_NEEDS_BOTH = ByRelease({V1_35: True, V1_31: False})
 
 _V36 = Rules()
-_V36_STABLE = replace(_V36, sorted_pools=False, binding_last=False, knows_capacity=False, resumes=False)
+_V36_STABLE = replace(
+    _V36, sorted_pools=False, own_slices_first=False, binding_last=False, knows_capacity=False, resumes=False
+)
 _V35_EXPERIMENTAL = replace(
     _V36,
     sorted_pools=False,
+    own_slices_first=False,
     binding_slices_last=True,
     shares_first_matches=True,
     resumes=False,

@@ -1,0 +1,96 @@
+"""Changes allocation cases at random, for `differential_allocator.py --mutate`."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+Case = dict[str, Any]
+
+COUNTS = (1, 1, 2, 3)
+AMOUNTS = ("1Gi", "2Gi", "6Gi", "40Gi")
+
+
+def mutated(case: Case, rng: random.Random) -> Case:
+    """Return a case with other feature gates, and some requests, devices and slices changed."""
+    case = json.loads(json.dumps(case))
+    if rng.random() < 0.7:
+        case["features"] = {gate: rng.random() < 0.6 for gate in case["features"]}
+    requests = [request for claim in case["claims"] for request in claim["spec"]["devices"].get("requests", [])]
+    for request in requests:
+        for part in [*request.get("firstAvailable", []), request.get("exactly") or request]:
+            if "deviceClassName" in part and rng.random() < 0.25:
+                _change_request(part, rng, alone=part not in request.get("firstAvailable", []))
+    _merge_requests(case, rng)
+    slices = case["slices"]
+    for slice_ in slices:
+        spec = slice_["spec"]
+        if rng.random() < 0.1:
+            _change_place(spec, case["node"]["metadata"]["name"], rng)
+        if rng.random() < 0.05:
+            spec["pool"]["resourceSliceCount"] += rng.choice((-1, 1))
+        if rng.random() < 0.05:
+            spec["pool"]["name"] = rng.choice(slices)["spec"]["pool"]["name"]
+        for device in spec.get("devices", []):
+            if rng.random() < 0.1:
+                _change_device(device.get("basic") or device, slices, rng)
+    return case
+
+
+def _change_request(part: Case, rng: random.Random, *, alone: bool) -> None:
+    """Change what a request asks for; `alone` if it is no subrequest."""
+    match rng.choice(("all", "count", "admin", "capacity", "selectors", "class")):
+        case "all":
+            part.pop("count", None)
+            part["allocationMode"] = "All"
+        case "count":
+            part |= {"allocationMode": "ExactCount", "count": rng.choice(COUNTS)}
+        case "admin" if alone:
+            part["adminAccess"] = rng.random() < 0.7
+        case "capacity":
+            part["capacity"] = {"requests": {"memory": rng.choice(AMOUNTS)}}
+        case "selectors":
+            part.pop("selectors", None)
+        case "class":
+            part["deviceClassName"] = "any"
+
+
+def _merge_requests(case: Case, rng: random.Random) -> None:
+    """Make subrequests of the requests of a claim now and then."""
+    for claim in case["claims"]:
+        requests = claim["spec"]["devices"].get("requests", [])
+        nested = [request for request in requests if "exactly" in request]
+        if len(nested) >= 2 and rng.random() < 0.15:
+            parts = [{"name": request["name"], **request["exactly"]} for request in nested]
+            for part in parts:
+                part.pop("adminAccess", None)
+            merged = {"name": "merged", "firstAvailable": parts}
+            claim["spec"]["devices"]["requests"] = [merged, *(r for r in requests if r not in nested[1:])]
+
+
+def _change_place(spec: Case, node: str, rng: random.Random) -> None:
+    """Put a slice on other nodes."""
+    if any(spec.get(field) for field in ("perDeviceNodeSelection", "sharedCounters")):
+        return
+    for field in ("nodeName", "allNodes", "nodeSelector"):
+        spec.pop(field, None)
+    zone = {"key": "zone", "operator": "In", "values": [rng.choice("ab")]}
+    places: list[Case] = [
+        {"nodeName": node},
+        {"nodeName": "elsewhere"},
+        {"allNodes": True},
+        {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
+    ]
+    spec |= rng.choice(places)
+
+
+def _change_device(device: Case, slices: list[Case], rng: random.Random) -> None:
+    """Let a device be shared, bind, be tainted, or consume what another one consumes."""
+    others = [other.get("basic") or other for slice_ in slices for other in slice_["spec"].get("devices", [])]
+    field = rng.choice(("consumesCounters", "taints", "attributes", "allowMultipleAllocations", "bindingConditions"))
+    donors = [other[field] for other in others if other.get(field)]
+    if donors:
+        device[field] = rng.choice(donors)
+    elif field in device:
+        del device[field]
