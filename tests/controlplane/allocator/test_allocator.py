@@ -136,6 +136,17 @@ def test_variant(release: Version, features: frozenset[str], variant: Variant, o
     assert (rules.variant, rules.on) == (variant, on)
 
 
+def test_pool_that_grows() -> None:
+    """The first slice says how many slices a pool has; from 1.36 on those of the node come first."""
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    shared = slice_(device("a"), nodeSelector={"nodeSelectorTerms": terms}, name="s1", count=3)
+    slices = [shared, slice_(device("b"), name="s2", count=2)]
+    both = [claim(request(count=2))]
+    assert devices_of(Allocator(V1_36, CONSUMABLE, [], [ANY], slices).allocate(NODE, both)) == [["a", "b"]]
+    assert Allocator(V1_36, frozenset(), [], [ANY], slices).allocate(NODE, both) is None
+    assert Allocator(V1_35, CONSUMABLE, [], [ANY], slices).allocate(NODE, both) is None
+
+
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 

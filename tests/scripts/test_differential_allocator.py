@@ -1,0 +1,104 @@
+"""The script that compares the allocator with upstream's, and the one that measures it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.controlplane.cmd.allocate_command import answer_of
+from understudy.machinery.releases.version import V1_32, V1_36, Version
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+CASES = Path(__file__).parents[1] / "controlplane" / "allocator" / "cases"
+
+# An oracle that has the answers of a file; to a changed case it answers something else.
+ORACLE = """
+import json, sys
+known = {c["case"]: c["answers"] for c in map(json.loads, open(sys.argv[1]))}
+for line in sys.stdin:
+    name = json.loads(line)["case"]
+    print(json.dumps({"case": name, "answers": known[name]} if len(sys.argv) < 3 else {"case": name, "slow": True}))
+    if len(sys.argv) > 2:
+        sys.exit(3)
+"""
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import differential_allocator
+
+    return differential_allocator
+
+
+def compare(script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cases: Path, *more: str) -> int:
+    oracle = tmp_path / "oracle.py"
+    oracle.write_text(ORACLE)
+    recorded = CASES / "1.36.jsonl"
+    command = f"{sys.executable} {oracle} {recorded} {' '.join(more)}"
+    argv = ["differential_allocator.py", "--emulated-version", "1.36", "--oracle", command, str(cases)]
+    monkeypatch.setattr(sys, "argv", argv)
+    code: int = script.main()
+    return code
+
+
+def test_same_answers(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cases whose answers are those of the oracle are counted, with exit code 0."""
+    count = len((CASES / "1.36.jsonl").read_text().splitlines())
+    assert compare(script, monkeypatch, tmp_path, CASES / "1.36.jsonl") == 0
+    assert f"'same': {count}" in capsys.readouterr().err
+
+
+def test_different_answer(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A case with another answer is printed, with exit code 1."""
+    case = next(
+        case
+        for case in map(json.loads, (CASES / "1.36.jsonl").read_text().splitlines())
+        if "allocations" in case["answers"][0]
+    )
+    changed = tmp_path / "cases.jsonl"
+    changed.write_text(json.dumps({**case, "slices": []}) + "\n")
+    assert compare(script, monkeypatch, tmp_path, changed) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["ours"] == {"fits": False}
+    assert "'different': 1" in err
+
+
+def test_slow_cases_are_passed_over(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An oracle that ends after a slow case is started again for those that follow."""
+    three = tmp_path / "cases.jsonl"
+    three.write_text("".join((CASES / "1.36.jsonl").read_text().splitlines(keepends=True)[:3]))
+    assert compare(script, monkeypatch, tmp_path, three, "slow") == 0
+    assert "'slow': 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("release", [V1_32, V1_36])
+def test_changed_cases_have_answers(script: Any, release: Version) -> None:
+    """Cases are changed in their own version of the API, and differ from what they were."""
+    lines = (CASES / f"{release}.jsonl").read_text().splitlines()
+    rng = random.Random(1)
+    changed = [script.mutated(case, rng) for case in map(json.loads, lines)]
+    assert sum(case != json.loads(line) for case, line in zip(changed, lines, strict=True)) > len(lines) / 2
+    assert all(answer_of(case, release) for case in changed)
+
+
+def test_cases_of_the_benchmark(script: Any) -> None:
+    """The cases that are measured fit, but for those that are tried in vain."""
+    import bench_allocator
+
+    gates = {"DRAConsumableCapacity": True}  # the allocator of 1.36 that tries no set of devices twice
+    for case in bench_allocator.cases():
+        if "10,000" not in case["case"]:
+            answer = answer_of({**case, "features": gates}, V1_36)
+            assert ("allocations" in answer) is ("in vain" not in case["case"])
