@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.cmd import cli
-from understudy.controlplane.cmd import allocate_command, dev_command, explain_command, kubelet_command
+from understudy.controlplane.cmd import (
+    allocate_command,
+    controllers_command,
+    dev_command,
+    explain_command,
+    kubelet_command,
+)
 
 if TYPE_CHECKING:
     from understudy.apiserver.cmd.cli import AddCommand
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
 # Each adds one command with its flags; none imports what only running the command needs.
 COMMANDS: Sequence[AddCommand] = (
     allocate_command.add_command,
+    controllers_command.add_command,
     dev_command.add_command,
     explain_command.add_command,
     kubelet_command.add_command,

@@ -10,16 +10,20 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.controlplane.cmd.remote_server import (
+    add_remote_server_flags,
+    connection_of,
+    stopped_by_signal,
+    version_of,
+)
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
-    from understudy.machinery.releases.version import Version
 
 STOPPED, UNUSABLE = 0, 2
 
@@ -28,9 +32,7 @@ def add_command(commands: Any) -> None:
     """Add `understudy kubelet` to the commands of a parser."""
     about = "Prepares the claims of a node's pods with DRA drivers that register in DIR/plugins_registry."
     parser = commands.add_parser("kubelet", help="stand in for the kubelet of a node", description=about)
-    server = parser.add_mutually_exclusive_group(required=True)
-    server.add_argument("--server", metavar="URL", help="an API server that asks for no credentials")
-    server.add_argument("--kubeconfig", metavar="PATH", help="server and user of its current context")
+    add_remote_server_flags(parser)
     parser.add_argument("--node", metavar="NAME", required=True, help="name of the node")
     parser.add_argument("--root", metavar="DIR", required=True, type=Path, help="folder of sockets and state")
     parser.add_argument("--register-node", action="store_true", help="create the Node, ready, if it does not exist")
@@ -44,19 +46,17 @@ def add_command(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; return the exit code."""
-    from understudy.controlplane.client.kubeconfig import KubeconfigError, read_kubeconfig
+    from understudy.controlplane.client.kubeconfig import KubeconfigError
 
     logging.basicConfig(
         format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.WARNING
     )
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
     try:
-        from understudy.apiserver.client.connection import Connection
         from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
         from understudy.machinery.errors import StatusError
 
-        connection = read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
-        return asyncio.run(_until_stopped(args, connection))
+        return asyncio.run(_until_stopped(args, connection_of(args)))
     except ImportError as why:
         if why.name != "grpc":
             raise
@@ -72,10 +72,8 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
     from understudy.controlplane.kubelet.pods import RESYNC_PERIOD
     from understudy.machinery.releases.features import Gates
 
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    version = await _version(args.emulated_version, connection)
+    stopped = stopped_by_signal()
+    version = await version_of(args.emulated_version, connection)
     kubelet = Kubelet(
         connection,
         args.node,
@@ -89,15 +87,3 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
         print(f"understudy: kubelet {version} of node {args.node}, plugins in {args.root}/plugins_registry", flush=True)
         await stopped.wait()
     return STOPPED
-
-
-async def _version(name: str | None, connection: Connection) -> Version:
-    """Return a release by name, or that of the server. Raises ValueError and ConnectionError."""
-    from understudy.apiserver.kinds.release import Release
-    from understudy.controlplane.client.api_client import APIClient
-
-    if name is None:
-        async with APIClient(connection, "kubelet") as client:
-            answer = await client.request("GET", "/version")
-        name = f"{answer['major']}.{answer['minor'].rstrip('+')}"
-    return Release.named(name).version
