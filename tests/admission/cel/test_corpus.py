@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from understudy.admission.cel import compiler as cel_compiler
 from understudy.admission.cel.ast import Node, children
 from understudy.admission.cel.errors import Report
 from understudy.admission.cel.parser.antlr_parser import parse as parse_with_antlr
-from understudy.admission.cel.parser.antlr_parser import surely_shallow
+from understudy.admission.cel.parser.antlr_parser import surely_within_limits
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.dialect import DIALECTS
-from understudy.admission.cel.parser.lark_parser import SyntaxMismatchError
-from understudy.admission.cel.parser.lark_parser import parse as parse_with_lark
+from understudy.admission.cel.parser.parse_tree import RecursionDepthError
+from understudy.admission.cel.parser.quick_parser import SyntaxMismatchError
+from understudy.admission.cel.parser.quick_parser import parse as parse_quickly
 from understudy.admission.cel.parser.tokens import scan
+from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36
 
@@ -83,20 +86,20 @@ def outline(node: Node) -> object:
 
 
 def test_both_parsers_build_the_same_trees() -> None:
-    """The lark parser and the ANTLR parser accept the same expressions and build equal trees."""
+    """The quick parser and the ANTLR parser accept the same expressions and build equal trees."""
     differences, compared = [], 0
     macros = ENVIRONMENT.declarations.macros
     for expression, _ in CORPUS:
         tokens, unreadable = scan(expression, quoted_fields=False)
-        if unreadable or len(tokens) > 2000 or not surely_shallow(tokens):
+        if unreadable or len(tokens) > 2000 or not surely_within_limits(tokens):
             continue
         compared += 1
         reports = Report(expression), Report(expression)
         try:
-            one = parse_with_lark(tokens, NodeBuilder(reports[0], macros, DIALECTS[V1_32]))
-        except SyntaxMismatchError:
+            one = call_deeply(parse_quickly, tokens, NodeBuilder(reports[0], macros, DIALECTS[V1_32]))
+        except (SyntaxMismatchError, RecursionDepthError):
             one = None
-        other = parse_with_antlr(tokens, unreadable, NodeBuilder(reports[1], macros, DIALECTS[V1_32]))
+        other = on_deep_stack(parse_with_antlr, tokens, unreadable, NodeBuilder(reports[1], macros, DIALECTS[V1_32]))
         if one is None or reports[0].errors:
             agree = other is None and bool(reports[1].errors)
         else:
@@ -107,8 +110,8 @@ def test_both_parsers_build_the_same_trees() -> None:
 
 
 def test_antlr_parser_alone_gives_the_recorded_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expressions get the recorded errors if the lark parser never runs."""
-    monkeypatch.setattr(cel_compiler, "surely_shallow", lambda _tokens: False)
+    """Expressions get the recorded errors if the quick parser never runs."""
+    monkeypatch.setattr(cel_compiler, "surely_within_limits", lambda _tokens: False)
     answers = {
         expression: answer
         for expression, answer in CORPUS
@@ -138,3 +141,52 @@ def test_cel_cpp_finds_syntax_errors_in_the_same_expressions() -> None:
         if accepts is has_syntax_error:
             differences.append(expression)
     assert not differences
+
+
+def chain(sign: str, count: int, operand: str = "1") -> str:
+    return f" {sign} ".join([operand] * count)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        chain("+", 3000),
+        *(chain("+", count) for count in (251, 252)),
+        *(f"a{'.b' * count}" for count in (250, 251)),
+        *(f"a{'.b(1)[2]' * count}" for count in (125, 126)),
+        *(f"[{chain('-', count)}, f({chain('<', 100)})]" for count in (251, 252)),
+        *(f"{chain('*', count, 'a.b.c')} + {chain('+', 100)}" for count in (147, 150, 151)),
+        *(f"{chain('+', 100)} + {chain('*', count)} + {chain('+', 50)}" for count in (199, 200, 201, 202)),
+        *(f"{'(1 + ' * count}1{')' * count}" for count in (10, 60)),
+        *(f"{'true ? 1 : ' * count}{chain('+', 200)}" for count in (49, 50, 51, 52, 53)),
+        *(f"{chain('+', 249)} + (a ? b : c.d{'.e' * count})" for count in (0, 248, 249, 250)),
+        *(f"x.y(1, {chain('+', 100)}){'.z' * count}" for count in (148, 149, 150, 151, 249, 250)),
+        *(f"A{'.b' * 10}{{c: {chain('+', count)}}}" for count in (250, 251, 252)),
+    ],
+)
+def test_both_parsers_count_depth_alike(expression: str) -> None:
+    """Operators and selections that nest too deep are refused by both parsers, at the same depth."""
+    tokens, unreadable = scan(expression, quoted_fields=False)
+    assert surely_within_limits(tokens)
+    macros = ENVIRONMENT.declarations.macros
+    report = Report(expression)
+    try:
+        quick = call_deeply(parse_quickly, tokens, NodeBuilder(Report(expression), macros, DIALECTS[V1_32]))
+    except RecursionDepthError:
+        quick = None
+    antlr = on_deep_stack(parse_with_antlr, tokens, unreadable, NodeBuilder(report, macros, DIALECTS[V1_32]))
+    if antlr is None:
+        assert quick is None
+        assert "max recursion depth exceeded" in str(report)
+    else:
+        assert quick is not None
+        assert on_deep_stack(outline, quick) == on_deep_stack(outline, antlr)
+
+
+def test_many_long_expressions_are_compiled_quickly() -> None:
+    """32 selectors with thousands of terms each, as one request may bring them, take less than a second or two."""
+    start = time.process_time()
+    for number in range(32):
+        compile_selector.__wrapped__(f"{chain('+', 3000)} == {number}", ENVIRONMENT)
+        compile_selector.__wrapped__(f"{chain('||', 1700, 'true')} || {number} == 1", ENVIRONMENT)
+    assert time.process_time() - start < 8  # it took 14 with a parser that walks the grammar's network

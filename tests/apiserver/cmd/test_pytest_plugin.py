@@ -165,9 +165,7 @@ def test_plugin_imports_no_server() -> None:
     heavy = [
         "aiohttp",
         "asyncio",
-        "celpy",
         "jsonpatch",
-        "lark",
         "orjson",
         "understudy.apiserver.server.server",
         "uvloop",

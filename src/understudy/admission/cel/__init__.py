@@ -12,7 +12,7 @@
 `interpreter` (the plan of the evaluation) and `cost` (the estimate). `checker.environment` says which names and
 functions there are; the functions are in `library`.
 
-The default parser is `parser.lark_parser`. `parser.antlr_parser` parses again what it refuses, to report cel-go's
+The default parser is `parser.quick_parser`. `parser.antlr_parser` parses again what it refuses, to report cel-go's
 syntax errors.
 """
 

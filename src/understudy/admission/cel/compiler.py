@@ -5,7 +5,8 @@ A stage runs only if the one before reported no errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -16,13 +17,14 @@ from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
 from understudy.admission.cel.cost import estimator
 from understudy.admission.cel.cost.budget import Budget, CostTracker, PanicError
-from understudy.admission.cel.errors import EvaluationError, Report
+from understudy.admission.cel.errors import NO_LOCATION, EvaluationError, Report
 from understudy.admission.cel.interpreter import cost_tracking, planner
-from understudy.admission.cel.parser import antlr_parser
-from understudy.admission.cel.parser.antlr_parser import surely_shallow
+from understudy.admission.cel.parser import antlr_parser, quick_parser
+from understudy.admission.cel.parser.antlr_parser import surely_within_limits
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.dialect import DIALECTS
-from understudy.admission.cel.parser.tokens import scan
+from understudy.admission.cel.parser.parse_tree import RecursionDepthError
+from understudy.admission.cel.parser.tokens import Token, scan
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import Value
 from understudy.machinery.golang.deep_recursion import call_deeply
@@ -147,19 +149,22 @@ def parse(expression: str, report: Report, environment: Environment) -> Node | N
     dialect = DIALECTS[environment.release]
     tokens, unreadable = scan(expression, quoted_fields=dialect.quoted_fields)
     builder = NodeBuilder(report, environment.declarations.macros, dialect)
-    if not unreadable and surely_shallow(tokens):
-        tree = _quick(tokens, builder)
-        if tree is not None:
+    if not unreadable and surely_within_limits(tokens):
+        try:
+            tree = _parse_quickly(tokens, builder)
+        except RecursionDepthError as error:
+            tree = None
+            if not report.errors:
+                report.add(NO_LOCATION, str(error))
+                return None
+        if tree is not None and not report.errors:
             return tree
         report.errors.clear()
     return antlr_parser.parse(tokens, unreadable, builder)
 
 
-def _quick(tokens: Any, builder: NodeBuilder) -> Node | None:
-    """Return the tree from the lark parser, None if its grammar does not match."""
-    from understudy.admission.cel.parser import lark_parser
-
-    try:
-        return lark_parser.parse(tokens, builder)
-    except lark_parser.SyntaxMismatchError:
-        return None
+def _parse_quickly(tokens: Sequence[Token], builder: NodeBuilder) -> Node | None:
+    """Return the tree, None if there are syntax errors. Raises `RecursionDepthError`."""
+    with suppress(quick_parser.SyntaxMismatchError):
+        return quick_parser.parse(tokens, builder)
+    return None

@@ -1,6 +1,6 @@
 """The error-reporting parser: recovers from syntax errors as cel-go's ANTLR parser does, and reports the same errors.
 
-An expression that `lark_parser` accepts does not come here; one that it refuses is parsed again, with ANTLR's error
+An expression that `quick_parser` accepts does not come here; one that it refuses is parsed again, with ANTLR's error
 recovery (`DefaultErrorStrategy`): an extra token is deleted, a missing one is put in, and otherwise tokens are skipped
 until one that may follow. One mistake is thus reported once, and several in one expression are all reported.
 
@@ -26,20 +26,24 @@ _ERROR_RECOVERY_LOOKAHEAD_LIMIT = 256
 _ERROR_REPORTING_LIMIT = 100
 
 
-def surely_shallow(tokens: Sequence[Token]) -> bool:
-    """Report whether an expression is certainly within cel-go's depth limits; a rough count, on the safe side."""
-    depth = deepest = operators = 0
-    for token in tokens:
-        if token.text in ("(", "[", "{"):
+def surely_within_limits(tokens: Sequence[Token]) -> bool:
+    """Report whether no grammar rule can be applied within itself too often; a rough count, on the safe side.
+
+    Between two brackets there may be sums, products in these and their operands; a condition goes on behind its colon.
+    """
+    depth = deepest = conditions = 0
+    for kind, _, _ in tokens:
+        if kind in _OPENING:
             depth += 1
             deepest = max(deepest, depth)
-        elif token.text in (")", "]", "}"):
+        elif kind in _CLOSING:
             depth -= 1
-        operators += token.text in _DEPTH_OPERATORS
-    return deepest < 40 and operators < 200
+        elif kind == "'?'":
+            conditions += 1
+    return 3 * (deepest + 1) + conditions < MAX_RECURSION_DEPTH
 
 
-_DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "in", "?", ".", "["])
+_OPENING, _CLOSING = frozenset(("'('", "'['", "'{'")), frozenset(("')'", "']'", "'}'"))
 
 
 def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:

@@ -48,6 +48,11 @@ class _DFAState:
 
 
 _MAX_DFA_STATES = 20_000
+# Rules of binary operators, which call themselves for what stands to the right. Their only conflict is whether an
+# operator belongs here or to a caller of the rule. What may follow it there may follow it here, too, so the first
+# alternative wins; simulating the calls of all operators would take time that grows exponentially.
+_OPERATOR_RULES = frozenset(("calc", "relation"))
+_ANOTHER_OPERATOR = 1
 
 
 class ParserATNSimulator:
@@ -69,9 +74,12 @@ class ParserATNSimulator:
         `stack` holds the states to return to, `precedence` is that of the current rule. Raises
         `NoViableAlternativeError`.
         """
-        return self._exec_atn(tokens, decision, index, precedence) or self._exec_atn_with_full_context(
-            tokens, decision, index, stack, precedence
-        )
+        number = self._exec_atn(tokens, decision, index, precedence)
+        if number:
+            return number
+        if decision.rule in _OPERATOR_RULES:
+            return _ANOTHER_OPERATOR
+        return self._exec_atn_with_full_context(tokens, decision, index, stack, precedence)
 
     def _exec_atn(self, tokens: Sequence[Token], decision: ATNState, index: int, precedence: int) -> int:
         """Return the alternative of an SLL simulation, or 0 for a conflict. Raises `NoViableAlternativeError`."""
