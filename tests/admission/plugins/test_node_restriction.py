@@ -249,6 +249,14 @@ def test_node_writes_sizes_of_volume_claims() -> None:
     assert refusal(CLAIMS, CLAIM, CLAIM) == "may only update PVC status"
 
 
+def test_difference_of_volume_claims_is_shown() -> None:
+    """The refusal ends with the difference: that of a pointer to a Go struct before 1.34, then that of JSON."""
+    old, new = (refusal(CLAIMS, LOST, CLAIM, "status", release=release) or "" for release in (V1_33, V1_36))
+    assert old.partition("conditions: ")[2].split()[0] == "&core.PersistentVolumeClaim{"
+    assert new.partition("conditions: ")[2].startswith("@@ ")
+    assert '-  "Phase": "Bound",\n+  "Phase": "Lost",\n' in new
+
+
 @pytest.mark.parametrize(
     ("resource", "new", "old", "text"),
     [

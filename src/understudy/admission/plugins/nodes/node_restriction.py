@@ -37,7 +37,7 @@ KUBELET_LABELS = {
     "beta.kubernetes.io/arch",
 }
 KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_CLAIM = "k8s.io/kubernetes/pkg/apis/core.PersistentVolumeClaim"
+_CLAIM = "*k8s.io/kubernetes/pkg/apis/core.PersistentVolumeClaim"
 
 Restriction = Callable[[str, Attributes, Context], None]
 

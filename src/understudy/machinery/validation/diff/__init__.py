@@ -29,18 +29,24 @@ from understudy.machinery.validation.diff.layout import render
 from understudy.machinery.validation.diff.report import Style, report
 from understudy.machinery.validation.dump import dump_json
 
+_INDENT = 2  # characters before the first line, which say whether it was added or removed
+
 
 def diff(x: Any, y: Any, name: str, schemas: Schemas) -> str:
     """Describe how `y` differs from `x`; return "" if they are the same.
 
-    Both are JSON of the struct, list or map `name` (its full Go name) and not nil.
+    Both are JSON of the struct, list or map `name` (its full Go name, with a star for a pointer to it) and not nil.
     """
+    is_pointer, name = name.startswith("*"), name.removeprefix("*")
     if schemas.release >= V1_34:
         return _unified(_lines(x, name, schemas), _lines(y, name, schemas))
     shape = schemas.shape(name)
     comparison = compare(value_of(x, shape), value_of(y, shape))
     node = report(comparison, Style())
-    return render(node) if comparison.different and node is not None else ""
+    if not comparison.different or node is None:
+        return ""
+    text = render(node)
+    return f"{text[:_INDENT]}&{text[_INDENT:]}" if is_pointer else text
 
 
 def _lines(value: Any, name: str, schemas: Schemas) -> list[str]:
