@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from tests.admission.asking import ask
 from understudy.admission.context import Context
@@ -348,6 +354,13 @@ def test_missing_driver_of_a_volume_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert text == 'error validating audience "x": csidriver.storage.k8s.io "csi.example.com" not found'
 
 
+def test_shared_disks_of_azure_have_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No driver took over shared disks of Azure: an audience cannot be checked for them."""
+    monkeypatch.setitem(STORED, ("", "persistentvolumes", "", "volume"), {"spec": {"azureDisk": {"kind": "Shared"}}})
+    text = refusal(ACCOUNTS, token(boundObjectRef=BOUND, audiences=["x"]), None, "token")
+    assert text == 'error validating audience "x": kind(Shared) is not supported in csi migration'
+
+
 def test_node_asks_for_its_own_certificate() -> None:
     """A certificate request of a kubelet that is none is refused, unless the gate lets everything pass."""
     request = obj(spec={"signerName": "kubernetes.io/kubelet-serving", "request": "aGVsbG8="})
@@ -355,6 +368,18 @@ def test_node_asks_for_its_own_certificate() -> None:
     insecure = {"AllowInsecureKubeletCertificateSigningRequests": True}
     assert refusal(SIGNING_REQUESTS, request, **insecure) is None
     assert refusal(SIGNING_REQUESTS, obj(spec={"signerName": "example.com/x"})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("system:node:n", None), ("system:node:o", "can only create a node CSR with CN=system:node:n")]
+)
+def test_node_asks_for_its_own_name(name: str, text: str | None) -> None:
+    """The certificate of a kubelet has the name of its own node."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    signed = x509.CertificateSigningRequestBuilder(subject).sign(ec.generate_private_key(ec.SECP256R1()), SHA256())
+    request = base64.b64encode(signed.public_bytes(Encoding.PEM)).decode()
+    new = obj(spec={"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "request": request})
+    assert refusal(SIGNING_REQUESTS, new) == text
 
 
 CERTIFICATE = {

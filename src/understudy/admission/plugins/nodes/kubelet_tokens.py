@@ -89,8 +89,10 @@ class TokenRestriction:
 
 
 def _audiences(pod: Obj, volume: Obj, ctx: Context) -> set[str]:
-    """Return the audiences of the tokens that a volume asks for. Raises LookupError for a driver, claim or volume that
-    is missing."""
+    """Return the audiences of the tokens that a volume asks for.
+
+    Raises LookupError for a driver, claim or volume that is missing.
+    """
     audiences = {
         source["serviceAccountToken"].get("audience", "")
         for source in (volume.get("projected") or {}).get("sources") or ()
@@ -113,9 +115,18 @@ def _driver(pod: Obj, volume: Obj, ctx: Context) -> str:
 
 
 def _driver_of_source(source: Obj, ctx: Context) -> str:
+    """Return the CSI driver that a volume names, or that took over from its plugin.
+
+    Raises LookupError for an Azure disk that no driver knows.
+    """
     if csi := source.get("csi"):
         return str(csi.get("driver", ""))
-    return next((name for field, name in _MIGRATED.items() if field in source and ctx.release >= V1_33), "")
+    if ctx.release < V1_33:
+        return ""
+    kind = (source.get("azureDisk") or {}).get("kind")
+    if kind and kind.lower() != "managed":
+        raise LookupError(f"kind({kind}) is not supported in csi migration")
+    return next((name for field, name in _MIGRATED.items() if field in source), "")
 
 
 def _stored(group: str, singular: str, namespace: str, name: str, ctx: Context) -> Obj:
