@@ -95,9 +95,29 @@ def test_what_cannot_be_explained(args: list[str], message: str, capsys: pytest.
     assert message in err.splitlines()[-1]
 
 
+RULE = """
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceTaintRule
+metadata: {name: rule}
+spec:
+  deviceSelector: {device: gpu-0}
+  taint: {key: broken, effect: NoSchedule}
+"""
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_taint_rules(on: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Devices have the taints of DeviceTaintRules, too, while their gate is on."""
+    rule = tmp_path / "rule.yaml"
+    rule.write_text(RULE)
+    _, out, _ = explain(capsys, str(WORLD), str(rule), "--feature-gates", f"DRADeviceTaintRules={on}")
+    assert ("gpu-0: taint broken:NoSchedule is not tolerated" in out) is on
+
+
 async def test_objects_of_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     """The objects can be those of a running server."""
     async with Server(emulated_version=str(NEWEST), load=[WORLD]) as server:
-        code, out, _ = await asyncio.to_thread(explain, capsys, "--server", server.url)
+        gates = ("--feature-gates", "DRADeviceTaintRules=true")
+        code, out, _ = await asyncio.to_thread(explain, capsys, "--server", server.url, *gates)
     assert code == 1
     assert "gpu.example.com/node-a/gpu-1: in use by claim default/inference" in out

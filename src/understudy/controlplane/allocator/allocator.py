@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from understudy.admission.cel import Environment, device_environment
 from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.controlplane.allocator.checks.counters import Sets, SharedCounters
 from understudy.controlplane.allocator.errors import AllocationError
@@ -17,11 +16,9 @@ from understudy.controlplane.allocator.requests import ClaimReader, Matcher, int
 from understudy.controlplane.allocator.results import allocation_results
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.search import CheckTime, Refuse, Search
-from understudy.machinery.releases import features as gates
+from understudy.controlplane.allocator.selectors import selector_environment
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-
-_CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
 
 
 class Allocator:
@@ -92,11 +89,6 @@ class Allocator:
         if self.rules.whole_pools and any(pool.invalid for pool in pools.pools):
             raise AllocationError("invalid resource pools were encountered", only_this_node=True)
         return None
-
-
-def selector_environment(release: Version, features: frozenset[str]) -> Environment:
-    """Return the environment of selectors: they may use all that stored expressions may."""
-    return device_environment(release, features=features & _CEL_GATES, stored=True)
 
 
 def _deadline(timeout: float | None) -> Callable[[], None] | None:

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from understudy.admission.cel.checker.environment import Environment
+from understudy.admission.cel.checker.environment import Environment, device_environment
 from understudy.controlplane.allocator.inventory import Device
+from understudy.machinery.releases import features as gates
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+
+_CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
+
+
+def selector_environment(release: Version, features: frozenset[str]) -> Environment:
+    """Return the environment of selectors: they may use all that stored expressions may."""
+    return device_environment(release, features=features & _CEL_GATES, stored=True)
 
 
 class SelectorError(Exception):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from understudy.machinery.types import Obj
 
 ALLOCATED, UNALLOCATED, UNREADABLE = 0, 1, 2
-_KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice")
+_KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
 
 
 class _UnusableError(ValueError):
@@ -95,13 +95,20 @@ def _explained(args: argparse.Namespace) -> Iterator[_Explained]:
     from understudy.apiserver.kinds.release import Release
     from understudy.controlplane.allocator import Allocator
     from understudy.controlplane.allocator.allocated import key_of
+    from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher
     from understudy.machinery.releases.features import Gates
 
     release = Release.named(args.emulated_version).version
     features = frozenset(gate for gate, on in Gates.of(release, args.feature_gates).in_force().items() if on)
-    objects = _objects(args, release)
+    rules = GATE.get(release) in features
+    objects = _objects(args, release, rules)
     claims = {key_of(claim): claim for claim in objects["ResourceClaim"]}
-    allocator = Allocator(release, features, claims.values(), objects["DeviceClass"], objects["ResourceSlice"])
+    classes = {class_["metadata"]["name"]: class_ for class_ in objects["DeviceClass"]}
+    slices = objects["ResourceSlice"]
+    if rules:
+        matcher = RuleMatcher(release, classes.get)
+        slices = [matcher.tainted(slice_, objects["DeviceTaintRule"]) for slice_ in slices]
+    allocator = Allocator(release, features, claims.values(), classes, slices)
     nodes = _named({node["metadata"]["name"]: node for node in objects["Node"]}, args.node, "node")
     if args.claim:
         together = [_named(claims, args.claim, "claim")]
@@ -123,8 +130,11 @@ def _named(objects: dict[str, Obj], names: Sequence[str] | None, kind: str) -> l
 # --- where objects come from ------------------------------------------------------------------------------------------
 
 
-def _objects(args: argparse.Namespace, release: Version) -> dict[str, list[Obj]]:
-    """Return the objects of each kind. Raises _UnusableError."""
+def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[str, list[Obj]]:
+    """Return the objects of each kind. Raises _UnusableError.
+
+    rules  whether DeviceTaintRules are needed
+    """
     if args.server or args.kubeconfig:
         from understudy.apiserver.client.connection import Connection
         from understudy.controlplane.client.kubeconfig import read_kubeconfig
@@ -132,7 +142,7 @@ def _objects(args: argparse.Namespace, release: Version) -> dict[str, list[Obj]]
         if args.paths:
             raise _UnusableError("the objects come either from manifests or from a server")
         connection = read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
-        return asyncio.run(_objects_of_server(connection, release))
+        return asyncio.run(_objects_of_server(connection, release, rules))
     if not args.paths:
         raise _UnusableError("name manifests, --server or --kubeconfig")
     return _objects_of_manifests(args.paths, release)
@@ -165,14 +175,15 @@ def _with_defaults(obj: Obj, validator: Validator) -> Obj:
     return decoded
 
 
-async def _objects_of_server(connection: Connection, release: Version) -> dict[str, list[Obj]]:
+async def _objects_of_server(connection: Connection, release: Version, rules: bool) -> dict[str, list[Obj]]:
     """Return the objects of each kind that a server has. Raises _UnusableError."""
     from understudy.controlplane.client import resources
     from understudy.controlplane.client.api_client import APIClient
     from understudy.machinery.errors import StatusError
 
-    of_release = (resources.resource_claims, resources.device_classes, resources.resource_slices)
-    kinds = (resources.NODES, *(resource(release) for resource in of_release))
+    of_release = [resources.resource_claims, resources.device_classes, resources.resource_slices]
+    of_release += [resources.device_taint_rules] if rules else []
+    kinds = [resources.NODES, *(resource(release) for resource in of_release)]
     try:
         async with APIClient(connection, "understudy-explain-allocation") as client:
             lists = [(await client.list(resource))["items"] for resource in kinds]

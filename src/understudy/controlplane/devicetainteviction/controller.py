@@ -7,6 +7,7 @@ import logging
 import time
 
 from understudy.apiserver.controllers.components import ComponentContext
+from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events import EventRecorder
@@ -26,7 +27,6 @@ from understudy.controlplane.devicetainteviction.pod_eviction import PodEviction
 from understudy.controlplane.devicetainteviction.pools import Pools
 from understudy.controlplane.devicetainteviction.references import PodReference, RuleReference
 from understudy.controlplane.devicetainteviction.rule_status import RuleStatus
-from understudy.controlplane.devicetainteviction.rules import RuleMatcher
 from understudy.controlplane.devicetainteviction.tainted_claims import TaintedClaims
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -65,7 +65,7 @@ class Controller:
         self._informers = Informers(client)
         self._pods = self._informers.of(PODS)
         classes = self._informers.of(device_classes(version))
-        self._claims = TaintedClaims(Pools(), RuleMatcher(version, classes.store))
+        self._claims = TaintedClaims(Pools(), RuleMatcher(version, lambda name: classes.store.get("", name)))
         self._eviction = PodEviction(version, client, events)
         self._evictions: dict[PodReference, Eviction] = {}  # of pods that wait for theirs. Upstream: `deletePodAt`
         self._evicted: dict[str, None] = {}  # the uids of pods, the newest last

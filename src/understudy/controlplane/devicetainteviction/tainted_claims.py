@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.pod_claims import check_owner, claim_name, entries_of, is_allocated, is_reserved_for
 from understudy.controlplane.client.store import Key, key_of
 from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction, Reason, TrackedTaint, eviction_by
 from understudy.controlplane.devicetainteviction.pools import Pools
-from understudy.controlplane.devicetainteviction.rules import RuleMatcher
 from understudy.machinery.types import Obj
 
 
