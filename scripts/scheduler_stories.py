@@ -375,6 +375,32 @@ def tainted_device(m: Maker) -> list[Step]:
     ]
 
 
+def attached_device(m: Maker) -> list[Step]:
+    """A device has to be attached before the pod is bound; another one cannot be attached."""
+
+    def status(condition: str) -> Obj:
+        conditions = [
+            {
+                "type": f"example.com/{condition}",
+                "status": "True",
+                "reason": "Tested",
+                "message": "as the story has it",
+                "lastTransitionTime": "2025-01-01T00:00:00Z",
+            }
+        ]
+        device = {"driver": DRIVER, "pool": "n1", "device": "dev-0", "conditions": conditions}
+        return {"status": {"devices": [device]}}
+
+    needed = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/failed"]}
+    slow = m.slice("n1")
+    slow.body["spec"]["devices"] = [m.device("dev-0", 0, **needed)]
+    return [
+        [*m.node("n1"), slow, m.device_class()],
+        [m.claim("c"), m.pod("p", "c")],
+        [Change("patch", m.claims, "c", status("attached"), "status")],
+    ]
+
+
 Story = Callable[[Maker], list[Step]]
 STORIES: dict[Version, list[Story]] = {
     V1_33: [
@@ -383,7 +409,7 @@ STORIES: dict[Version, list[Story]] = {
         *(shared, two_claims, other_scheduler),
     ],
     V1_34: [alternatives],
-    V1_36: [tainted_device],
+    V1_36: [tainted_device, attached_device],
 }
 
 

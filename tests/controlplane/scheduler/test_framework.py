@@ -32,7 +32,7 @@ def test_reasons_are_counted_and_sorted_as_texts(diagnosis: Diagnosis, text: str
 
 def test_many_nodes_are_sorted_by_their_first_digit() -> None:
     """Counts are sorted as texts, so that 10 comes before 2, as kube-scheduler does it."""
-    nodes: dict[str, Status] = {f"n{i}": CPU for i in range(10)} | {f"m{i}": CORDON for i in range(2)}
+    nodes: dict[str, Status] = {f"m{i}": CORDON for i in range(2)} | {f"n{i}": CPU for i in range(10)}
     expected = "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) were unschedulable."
     assert Diagnosis(nodes).message(12) == expected
 

@@ -19,6 +19,12 @@ from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.plugins import dynamic_resources
+from understudy.controlplane.scheduler.plugins.binding_conditions import (
+    BindingConditionError,
+    has_binding_conditions,
+    is_overdue,
+    is_ready,
+)
 from understudy.controlplane.scheduler.plugins.dynamic_resources import (
     FINALIZER,
     ClaimsState,
@@ -36,6 +42,7 @@ from understudy.machinery.types import Obj
 log = logging.getLogger(__name__)
 
 LONGEST_NOTE = 1024  # characters of an event's note. Upstream: `NoteLengthLimit`
+ATTACHED_POLL = 0.5  # seconds between two looks at devices; upstream looks every five seconds
 CONFLICT_TRIES, CONFLICT_PAUSE = 5, 0.01  # seconds. Upstream: `retry.DefaultRetry`
 
 
@@ -67,6 +74,7 @@ class Binder:
                     data.claims[index] = await self._bind_claim(claim, data.allocations.get(index), pod)
                 except (BindingError, StatusError, ConnectionError) as why:
                     raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
+        await self._wait_for_devices(placement)
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         target = {"kind": "Node", "name": placement.node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -75,6 +83,36 @@ class Binder:
         except (StatusError, ConnectionError) as why:
             raise BindingError(f'running Bind plugin "DefaultBinder": {why}') from why
         self._event(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {placement.node}")
+
+    async def _wait_for_devices(self, placement: Placement) -> None:
+        """Wait until the devices of a pod are attached to its node, if they have to be. Raises BindingError."""
+        data = _claims_state(placement)
+        if not self._has_binding_conditions() or not any(map(has_binding_conditions, data.claims)):
+            return
+        note = f"waiting for binding conditions for device on node {placement.node}"
+        self._event(placement.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        try:
+            while not self._are_attached(data):
+                await asyncio.sleep(ATTACHED_POLL)
+        except BindingConditionError as why:
+            raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
+
+    def _are_attached(self, data: ClaimsState) -> bool:
+        """Report whether all devices are attached, as the newest state of the claims says.
+
+        Raises BindingConditionError. Upstream: `isPodReadyForBinding`.
+        """
+        for index, claim in enumerate(data.claims):
+            name = claim["metadata"]["name"]
+            current = self._claims.get(claim["metadata"]["namespace"], name)
+            if current is None:
+                raise BindingConditionError(f'resourceclaim.resource.k8s.io "{name}" not found')
+            data.claims[index] = current
+            if not is_ready(current):
+                if is_overdue(current, time.time()):
+                    raise BindingConditionError(f"device binding timeout: claim={name}")
+                return False
+        return True
 
     async def unreserve(self, placement: Placement) -> None:
         """Take the reservations of a pod back that could not be bound. What fails is done by the next attempt."""

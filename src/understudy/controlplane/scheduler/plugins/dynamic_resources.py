@@ -6,6 +6,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,11 @@ from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, Plugin, Skip
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
+from understudy.controlplane.scheduler.plugins.binding_conditions import (
+    BindingConditionError,
+    is_overdue,
+    is_ready,
+)
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33, Version
@@ -83,12 +89,14 @@ class DynamicResources(Plugin):
         claims: ClaimTracker,
         new_allocator: Callable[[], Allocator],
         class_exists: Callable[[str], bool],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._release = release
         self._gates = gates
         self._claims = claims
         self._new_allocator = new_allocator
         self._class_exists = class_exists
+        self._clock = clock
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod back until all its claims are there."""
@@ -139,7 +147,7 @@ class DynamicResources(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Turn down a node that the devices of a claim are not for, or that has no devices for one."""
         data: ClaimsState = state.data[NAME]
-        unavailable = {index for index, claim in enumerate(data.claims) if not _is_available(claim, node.obj)}
+        unavailable = {index for index, claim in enumerate(data.claims) if not self._is_available(claim, node.obj)}
         if data.allocator is not None:
             to_allocate = [data.claims[index] for index in data.to_allocate]
             try:
@@ -154,6 +162,22 @@ class DynamicResources(Plugin):
             data.unavailable |= unavailable
             return unresolvable("resourceclaim not available on the node")
         return None
+
+    def _is_available(self, claim: Obj, node: Obj) -> bool:
+        """Report whether the devices of a claim, if it has some, are to be had on a node, and can be attached to it."""
+        allocation = allocation_of(claim)
+        if not allocation:
+            return True
+        selector = allocation.get("nodeSelector")
+        if selector and not node_selector_matches(selector, node):
+            return False
+        gates = self._gates
+        if gates[features.DRA_DEVICE_BINDING_CONDITIONS] and gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS]:
+            try:
+                return is_ready(claim) or not is_overdue(claim, self._clock())
+            except BindingConditionError:
+                return False
+        return True
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
         """Choose a claim to be freed that nobody else uses, and that has devices where the pod cannot go."""
@@ -248,12 +272,6 @@ def _parts(request: Obj, alternatives: list[Obj] | None) -> list[tuple[str, Obj]
     if alternatives:
         return [(f"{request['name']}/{part['name']}", part) for part in alternatives]
     return [(request["name"], request.get("exactly") or request)]
-
-
-def _is_available(claim: Obj, node: Obj) -> bool:
-    """Report whether the devices of a claim, if it has some, are to be had on a node."""
-    selector = (allocation_of(claim) or {}).get("nodeSelector")
-    return not selector or node_selector_matches(selector, node)
 
 
 def allocation_of(claim: Obj) -> Obj | None:

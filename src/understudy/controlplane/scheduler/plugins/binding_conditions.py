@@ -1,0 +1,66 @@
+"""Devices that have to be attached to a node before a pod can be bound to it: their conditions in the claim's status.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#device-binding-conditions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from understudy.machinery.clock import parse_timestamp
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import Obj
+
+TIMEOUT = 600.0  # seconds from the allocation on. Upstream: `DynamicResourcesBindingTimeoutDefault`
+
+
+class BindingConditionError(Exception):
+    """A device that will not be attached; `str(error)` is kube-scheduler's text."""
+
+
+def has_binding_conditions(claim: Obj) -> bool:
+    """Report whether a device of a claim has to be attached first."""
+    return any(result.get("bindingConditions") for result in _results(claim))
+
+
+def is_ready(claim: Obj) -> bool:
+    """Report whether all devices of an allocated claim are attached. Raises BindingConditionError if one has failed.
+
+    Upstream: `isClaimReadyForBinding`.
+    """
+    for result in _results(claim):
+        if not result.get("bindingConditions"):
+            continue
+        conditions = {condition["type"]: condition for condition in _device(claim, result).get("conditions") or ()}
+        for name in result.get("bindingFailureConditions") or ():
+            failure = conditions.get(name)
+            if failure is not None and failure["status"] == "True":
+                about = f"claim={claim['metadata']['name']}, reason={failure.get('reason', '')}"
+                raise BindingConditionError(
+                    f"device binding failed: {about}, message={go_quote(failure.get('message', ''))}"
+                )
+        if any(conditions.get(name, {}).get("status") != "True" for name in result["bindingConditions"]):
+            return False
+    return True
+
+
+def is_overdue(claim: Obj, now: float) -> bool:
+    """Report whether the devices of a claim should have been attached by now. Upstream: `isClaimTimeout`."""
+    allocated = ((claim.get("status") or {}).get("allocation") or {}).get("allocationTimestamp")
+    if allocated is None or all(result.get("bindingConditions") is None for result in _results(claim)):
+        return False
+    return parse_timestamp(allocated) + TIMEOUT < now
+
+
+def _results(claim: Obj) -> Iterator[Obj]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    yield from (allocation.get("devices") or {}).get("results") or ()
+
+
+def _device(claim: Obj, result: Obj) -> Obj:
+    """Return the status of an allocated device, {} if its driver has not written one."""
+    place = ("driver", "pool", "device")
+    for device in claim["status"].get("devices") or ():
+        if all(device[name] == result[name] for name in place):
+            return dict(device)
+    return {}
