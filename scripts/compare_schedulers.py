@@ -64,6 +64,7 @@ UNSTABLE_OF_EVENTS = {
     "name",
     "managedFields",
 }
+MADE_NAME = re.compile(r"(-extended-resources-)[a-z0-9]{5}")
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -139,7 +140,8 @@ class Stage:
             items = (await self.client.list(resource, namespace))["items"]
             known = UNSTABLE | (UNSTABLE_OF_EVENTS if resource is EVENTS else set())
             texts = {json.dumps(stable(item, known), sort_keys=True, indent=1) for item in items}
-            for text in sorted(UID.sub("UID", text).replace(namespace, "NS") for text in texts):
+            texts = {MADE_NAME.sub(r"\1NAME", UID.sub("UID", text.replace(namespace, "NS"))) for text in texts}
+            for text in sorted(texts):
                 lines += [f"{resource.kind} {line}" for line in text.splitlines()]
         return lines
 

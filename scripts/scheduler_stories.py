@@ -401,6 +401,27 @@ def attached_device(m: Maker) -> list[Step]:
     ]
 
 
+def extended_resources(m: Maker) -> list[Step]:
+    """Devices provide a resource that pods request; a node that has the resource itself provides it without devices."""
+    name, implicit = "example.com/widget", "deviceclass.resource.kubernetes.io/gpu"
+
+    def container(letter: str, count: int, **more: Any) -> Obj:
+        amounts = {"cpu": "10m", name: str(count)}
+        return {"name": letter, "image": "example.com/i", "resources": {"requests": amounts, "limits": amounts}, **more}
+
+    init = [container("i", 3), container("s", 1, restartPolicy="Always"), container("j", 2)]
+    only = {"kubernetes.io/hostname": "n2"}
+    return [
+        [*m.node("n1"), m.slice("n1", 6)],
+        [m.pod("late", requests={name: "1"})],
+        [m.device_class(extendedResourceName=name)],
+        [m.pod("implicit", requests={implicit: "2"})],
+        [m.pod("init", initContainers=init, requests={name: "1"})],
+        [m.pod("many", requests={name: "5"})],
+        [*m.node("n2", allocatable={name: "1"}), m.pod("own", requests={name: "1"}, nodeSelector=only)],
+    ]
+
+
 Story = Callable[[Maker], list[Step]]
 STORIES: dict[Version, list[Story]] = {
     V1_33: [
@@ -409,7 +430,7 @@ STORIES: dict[Version, list[Story]] = {
         *(shared, two_claims, other_scheduler),
     ],
     V1_34: [alternatives],
-    V1_36: [tainted_device, attached_device],
+    V1_36: [tainted_device, attached_device, extended_resources],
 }
 
 

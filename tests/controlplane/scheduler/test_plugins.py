@@ -38,6 +38,11 @@ BUSY = pod("q", containers=[container(cpu="3", memory="1")])
 NUMBER = {"key": "n", "value": "5", "effect": "NoSchedule"}
 
 
+def no_class(resource: str) -> str | None:
+    """Provide no extended resource by a class."""
+    return None
+
+
 def framework(release: Version, **gates: bool) -> Framework:
     """Return all plugins of a release."""
     on = Gates.of(release, gates)
@@ -144,7 +149,7 @@ def test_comparing_tolerations_need_their_gate() -> None:
 def test_node_that_is_too_small_is_hopeless(release: Version, cpu: str, code: Code) -> None:
     """From 1.34 on preemption does not look at nodes that could not take the pod if they were empty."""
     busy = node(pod("q", containers=[container(cpu="3")]))
-    status = Fit(release).filter(CycleState(), pod(containers=[container(cpu=cpu)]), busy)
+    status = Fit(release, no_class).filter(CycleState(), pod(containers=[container(cpu=cpu)]), busy)
     assert status is not None
     assert status.code is code
 
@@ -215,11 +220,11 @@ LARGE = pod(containers=[container(cpu="6")])
         (NodePorts(), pod(containers=[HTTP]), gone(containers=[LOCAL]), True),
         (NodePorts(), pod(containers=[HTTP]), gone(), False),
         (NodePorts(), pod(containers=[HTTP]), added(), True),
-        (Fit(V1_36), LARGE, gone(), True),
-        (Fit(V1_36), LARGE, added(), False),
-        (Fit(V1_36), LARGE, added(allocatable={"cpu": "6"}), True),
-        (Fit(V1_36), LARGE, changed({"allocatable": {"cpu": "7"}}, {"allocatable": {"cpu": "6"}}), False),
-        (Fit(V1_36), LARGE, changed({}, {"allocatable": {"cpu": "6"}}), True),
+        (Fit(V1_36, no_class), LARGE, gone(), True),
+        (Fit(V1_36, no_class), LARGE, added(), False),
+        (Fit(V1_36, no_class), LARGE, added(allocatable={"cpu": "6"}), True),
+        (Fit(V1_36, no_class), LARGE, changed({"allocatable": {"cpu": "7"}}, {"allocatable": {"cpu": "6"}}), False),
+        (Fit(V1_36, no_class), LARGE, changed({}, {"allocatable": {"cpu": "6"}}), True),
     ],
 )  # fmt: skip
 def test_events_that_may_help(plugin: Any, pod: PodInfo, event: ClusterEvent, helps: bool) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.events_v1 import SeriesRecorder
+from understudy.controlplane.client.pod_claims import full_name, is_reserved_for
 from understudy.controlplane.client.resources import PODS, resource_claims
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement
@@ -29,9 +30,9 @@ from understudy.controlplane.scheduler.plugins.dynamic_resources import (
     FINALIZER,
     ClaimsState,
     allocation_of,
-    is_reserved_for,
-    key_of,
+    with_requests,
 )
+from understudy.controlplane.scheduler.plugins.extended_resources import Demand, is_in_memory
 from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
@@ -69,9 +70,9 @@ class Binder:
         if data.claims and self._gates[features.NOMINATED_NODE_NAME_FOR_EXPECTATION]:
             await self._nominate(pod, placement.node)
         for index, claim in enumerate(data.claims):
-            if not is_reserved_for(claim, pod):
+            if not is_reserved_for(pod.obj, claim):
                 try:
-                    data.claims[index] = await self._bind_claim(claim, data.allocations.get(index), pod)
+                    await self._bind_claim(data, index, placement)
                 except (BindingError, StatusError, ConnectionError) as why:
                     raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
         await self._wait_for_devices(placement)
@@ -117,15 +118,19 @@ class Binder:
     async def unreserve(self, placement: Placement) -> None:
         """Take the reservations of a pod back that could not be bound. What fails is done by the next attempt."""
         pod = placement.pod
-        for claim in _claims_state(placement).claims:
-            if allocation_of(claim) and is_reserved_for(claim, pod):
+        data = _claims_state(placement)
+        for claim in data.claims:
+            if data.resources and claim is data.claims[-1]:
+                if not is_in_memory(claim):
+                    await self._try(f"delete {full_name(claim)}", lambda: self._delete_claim(data.claims[-1]))
+            elif allocation_of(claim) and is_reserved_for(pod.obj, claim):
                 metadata = claim["metadata"]
                 patch = {
                     "metadata": {"uid": metadata["uid"]},
                     "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
                 }
                 await self._try(
-                    f"unreserve {key_of(claim)}",
+                    f"unreserve {full_name(claim)}",
                     lambda metadata=metadata, patch=patch: self._client.patch(  # type: ignore[misc]
                         self._resource,
                         metadata["name"],
@@ -144,6 +149,8 @@ class Binder:
         data = failure.state.data.get(dynamic_resources.NAME)
         if data is not None and data.deallocate is not None:
             await self._try("deallocate", lambda: self._deallocate(data.deallocate))
+        if data is not None and data.delete is not None:
+            await self._try("delete", lambda: self._delete_claim(data.delete))
         note = failure.message
         if len(note) > LONGEST_NOTE:
             note = note[: LONGEST_NOTE - 4] + " ..."
@@ -181,14 +188,43 @@ class Binder:
         if pod.status.get("nominatedNodeName") != node:
             await self._try(f"nominate {node}", lambda: self._patch_status(pod, {"nominatedNodeName": node}))
 
-    async def _bind_claim(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
-        """Write the devices of a claim, if they have just been chosen, and its reservation; return it as stored."""
+    async def _bind_claim(self, data: ClaimsState, index: int, placement: Placement) -> None:
+        """Write the devices of a claim, if they have just been chosen, and its reservation.
+
+        One for extended resources is made before, unless the node has these itself.
+        """
+        chosen, allocation, pod = data.claims[index], data.allocations.get(index), placement.pod
+        if is_in_memory(chosen) and allocation is None:
+            return
         try:
-            stored = await self._write_claim(claim, allocation, pod)
-            self._claims.put(stored)
-            return stored
+            if is_in_memory(chosen):
+                data.claims[index] = await self._create_claim(chosen, data.demands[placement.node])
+            data.claims[index] = await self._write_claim(data.claims[index], allocation, pod)
+            self._claims.put(data.claims[index])
+            if is_in_memory(chosen):
+                await self._name_claim(data.claims[index], data.demands[placement.node], pod)
         finally:
-            self._claims.remove_pending(claim)
+            self._claims.remove_pending(chosen)
+
+    async def _create_claim(self, chosen: Obj, demand: Demand) -> Obj:
+        """Create the claim for extended resources; return it as stored. Raises BindingError."""
+        metadata = {key: value for key, value in chosen["metadata"].items() if key not in ("name", "uid")}
+        claim = {**with_requests(chosen, demand), "metadata": metadata}
+        doing = f"create claim for extended resources {metadata['namespace']}/"
+        return await _named(doing, self._client.create(self._resource, claim))
+
+    async def _name_claim(self, claim: Obj, demand: Demand, pod: PodInfo) -> None:
+        """Write into the status of a pod which claim its extended resources come from. Raises BindingError."""
+        named = {"requestMappings": demand.mappings, "resourceClaimName": claim["metadata"]["name"]}
+        status = {"extendedResourceClaimStatus": named}
+        await _named(f"update pod {pod.key} ExtendedResourceClaimStatus", self._patch_status(pod, status))
+
+    async def _delete_claim(self, claim: Obj) -> None:
+        """Delete a claim for extended resources, its finalizer first."""
+        metadata = claim["metadata"]
+        finalizers = [name for name in metadata.get("finalizers") or () if name != FINALIZER]
+        await self._client.update(self._resource, {**claim, "metadata": {**metadata, "finalizers": finalizers}})
+        await self._client.delete(self._resource, metadata["name"], metadata["namespace"])
 
     async def _write_claim(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
         """Write a claim; after a conflict once more, from its newest state. Raises BindingError, StatusError."""
@@ -196,7 +232,7 @@ class Binder:
             if attempt:
                 await asyncio.sleep(CONFLICT_PAUSE)
                 metadata = claim["metadata"]
-                doing = f"get updated claim {key_of(claim)} after conflict"
+                doing = f"get updated claim {full_name(claim)} after conflict"
                 claim = await _named(doing, self._client.get(self._resource, metadata["name"], metadata["namespace"]))
             try:
                 return await self._write_claim_once(claim, allocation, pod)
@@ -207,7 +243,7 @@ class Binder:
         raise AssertionError("the last try returns or raises")
 
     async def _write_claim_once(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
-        key = key_of(claim)
+        key = full_name(claim)
         if "deletionTimestamp" in claim["metadata"]:
             raise BindingError(f"claim {key} got deleted in the meantime")
         if allocation is not None:

@@ -6,6 +6,8 @@ and wait, but its devices are in use. So no device is given away twice. Upstream
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.machinery.types import Obj
 
@@ -25,6 +27,10 @@ class ClaimTracker:
     def get(self, namespace: str, name: str) -> Obj | None:
         """Return a claim, None if there is none."""
         return self._claims.get((namespace, name))
+
+    def all(self) -> Iterator[Obj]:
+        """Yield all claims."""
+        yield from self._claims.values()
 
     def put(self, claim: Obj) -> None:
         """Take in a claim that the server has sent, in a watch or as an answer, unless a newer state is known."""

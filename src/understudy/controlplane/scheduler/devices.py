@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.controlplane.allocator import AllocatedState, Allocator, Inventory, Rules
+from understudy.controlplane.scheduler.plugins.extended_resources import IMPLICIT
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
@@ -29,6 +30,7 @@ class Devices:
 
     def __init__(self, release: Version, gates: Gates) -> None:
         self._release = release
+        self._provides_resources = gates[features.DRA_EXTENDED_RESOURCE]
         self._features = frozenset(str(gate) for gate in GATES if gates[gate])
         self._classes: dict[str, Obj] = {}
         self._slices: dict[str, Obj] = {}
@@ -39,6 +41,21 @@ class Devices:
     def has_class(self, name: str) -> bool:
         """Report whether there is a device class."""
         return name in self._classes
+
+    def class_of(self, resource: str) -> str | None:
+        """Return the class that provides an extended resource: the newest if several do, None if none does.
+
+        Upstream: `ExtendedResourceCache`.
+        """
+        if not self._provides_resources or "/" not in resource:
+            return None
+        name = resource.removeprefix(IMPLICIT)
+        if name != resource:
+            return name if name in self._classes else None
+        providers = [obj["metadata"] for obj in self._classes.values() if _resource(obj) == resource]
+        providers.sort(key=lambda metadata: str(metadata["name"]))
+        newest = max(providers, key=lambda metadata: str(metadata["creationTimestamp"]), default=None)
+        return None if newest is None else str(newest["name"])
 
     def put_class(self, obj: Obj) -> None:
         """Take in a device class."""
@@ -65,3 +82,9 @@ class Devices:
             self._inventory = Inventory(self._release, self._features, slices, self._inventory)
             self._is_current = True
         return Allocator(self._release, self._features, self.allocated, self._classes, self._inventory)
+
+
+def _resource(obj: Obj) -> str | None:
+    """Return the extended resource that a class provides, None if it names none."""
+    name: str | None = obj["spec"].get("extendedResourceName")
+    return name

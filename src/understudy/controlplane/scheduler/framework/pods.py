@@ -89,7 +89,7 @@ class PodInfo:
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
         """Return the ports of the node that the pod takes; those of sidecars count. Upstream: `util.GetHostPorts`."""
-        containers = [*self.spec["containers"], *filter(_is_sidecar, self.spec.get("initContainers") or ())]
+        containers = [*self.spec["containers"], *filter(is_sidecar, self.spec.get("initContainers") or ())]
         return tuple(
             HostPort(port.get("hostIP") or EVERY_ADDRESS, port.get("protocol") or "TCP", port["hostPort"])
             for container in containers
@@ -98,7 +98,8 @@ class PodInfo:
         )
 
 
-def _is_sidecar(container: Obj) -> bool:
+def is_sidecar(container: Obj) -> bool:
+    """Report whether an init container runs as long as the pod."""
     return bool(container.get("restartPolicy") == "Always")
 
 
@@ -114,7 +115,7 @@ def _requests(spec: Obj, pod_level: bool) -> Resources:
     starting: Resources = {}
     for container in spec.get("initContainers") or ():
         needed = _sum((sidecars, _of_container(container)))
-        if _is_sidecar(container):
+        if is_sidecar(container):
             running = _sum((running, _of_container(container)))
             sidecars = needed
         starting = _largest(starting, needed)

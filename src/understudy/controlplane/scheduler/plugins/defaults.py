@@ -30,7 +30,7 @@ def default_plugins(
         TaintToleration(release, gates),
         NodeAffinity(),
         NodePorts(),
-        Fit(release),
-        DynamicResources(release, gates, claims, devices.allocator, devices.has_class),
+        Fit(release, devices.class_of),
+        DynamicResources(release, gates, claims, devices.allocator, devices.has_class, devices.class_of),
         DefaultPreemption(cache),
     ]

@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.client.pod_claims import (
+    ClaimNotFoundError,
+    OwnerError,
+    UnsupportedError,
+    check_owner,
+    claim_name,
+    entries_of,
+    full_name,
+)
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
@@ -22,6 +31,15 @@ from understudy.controlplane.scheduler.plugins.binding_conditions import (
     BindingConditionError,
     is_overdue,
     is_ready,
+)
+from understudy.controlplane.scheduler.plugins.extended_resources import (
+    ClassOf,
+    Demand,
+    demand_of,
+    is_claim_of,
+    is_in_memory,
+    new_claim,
+    provided_by_classes,
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -43,18 +61,24 @@ class ClaimsState:
 
     claims          the claims of the pod, in its order, as they were when the attempt began
     allocator       chooses devices for those that have none, None if all have
-    by_node         the allocations that were found for nodes, one for each claim without one
+    by_node         the allocations that were found for nodes, by the index of the claim
     unavailable     the indexes of claims whose devices are not to be had on some node
     allocations     the allocations that were taken, by the index of the claim
     deallocate      a claim that nobody uses and that is to be freed, so that it can be allocated elsewhere
+    resources       extended resources that devices may provide; the last claim is for them then
+    demands         what the pod needs of devices for these resources, by node
+    delete          a claim for extended resources that an earlier attempt has left, and that is to be deleted
     """
 
     claims: list[Obj]
     allocator: Allocator | None
-    by_node: dict[str, list[Obj]] = field(default_factory=dict)
+    by_node: dict[str, dict[int, Obj]] = field(default_factory=dict)
     unavailable: set[int] = field(default_factory=set)
     allocations: dict[int, Obj] = field(default_factory=dict)
     deallocate: Obj | None = None
+    resources: list[str] = field(default_factory=list)
+    demands: dict[str, Demand] = field(default_factory=dict)
+    delete: Obj | None = None
 
     @property
     def to_allocate(self) -> list[int]:
@@ -67,6 +91,7 @@ class DynamicResources(Plugin):
 
     new_allocator  returns an allocator for the devices that are there and in use now
     class_exists   reports whether there is a DeviceClass of a name
+    class_of       returns the name of the DeviceClass that provides an extended resource
     """
 
     name = NAME
@@ -89,6 +114,7 @@ class DynamicResources(Plugin):
         claims: ClaimTracker,
         new_allocator: Callable[[], Allocator],
         class_exists: Callable[[str], bool],
+        class_of: ClassOf,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._release = release
@@ -96,6 +122,7 @@ class DynamicResources(Plugin):
         self._claims = claims
         self._new_allocator = new_allocator
         self._class_exists = class_exists
+        self._class_of = class_of
         self._clock = clock
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -113,13 +140,17 @@ class DynamicResources(Plugin):
             claims = claims_of(pod, self._claims)
         except ClaimError as why:
             return unresolvable(str(why))
-        if not claims:
+        resources = provided_by_classes(pod, self._class_of)
+        if not claims and not resources:
             return SKIP
-        data = ClaimsState(claims, None)
-        for index in data.to_allocate:
-            status = self._check(claims[index])
+        for claim in claims:
+            status = None if allocation_of(claim) else self._check(claim)
             if status:
                 return status
+        if resources:
+            left = next((claim for claim in self._claims.all() if is_claim_of(claim, pod)), None)
+            claims.append(left or new_claim(pod))
+        data = ClaimsState(claims, None, resources=resources)
         if data.to_allocate:
             data.allocator = self._new_allocator()
         state.data[NAME] = data
@@ -128,12 +159,12 @@ class DynamicResources(Plugin):
     def _check(self, claim: Obj) -> Status | None:
         """Return why no devices can be looked for."""
         if self._claims.is_pending(claim["metadata"]["uid"]):
-            return unresolvable(f"resource claim {key_of(claim)} is in the process of being allocated")
+            return unresolvable(f"resource claim {full_name(claim)} is in the process of being allocated")
         for request in (claim["spec"].get("devices") or {}).get("requests") or ():
             alternatives = request.get("firstAvailable")
             if alternatives and not self._gates[features.DRA_PRIORITIZED_LIST]:
                 return unresolvable(
-                    f"resource claim {key_of(claim)}, request {request['name']}: "
+                    f"resource claim {full_name(claim)}, request {request['name']}: "
                     "has subrequests, but the DRAPrioritizedList feature is disabled"
                 )
             for name, part in _parts(request, alternatives):
@@ -147,21 +178,38 @@ class DynamicResources(Plugin):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Turn down a node that the devices of a claim are not for, or that has no devices for one."""
         data: ClaimsState = state.data[NAME]
+        if data.resources and not is_in_memory(data.claims[-1]):
+            return unresolvable("cannot schedule extended resource claim")
         unavailable = {index for index, claim in enumerate(data.claims) if not self._is_available(claim, node.obj)}
         if data.allocator is not None:
-            to_allocate = [data.claims[index] for index in data.to_allocate]
+            to_allocate = self._to_allocate(data, pod, node)
             try:
-                allocations = data.allocator.allocate(node.obj, to_allocate)
+                allocations = data.allocator.allocate(node.obj, list(to_allocate.values()))
             except AllocationError as why:
                 return unresolvable(str(why)) if why.only_this_node else error(str(why))
             if allocations is None or len(allocations) != len(to_allocate):
                 return unresolvable("cannot allocate all claims")
             if not unavailable:
-                data.by_node[node.name] = allocations
+                data.by_node[node.name] = dict(zip(to_allocate, allocations, strict=True))
         if unavailable:
             data.unavailable |= unavailable
             return unresolvable("resourceclaim not available on the node")
         return None
+
+    def _to_allocate(self, data: ClaimsState, pod: PodInfo, node: NodeInfo) -> dict[int, Obj]:
+        """Return the claims that need devices of a node, by their indexes.
+
+        That for extended resources asks for those that the node does not have itself; if it has all, it needs none.
+        """
+        claims = {index: data.claims[index] for index in data.to_allocate}
+        if data.resources:
+            last = len(data.claims) - 1
+            missing = [name for name in data.resources if not node.allocatable.get(name)]
+            demand = data.demands[node.name] = demand_of(pod, missing, self._class_of)
+            claims[last] = with_requests(claims[last], demand)
+            if not missing:
+                del claims[last]
+        return claims
 
     def _is_available(self, claim: Obj, node: Obj) -> bool:
         """Report whether the devices of a claim, if it has some, are to be had on a node, and can be attached to it."""
@@ -193,14 +241,15 @@ class DynamicResources(Plugin):
             if all(user["uid"] == pod.uid for user in users) and len(users) <= 1:
                 data.deallocate = data.claims[index]
                 return unschedulable("deallocation of ResourceClaim completed")
+        if data.resources and not is_in_memory(data.claims[-1]):
+            data.delete = data.claims[-1]
+            return unschedulable("deletion of ResourceClaim completed")
         return unschedulable("still not schedulable")
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Take the devices that were found on the node."""
         data: ClaimsState = state.data[NAME]
-        if not data.to_allocate:
-            return None
-        for index, allocation in zip(data.to_allocate, data.by_node[node], strict=True):
+        for index, allocation in data.by_node.get(node, {}).items():
             claim = data.claims[index]
             data.allocations[index] = allocation
             self._claims.add_pending({**claim, "status": {**(claim.get("status") or {}), "allocation": allocation}})
@@ -237,8 +286,11 @@ def claims_of(pod: PodInfo, tracker: ClaimTracker) -> list[Obj]:
 
 
 def _claims_of(pod: PodInfo, tracker: ClaimTracker) -> Iterator[Obj]:
-    for entry in pod.spec.get("resourceClaims") or ():
-        name, is_generated = _claim_name(pod, entry)
+    for entry in entries_of(pod.obj):
+        try:
+            name, is_generated = claim_name(pod.obj, entry)
+        except (ClaimNotFoundError, UnsupportedError) as why:
+            raise ClaimError(str(why)) from why
         if name is None:
             continue  # no claim was needed
         claim = tracker.get(pod.namespace, name)
@@ -246,25 +298,17 @@ def _claims_of(pod: PodInfo, tracker: ClaimTracker) -> Iterator[Obj]:
             raise ClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
         if "deletionTimestamp" in claim["metadata"]:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not _is_owner(pod, claim):
-            raise ClaimError(f"ResourceClaim {key_of(claim)} was not created for pod {pod.key} (pod is not owner)")
+        if is_generated:
+            try:
+                check_owner(pod.obj, claim)
+            except OwnerError as why:
+                raise ClaimError(str(why)) from why
         yield claim
 
 
-def _claim_name(pod: PodInfo, entry: Obj) -> tuple[str | None, bool]:
-    """Return the name of the claim of an entry, and whether it was made from a template. Raises ClaimError."""
-    if entry.get("resourceClaimName"):
-        return entry["resourceClaimName"], False
-    for status in pod.status.get("resourceClaimStatuses") or ():
-        if status["name"] == entry["name"]:
-            return status.get("resourceClaimName"), True
-    raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
-
-
-def _is_owner(pod: PodInfo, claim: Obj) -> bool:
-    """Report whether a pod controls a claim. Upstream: `metav1.IsControlledBy`."""
-    owners = claim["metadata"].get("ownerReferences") or ()
-    return any(owner.get("controller") and owner["uid"] == pod.uid for owner in owners)
+def with_requests(claim: Obj, demand: Demand) -> Obj:
+    """Return a claim that asks for what a pod needs on a node."""
+    return {**claim, "spec": {"devices": {"requests": demand.requests}}}
 
 
 def _parts(request: Obj, alternatives: list[Obj] | None) -> list[tuple[str, Obj]]:
@@ -277,13 +321,3 @@ def _parts(request: Obj, alternatives: list[Obj] | None) -> list[tuple[str, Obj]
 def allocation_of(claim: Obj) -> Obj | None:
     """Return the allocation of a claim, None if it has none."""
     return (claim.get("status") or {}).get("allocation")
-
-
-def is_reserved_for(claim: Obj, pod: PodInfo) -> bool:
-    """Report whether a claim is reserved for a pod."""
-    return any(user["uid"] == pod.uid for user in (claim.get("status") or {}).get("reservedFor") or ())
-
-
-def key_of(claim: Obj) -> str:
-    """Return `namespace/name` of a claim."""
-    return f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"

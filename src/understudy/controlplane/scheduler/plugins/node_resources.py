@@ -10,6 +10,7 @@ from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Code, Status
+from understudy.controlplane.scheduler.plugins.extended_resources import ClassOf
 from understudy.machinery.releases.version import V1_34, Version
 
 
@@ -25,10 +26,13 @@ class Fit(Plugin):
         Trigger(Kind.POD, Action.SCALE_DOWN),
         Trigger(Kind.NODE, Action.ADD),
         Trigger(Kind.NODE, Action.UPDATE_ALLOCATABLE),
+        Trigger(Kind.CLASS, Action.ADD),
+        Trigger(Kind.CLASS, Action.UPDATE),
     )
 
-    def __init__(self, release: Version) -> None:
+    def __init__(self, release: Version, class_of: ClassOf) -> None:
         self._knows_small_nodes = release >= V1_34
+        self._class_of = class_of
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Turn down a node with all its reasons: "Too many pods", "Insufficient cpu", …"""
@@ -36,6 +40,8 @@ class Fit(Plugin):
         too_small = False
         for name, amount in pod.requests.items():
             allocatable = node.allocatable.get(name, 0)
+            if not allocatable and self._class_of(name) is not None:
+                continue  # devices provide it, which another plugin looks for
             if amount > allocatable - node.requested.get(name, 0):
                 reasons.append(f"Insufficient {name}")
                 too_small |= amount > allocatable
@@ -48,6 +54,8 @@ class Fit(Plugin):
         """Report whether there is more room than before, for what the pod requests."""
         if event.kind is Kind.POD:
             return True
+        if event.kind is Kind.CLASS:
+            return event.new is not None and any(map(self._class_of, pod.requests))
         if event.new is None or self.filter(CycleState(), pod, NodeInfo(event.new)) is not None:
             return False
         if event.old is None:
