@@ -556,7 +556,7 @@ def normalized(value: Any, name: str = "") -> Any:
     if not isinstance(value, str):
         return value
     if name == "message":
-        return sorted(re.split(r", |\[|\]", mask(value)))
+        return sorted(re.split(r", |\[|\]|\n", mask(value)))
     if name == "resourceVersion" and len(value) > 1:
         return "VERSION" if value.isdigit() else value
     if name == "continue" and value:

@@ -18,6 +18,7 @@ from understudy.machinery.serializer.json import (
     parse_json,
     read_type_meta,
 )
+from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 
 SCHEMAS = Schemas.of(V1_32)
@@ -399,3 +400,17 @@ def test_type_error_has_the_full_path_since_1_35(
     """Since 1.35 the path in a type error names inlined structs, and goes on into types that decode themselves."""
     text = error_of(body.encode(), Schemas.of(release).kind(group, "v1", kind))
     assert text.startswith(f"json: cannot unmarshal number into Go struct field {field} of type ")
+
+
+def test_empty_lists_are_shown_as_they_were_sent() -> None:
+    """A list that was sent empty becomes null, and can still be shown empty; one that is left out stays away."""
+    role = SCHEMAS.kind("rbac.authorization.k8s.io", "v1", "ClusterRole")
+    obj, _ = decode_json(b'{"rules": []}', role)
+    assert (obj["rules"], as_sent(obj)["rules"]) == (None, [])
+    obj, _ = decode_json(b'{"rules": null}', role)
+    assert as_sent(obj)["rules"] is None
+    obj, _ = decode_json(b'{"rules": [{"verbs": [], "resources": []}]}', role)
+    assert as_sent(obj)["rules"] == [{"verbs": []}]
+    body = b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d.example.com","parameters":{"b":1e2,"a":[]}}}]}}}'
+    claim = as_sent(decode_json(body, CLAIM)[0])
+    assert b'"parameters":{"b":1e2,"a":[]}' in encode(claim)

@@ -8,7 +8,7 @@ closure. Anything unusual (a wrong type, an unknown field, raw bytes that cannot
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -24,13 +24,13 @@ class WithEmptyFields(dict[str, Any]):
     """A decoded struct that remembers which of its lists and maps were sent empty (Go: non-nil, length 0), before they
     were left out or became null.
 
-    `empty` has their JSON names. Only error texts that print Go values (`validation.dump`) and managed fields
-    (`patch.apply.go_equality`) need the difference.
+    `empty` has them by JSON name. Only error texts that print Go values (`validation.dump`), managed fields
+    (`patch.apply.go_equality`) and webhooks, which see objects before they are stored, need the difference.
     """
 
     __slots__ = ("empty",)
 
-    empty: tuple[str, ...]
+    empty: Mapping[str, Any]
 
 
 # (value, source) -> canonical value; it is not called for null and missing values.
@@ -287,7 +287,7 @@ def struct_converter(struct: Struct) -> Converter:
             raise NeedsExactDecoder
         out: Obj = {}
         get = value.get
-        empty: list[str] | None = None
+        empty: Obj = {}
         for name, convert_item, left_out, nil_if_empty, missing in entries:
             item = get(name)
             if item is None:
@@ -299,7 +299,7 @@ def struct_converter(struct: Struct) -> Converter:
                 out[name] = item
                 continue
             if nil_if_empty:
-                empty = [*(empty or ()), name]
+                empty[name] = item
                 item = None
             if not left_out:
                 out[name] = item
@@ -308,9 +308,9 @@ def struct_converter(struct: Struct) -> Converter:
     return convert
 
 
-def _with_empty_fields(obj: Obj, empty: Iterable[str]) -> WithEmptyFields:
+def _with_empty_fields(obj: Obj, empty: Mapping[str, Any]) -> WithEmptyFields:
     sparse = WithEmptyFields(obj)
-    sparse.empty = tuple(empty)
+    sparse.empty = empty
     return sparse
 
 
@@ -321,7 +321,9 @@ def keep_empty_fields(source: Obj, obj: Obj, names: Container[str] | None = None
     """
     if not isinstance(source, WithEmptyFields):
         return obj
-    empty = source.empty if names is None else [name for name in source.empty if name in names]
+    empty = source.empty
+    if names is not None:
+        empty = {name: value for name, value in empty.items() if name in names}
     return _with_empty_fields(obj, empty) if empty else obj
 
 
@@ -331,6 +333,18 @@ def has_empty_fields(value: Any) -> bool:
         return True
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return any(has_empty_fields(item) for item in items)
+
+
+def as_sent(value: Any) -> Any:
+    """Return a decoded value with its lists and maps that were sent empty instead of the nulls that they became."""
+    if isinstance(value, Raw):
+        return value
+    if isinstance(value, dict):
+        out = {name: as_sent(item) if isinstance(item, dict | list) else item for name, item in value.items()}
+        if isinstance(value, WithEmptyFields):
+            out |= {name: item for name, item in value.empty.items() if name in value and value[name] is None}
+        return out
+    return [as_sent(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_left_out(field: Field) -> bool:

@@ -18,6 +18,7 @@ from understudy.admission.webhooks import Call, CallError, Reply, read_review, t
 from understudy.machinery.errors import StatusError, bad_request, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import encode
+from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
@@ -71,7 +72,7 @@ def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Questi
     request = {
         **admission_request(attributes, match.resource, match.kind),
         "uid": uid,
-        "object": versioned.object,
+        "object": as_sent(versioned.object),
         "oldObject": versioned.old_object,
     }
     review = {"kind": kind.kind, "apiVersion": kind.api_version, "request": request}

@@ -27,7 +27,7 @@ def _drop(obj: Obj, *names: str) -> None:
     for name in names:
         obj.pop(name, None)
     if isinstance(obj, WithEmptyFields):
-        obj.empty = tuple(name for name in obj.empty if name not in names)
+        obj.empty = {name: value for name, value in obj.empty.items() if name not in names}
 
 
 def _device_guard(gate: Gate, *names: str) -> Guard:

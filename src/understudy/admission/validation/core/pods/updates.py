@@ -173,7 +173,7 @@ def _rebuilt(part: Obj) -> Obj:
     """Return a copy. Lists that the real server builds anew are nil when they are empty."""
     out = copy(part)
     if isinstance(out, WithEmptyFields):
-        out.empty = tuple(name for name in out.empty if name not in _REBUILT)
+        out.empty = {name: value for name, value in out.empty.items() if name not in _REBUILT}
     return out
 
 
