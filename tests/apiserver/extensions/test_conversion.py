@@ -263,7 +263,13 @@ def test_definitions_with_old_objects_are_deleted(server: Server, webhook: Webho
     assert exchange(server, "PATCH", path, {"spec": {"versions": versions("v2")}})[0] == 200
     assert exchange(server, "DELETE", path)[0] == 200
     asked = len(webhook.requests)
-    wait_for(server, path, lambda code, body: code == 200 and len(webhook.requests) > asked + 5)  # it is tried again
+    deleted = wait_for(server, path, lambda code, body: len(webhook.requests) > asked + 5)  # it is tried again
+    terminating = next(item for item in deleted["status"]["conditions"] if item["type"] == "Terminating")
+    assert (terminating["status"], terminating["reason"]) == ("True", "InstanceDeletionFailed")
+    assert terminating["message"] == (
+        "could not list instances: storage is (re)initializing: failed to list example.com/v2, Kind=Widget: "
+        "conversion webhook for example.com/v1, Kind=Widget failed: response.result.status was 'Failure', not 'Success'"
+    )
     webhook.convert = converted
     wait_for(server, path, lambda code, body: code == 404)
 

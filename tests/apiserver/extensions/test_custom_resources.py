@@ -131,14 +131,18 @@ def test_status_has_writers_of_its_own(apiserver: Server) -> None:
 
 
 def test_dropped_status_of_a_wrong_type_leaves_no_owners(apiserver: Server) -> None:
-    """A status that is not written is not refused, but nothing changes owner where it does not fit its schema."""
-    status = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
+    """A status that is not written is not refused, but where it does not fit its schema all managed fields go."""
+    parts = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
+    status = {"type": "object", "properties": {"ready": {"type": "boolean"}, "parts": parts}}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": status}}}
     define(apiserver, version(schema=schema, subresources={"status": {}}))
     code, created = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}, status={"ready": "yes"}))
     assert (code, created["metadata"].get("managedFields")) == (201, None)
-    code, created = exchange(apiserver, "POST", WIDGETS, widget("b", spec={"size": 1}, status={"ready": True}))
+    fitting = {"ready": True, "parts": ["a", "a"]}  # duplicates are refused later, where the status is written
+    code, created = exchange(apiserver, "POST", WIDGETS, widget("b", spec={"size": 1}, status=fitting))
     assert (code, len(created["metadata"]["managedFields"])) == (201, 1)
+    code, changed = exchange(apiserver, "PATCH", f"{WIDGETS}/b", {"status": "odd"})
+    assert (code, changed["metadata"].get("managedFields")) == (200, None)
 
 
 def test_object_of_another_kind_gets_no_defaults(apiserver: Server) -> None:

@@ -17,29 +17,54 @@ from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 from understudy.machinery.types import Obj, with_condition
 
 if TYPE_CHECKING:
     from understudy.apiserver.extensions.kinds import Defined
 
+_FAILED = "InstanceDeletionFailed"
+_CACHE_SAYS_WHY = ByRelease({V1_33: True, V1_31: False})
 POLL_SECONDS = 0.05  # between two looks at objects that finalizers hold; kube-apiserver looks every five seconds
 
 
 async def finalize(state: ServerState, client: Client, path: str, definition: Obj) -> None:
     """Let go of a deleted definition, whose own path is `path`, once it has no objects any more.
 
-    Raises TryAgainError while finalizers hold objects.
+    Raises TryAgainError while finalizers hold objects, or if they cannot be converted.
     """
     if CLEANUP not in (definition["metadata"].get("finalizers") or ()):
         return
-    in_progress = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-    definition = await _update(state, client, path, definition, *in_progress)
+    if not _has_failed(definition):
+        in_progress = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        definition = await _update(state, client, path, definition, *in_progress)
     done = ("False", "NeverEstablished", "resource was never established")
     defined = state.serving.definitions.get(definition["metadata"]["name"])
     if defined is not None and condition_is_true(definition, "Established"):
-        await _delete_instances(state, defined)
+        try:
+            await _delete_instances(state, defined)
+        except StatusError as error:
+            why = _list_error(defined, error)
+            await _update(state, client, path, definition, "True", _FAILED, f"could not list instances: {why}")
+            raise TryAgainError(POLL_SECONDS) from None
         done = ("False", "InstanceDeletionCompleted", "removed all instances")
     await _update(state, client, path, _without_finalizer(definition), *done)
+
+
+def _list_error(defined: Defined, error: StatusError) -> str:
+    """Return the text of kube-apiserver's cache, which it cannot fill with objects that cannot be converted."""
+    kind = defined.storage
+    text = "storage is (re)initializing"
+    if not _CACHE_SAYS_WHY[kind.release]:
+        return text
+    return f"{text}: failed to list {kind.gvk(kind.versions[0]).api_version}, Kind={kind.name}: {error.message}"
+
+
+def _has_failed(definition: Obj) -> bool:
+    """Report whether the objects of a definition could not be listed before. That stays to be seen while it is tried
+    again; kube-apiserver tries less and less often."""
+    conditions = definition["status"].get("conditions") or ()
+    return any((item["type"], item.get("reason")) == ("Terminating", _FAILED) for item in conditions)
 
 
 async def _update(
@@ -63,16 +88,13 @@ def _without_finalizer(definition: Obj) -> Obj:
 
 
 async def _delete_instances(state: ServerState, defined: Defined) -> None:
-    """Delete the objects of a definition. Raises TryAgainError if some stay."""
+    """Delete the objects of a definition. Raises TryAgainError if some stay, 500 if they cannot be converted."""
     kind, store = defined.storage, state.registry.store
     ctx = Context(state.release.version, state.gates, kind.versions[0], now=state.timestamp())
     deletion = Deletion(state.registry, kind, ctx)
     entries = store.scan(prefix_of(kind))
     if state.serving.calls_webhooks:
-        try:
-            await asyncio.to_thread(load, entries, kind)
-        except StatusError:
-            raise TryAgainError(POLL_SECONDS) from None
+        await asyncio.to_thread(load, entries, kind)
     for metadata in _undeleted(entry.value["metadata"] for entry in entries):
         try:
             await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())

@@ -50,17 +50,13 @@ class CustomObjectType:
             raise UnconvertibleError(str(error)) from None
         return obj
 
-    def fits(self, obj: Obj, fields: Set) -> bool:
-        """Report whether some fields of an object have the types of the schema."""
+    def check(self, obj: Obj, fields: Set) -> None:
+        """Raise InvalidValue if some fields of an object do not have the types of the schema."""
         type_ = self.merge_type
-        try:
-            for field in fields:
-                name = field.removeprefix("f:")
-                if name in obj and name != "metadata":
-                    validate(type_.type_of(name), obj[name])
-        except InvalidValue:
-            return False
-        return True
+        for field in fields:
+            name = field.removeprefix("f:")
+            if name in obj and name != "metadata":
+                validate(type_.type_of(name), obj[name], allows_duplicates=True)
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return no fields: objects are the same if their JSON is."""

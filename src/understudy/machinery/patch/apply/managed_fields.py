@@ -93,11 +93,11 @@ class Updater:
         """Return the owners after `manager` has replaced `live` by `new` (upstream: `Updater.Update`). Raises
         InvalidValue.
 
-        Nothing changes hands if the fields that the request cannot change are of wrong types: these are dropped later,
-        and so refused by nobody.
+        Only fields that the request cannot change are looked at for wrong types: they are dropped later, and so refused
+        by nobody else.
         """
-        if self.reset and not self.type.fits(new, self.reset):
-            return before
+        if self.reset:
+            self.type.check(new, self.reset)
         old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)

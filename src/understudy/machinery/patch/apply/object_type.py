@@ -52,8 +52,8 @@ class ObjectType(Protocol):
     def decoded(self, obj: Obj) -> Obj:
         """Return an object as if it had been decoded. Raises InvalidValue and UnconvertibleError."""
 
-    def fits(self, obj: Obj, fields: Set) -> bool:
-        """Report whether some fields of an object have the types of the schema."""
+    def check(self, obj: Obj, fields: Set) -> None:
+        """Raise InvalidValue if some fields of an object do not have the types of the schema."""
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that differ from those of `old`, the stored object, although their JSON is the
@@ -105,9 +105,8 @@ class GoObjectType:
             raise InvalidValue(str(error)) from None
         return _note_empty_fields(obj, decoded)
 
-    def fits(self, obj: Obj, fields: Set) -> bool:
-        """Return True: what does not fit is not decoded."""
-        return True
+    def check(self, obj: Obj, fields: Set) -> None:
+        """Raise nothing: an object whose fields have other types is not decoded."""
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that equal those of `old` in JSON but not in Go."""

@@ -42,16 +42,16 @@ _FITS = {
 }
 
 
-def validate(kind: Type, value: Any) -> None:
-    """Raise InvalidValue with all errors of a value."""
-    errors = list(_errors(kind, value, ""))
+def validate(kind: Type, value: Any, *, allows_duplicates: bool = False) -> None:
+    """Raise InvalidValue with all errors of a value. Sets and list maps may have duplicates if that is allowed."""
+    errors = list(_errors(kind, value, "", allows_duplicates))
     if len(errors) == 1:
         raise InvalidValue(errors[0])
     if errors:
         raise InvalidValue("\n  ".join(["errors:", *errors]))
 
 
-def _errors(kind: Type, value: Any, path: str) -> Iterator[str]:
+def _errors(kind: Type, value: Any, path: str, allows_duplicates: bool) -> Iterator[str]:
     """Yield the errors of a value at `path`."""
     if value is None:
         return
@@ -63,27 +63,28 @@ def _errors(kind: Type, value: Any, path: str) -> Iterator[str]:
             yield prefix + _scalar_error(kind.kind, value)
     elif isinstance(kind, MapType):
         if isinstance(value, dict):
-            yield from _map_errors(kind, value, path)
+            yield from _map_errors(kind, value, path, allows_duplicates)
         else:
             yield f"{prefix}{wrong_type('map', value)}"
     elif isinstance(kind, ListType | AtomicList):
         if isinstance(value, list):
-            yield from _list_errors(kind, value, path, prefix)
+            yield from _list_errors(kind, value, path, allows_duplicates)
         else:
             yield f"{prefix}{wrong_type('list', value)}"
 
 
-def _map_errors(kind: MapType, value: dict[str, Any], path: str) -> Iterator[str]:
+def _map_errors(kind: MapType, value: dict[str, Any], path: str, allows_duplicates: bool) -> Iterator[str]:
     for key, item in value.items():
         item_path = f"{path}.{key}"
         child = kind.fields.get(key) or kind.element
         if child is None:
             yield f"{item_path}: field not declared in schema"
             return
-        yield from _errors(child, item, item_path)
+        yield from _errors(child, item, item_path, allows_duplicates)
 
 
-def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefix: str) -> Iterator[str]:
+def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, allows_duplicates: bool) -> Iterator[str]:
+    prefix = f"{path}: " if path else ""
     seen: set[str] = set()
     for index, item in enumerate(value):
         element = f"[{index}]"
@@ -94,10 +95,10 @@ def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefi
                 yield f"{prefix}element {index}: {error}"
                 return
             element = path_element_text(name)
-            if name in seen:
+            if name in seen and not allows_duplicates:
                 yield f"{prefix}duplicate entries for key {element}"
             seen.add(name)
-        yield from _errors(kind.element, item, path + element)
+        yield from _errors(kind.element, item, path + element, allows_duplicates)
 
 
 def _scalar_error(kind: str, value: Any) -> str:
