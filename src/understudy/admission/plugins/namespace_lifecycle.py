@@ -1,4 +1,7 @@
-"""NamespaceLifecycle: refuse objects in missing or terminating namespaces, and the deletion of system namespaces."""
+"""NamespaceLifecycle and NamespaceExists: refuse objects in missing or terminating namespaces.
+
+The former keeps the system namespaces, too.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,22 @@ class NamespaceLifecycle:
             raise errors.not_found("", "namespaces", name)
         if "deletionTimestamp" in namespace["metadata"]:
             raise _terminating(attributes)
+
+
+class NamespaceExists:
+    """Refuses every request in a namespace that does not exist, deletions included."""
+
+    name = "NamespaceExists"
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a request writes a namespaced object."""
+        return point.namespaced and point.operation != Operation.CONNECT
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 404 for a missing namespace."""
+        name = attributes.namespace
+        if name and ctx.lookup("", "namespaces", "", name) is None:
+            raise errors.not_found("", "namespaces", name)
 
 
 def _terminating(attributes: Attributes) -> errors.StatusError:

@@ -11,10 +11,11 @@ from understudy.admission.chain import Chain, Plugin
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.admission.plugins.limit_ranger import LimitRanger
-from understudy.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from understudy.admission.plugins.namespace_lifecycle import NamespaceExists, NamespaceLifecycle
 from understudy.admission.plugins.nodes.node_restriction import NodeRestriction
 from understudy.admission.plugins.nodes.taint_nodes_by_condition import TaintNodesByCondition
 from understudy.admission.plugins.permissions.certificate_subject_restriction import CertificateSubjectRestriction
+from understudy.admission.plugins.permissions.denials import AlwaysDeny, DenyServiceExternalIPs
 from understudy.admission.plugins.permissions.owner_references import OwnerReferencesPermissionEnforcement
 from understudy.admission.plugins.permissions.signers import (
     CertificateApproval,
@@ -22,7 +23,12 @@ from understudy.admission.plugins.permissions.signers import (
     ClusterTrustBundleAttest,
 )
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
+from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
+from understudy.admission.plugins.pods.placement import (
+    ExtendedResourceToleration,
+    LimitPodHardAntiAffinityTopology,
+)
 from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
 from understudy.admission.plugins.pods.runtime_class import RuntimeClass
 from understudy.admission.plugins.pods.service_account import ServiceAccount
@@ -150,6 +156,12 @@ def new_chain(
         ResourceQuota(quotas),
     ]
     opt_in: list[Plugin] = [
+        NamespaceExists(),
+        LimitPodHardAntiAffinityTopology(),
+        AlwaysPullImages(),
+        ExtendedResourceToleration(),
+        DenyServiceExternalIPs(),
+        AlwaysDeny(),
         ServiceAccount(),
         NodeRestriction(authorizer),
         OwnerReferencesPermissionEnforcement(objects, authorizer),

@@ -1,1 +1,1 @@
-"""Admission plugins that ask for more rights than a request's path says: for signers, and for owners of objects."""
+"""Admission plugins that ask for rights about signers and owners besides that for the path, or refuse everybody."""
