@@ -210,17 +210,15 @@ class PodWorker:
 
     async def _write_status(self, state: PodState) -> None:
         """Patch the status of the pod, if it differs. Raises StatusError, 409 if another pod has its name."""
-        runtime, metadata = self._runtime, self._pod["metadata"]
-        patch = runtime.status.patch(self._pod, state, runtime.clock.now())
-        if patch is not None:
-            self._pod = await runtime.client.patch(
-                PODS,
-                metadata["name"],
-                patch,
-                metadata["namespace"],
-                content_type=STRATEGIC_PATCH,
-                subresource="status",
-            )
+        runtime, pod, metadata = self._runtime, self._pod, self._pod["metadata"]
+        patch = runtime.status.patch(pod, state, runtime.clock.now())
+        if patch is None:
+            return
+        written = await runtime.client.patch(
+            PODS, metadata["name"], patch, metadata["namespace"], content_type=STRATEGIC_PATCH, subresource="status"
+        )
+        if self._pod is pod:  # else the informer has been quicker, perhaps with a later state
+            self._pod = written
 
     @property
     def _name(self) -> str:

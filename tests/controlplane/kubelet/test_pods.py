@@ -1,0 +1,64 @@
+"""Workers of pods: what they do when changes come in awkward moments."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.clock import FixedClock
+from understudy.controlplane.client.resources import Resource
+from understudy.controlplane.kubelet.pod_status import PodStatusWriter
+from understudy.controlplane.kubelet.pods import PodIPs, PodRuntime, PodWorker
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_36
+from understudy.machinery.types import Obj
+
+POD: Obj = {
+    "metadata": {"name": "p", "namespace": "default", "uid": "u", "generation": 1},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+
+
+async def nothing(*_: object) -> None:
+    """Prepare or unprepare no claims."""
+
+
+async def test_deletion_while_the_status_is_written() -> None:
+    """A deletion that the worker hears of before the answer to its own write is not forgotten for that answer."""
+    deleted = asyncio.Event()
+
+    class Client:
+        """Lets the pod be deleted while its status is patched."""
+
+        async def patch(self, resource: Resource, name: str, patch: Obj, *_: Any, **__: Any) -> Obj:
+            await asyncio.sleep(0.01)
+            worker.update({**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+            return POD
+
+        async def delete(self, *_: Any, **__: Any) -> None:
+            deleted.set()
+
+    running: dict[str, object] = {}
+    sandboxes = SimpleNamespace(
+        get=running.get, addresses=set, start=running.__setitem__, stop=lambda uid: running.pop(uid, None)
+    )
+    runtime = PodRuntime(
+        client=cast(Any, Client()),
+        events=cast(Any, None),
+        dra=cast(Any, SimpleNamespace(prepare=nothing, unprepare=nothing, cdi_devices=lambda pod: {})),
+        status=PodStatusWriter(Gates.of(V1_36), lambda pod, container: []),
+        sandboxes=cast(Any, sandboxes),
+        pod_ips=PodIPs("10.0.0.0/24"),
+        host_ip="192.0.2.1",
+        clock=FixedClock(0.0),
+    )
+    worker = PodWorker(runtime, POD)
+    task = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(2):
+            await deleted.wait()
+    finally:
+        task.cancel()
+    assert worker.stopped
+    assert not running
