@@ -7,7 +7,7 @@ import asyncio
 import orjson
 import pytest
 
-from tests.controlplane.kubelet.conftest import Cluster
+from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.controlplane.kubelet.driver import Driver, until
 from tests.releases import every_release
 from understudy.controlplane.client.resources import PODS
@@ -37,6 +37,19 @@ async def test_story_of_a_pod(cluster: Cluster, release: Version) -> None:
         await cluster.client.delete(PODS, "p", "default")
         await cluster.reaches("", "p")
         assert driver.calls == ["prepare c", "unprepare c"]
+
+
+async def test_changes_are_looked_at_when_they_come(cluster: Cluster) -> None:
+    """A pod that is bound or deleted does not wait for the next regular look at it."""
+    await cluster.create_pod("p", "c", nodeName="")
+    await cluster.claim("c", "p")
+    async with driver_for(cluster) as driver, cluster.kubelet(resync_period=60.0):
+        await driver.registered()
+        target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": NODE}}
+        await cluster.client.create(PODS, target, "default", "p", "binding")
+        await cluster.reaches("Running", "p")
+        await cluster.client.delete(PODS, "p", "default")
+        await cluster.reaches("", "p")
 
 
 async def test_claims_of_a_pod_are_one_call_for_each_driver(cluster: Cluster) -> None:
