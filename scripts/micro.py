@@ -98,7 +98,7 @@ def parts(timing: Timing, api: ServerState) -> None:
         assert kind.behavior.strategy.validate(stored, context) == []
         timing.show(f"validate {what}", partial(kind.behavior.strategy.validate, stored, context))
     environment = device_environment(api.release.version)
-    timing.show("CEL: compile, check, estimate", partial(compiler.compile.__wrapped__, SELECTOR, environment))
+    timing.show("CEL: compile, check, estimate", partial(compiler.compile_anew, SELECTOR, environment))
     compiled = compiler.compile(SELECTOR, environment)
     timing.show("CEL: compile again, from the cache", partial(compiler.compile, SELECTOR, environment))
     device = {"driver": "gpu.example.com", "attributes": ATTRIBUTES, "capacity": {"memory": "80Gi"}}

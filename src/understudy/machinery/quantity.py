@@ -9,9 +9,10 @@ some texts stay as they were sent ("+5", "1e3"), and a value that no suffix of i
 from __future__ import annotations
 
 import re
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 
 from understudy.machinery.golang.text import parse_int
+from understudy.machinery.types import cache_short_texts
 
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -223,7 +224,7 @@ def _big(value: int, exponent: int, format_: str) -> Quantity:
     return quantity
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def round_up_milli(text: str) -> str:
     """Return a quantity rounded up to thousandths: resource lists are kept no finer (`SetDefaults_ResourceList`)."""
     amount = parse(text)
@@ -240,7 +241,7 @@ class RewrittenQuantity(str):
     __slots__ = ()
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def canonical_text(text: str, pointer: bool = False) -> str:
     """Return the text under which a quantity is stored and answered. Raises QuantityError.
 

@@ -103,13 +103,24 @@ class Compiled:
             budget.spend(tracker.cost)
 
 
-@lru_cache(4096)
 def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A001 - named as the field names it
     """Return the compiled expression, from a cache if it was compiled before.
 
     No text makes this raise. It may be called from several threads.
     """
+    if len(expression) <= _SHORT:
+        return _kept_short(expression, environment)
+    return (_kept_long if len(expression) <= _LONG else compile_anew)(expression, environment)
+
+
+def compile_anew(expression: str, environment: Environment) -> Compiled:
+    """Return the compiled expression, which is not kept."""
     return call_deeply(_compile, expression, environment)  # cel-go takes 250 levels in several ways at once
+
+
+# A program takes some hundred times the memory of its text: few long ones are kept, up to what selectors may have.
+_SHORT, _LONG = 1024, 10 * 1024  # characters
+_kept_short, _kept_long = lru_cache(4096)(compile_anew), lru_cache(32)(compile_anew)
 
 
 def _compile(expression: str, environment: Environment) -> Compiled:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
+
+from understudy.machinery.types import cache_short_texts
 
 _RESERVED: Final = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void "  # noqa: SIM905
@@ -19,7 +20,7 @@ def keyword_field(field: str) -> str:
     return f"__{field}__" if field in _RESERVED else ""
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def escape(name: str) -> str | None:
     """Return the identifier of a field, None if it has a character that cannot be escaped.
 

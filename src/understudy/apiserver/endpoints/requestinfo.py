@@ -10,10 +10,10 @@ also learns what a request to an unknown resource asks for. Whether the resource
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authorization.authorizer import Attributes, field_terms
+from understudy.machinery.types import cache_short_texts
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
@@ -59,11 +59,11 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
 
     path  unquoted, without the query
     """
-    info = _of_path(method, path)
+    info = _of_path(path, method)
     if info.verb != "get" or info.name or not info.is_resource:
         return _with_field_selector(info, query) if query and info.verb in COLLECTION_VERBS else info
     if not query:
-        return _listing(info)
+        return _listing(path, method)
     verb = "watch" if watches(query) else "list"
     selector = query.get("fieldSelector")
     return replace(
@@ -111,8 +111,8 @@ def selected_name(field_selector: str) -> str:
     return ""
 
 
-@lru_cache(4096)
-def _of_path(method: str, path: str) -> RequestInfo:
+@cache_short_texts(4096)
+def _of_path(path: str, method: str) -> RequestInfo:
     """Return the info of a path, without that of the query. Raises RequestInfoError."""
     other = RequestInfo(path, method.lower(), long_running=path.startswith(PROFILES))
     parts = path.strip("/").split("/")
@@ -157,7 +157,7 @@ def _of_path(method: str, path: str) -> RequestInfo:
     )
 
 
-@lru_cache(1024)
-def _listing(info: RequestInfo) -> RequestInfo:
+@cache_short_texts(1024)
+def _listing(path: str, method: str) -> RequestInfo:
     """Return the info of a GET without a name and a query: a list."""
-    return replace(info, verb="list")
+    return replace(_of_path(path, method), verb="list")

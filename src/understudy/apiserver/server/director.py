@@ -28,14 +28,14 @@ from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.handlers import create, patch, update
 from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.requestinfo import RequestInfoError
+from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
 from understudy.apiserver.endpoints.responsewriters.writers import (
     error_response,
     render_document,
     text_response,
     warning_headers,
 )
-from understudy.apiserver.endpoints.routing import Answer
+from understudy.apiserver.endpoints.routing import Answer, Route
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import key_of, prefix_of
@@ -52,6 +52,7 @@ from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import is_limit_raised
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import LONGEST_KEPT
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
@@ -70,9 +71,14 @@ class _Served:
 
     def __init__(self, state: ServerState, address: str) -> None:
         self.serving = state.serving
-        self.route = lru_cache(ROUTES)(partial(routing.find, state.serving))
+        self._find_route = partial(routing.find, state.serving)
+        self._kept_route = lru_cache(ROUTES)(self._find_route)
         self._state = state
         self._address = address
+
+    def route(self, method: str, info: RequestInfo) -> Route | None:
+        """Return the route of a request, None if there is none. Raises 405."""
+        return (self._kept_route if len(info.path) <= LONGEST_KEPT else self._find_route)(method, info)
 
     @cached_property
     def discovery(self) -> Discovery:

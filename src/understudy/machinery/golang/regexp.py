@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
+
+from understudy.machinery.types import cache_short_texts
 
 
 class PatternError(ValueError):
@@ -28,7 +29,7 @@ MAX_HEIGHT = 1000  # groups that Go nests in each other are fewer
 _GROUP = re.compile(r"\\.|\[\^?\]?[^\]]*\]|[()]", re.DOTALL)
 
 
-@lru_cache(1024)
+@cache_short_texts(1024)
 def compile_pattern(pattern: str) -> Any:
     """Return a compiled pattern of google-re2. Raises PatternError."""
     import re2  # type: ignore[import-untyped]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from functools import lru_cache
 
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import cache_short_texts
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
@@ -126,7 +126,7 @@ def _utc(parts: dict[str, int], ahead: int) -> str:
     return f"{shifted.year - shift:04d}{shifted.isoformat()[4:]}"
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def canonical_time(text: str) -> str | None:
     """Return `text` to the second, in UTC, or None for Go's zero time. Raises TimeError."""
     if not text:
@@ -135,7 +135,7 @@ def canonical_time(text: str) -> str | None:
     return None if at == _ZERO else f"{at}Z"
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def canonical_micro_time(text: str) -> str | None:
     """Return `text` to the microsecond, in UTC, or None for Go's zero time. Raises TimeError."""
     parts, ahead = _read(text, _MICRO_LAYOUT)

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import INT_MAX, INT_MIN, Value, parses
+from understudy.machinery.types import cache_short_texts
 
 DECLARATIONS = """
 add
@@ -64,9 +64,9 @@ class Quantity:
     computed: bool = field(default=False, compare=False)
     cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
 
-    @classmethod
-    @lru_cache(4096)
-    def parse(cls, text: str) -> Quantity:
+    @staticmethod
+    @cache_short_texts(4096)
+    def parse(text: str) -> Quantity:
         """Return the quantity of a text such as `1500m`, `2Gi` or `1e3`, rounded up to nano.
 
         Binary ones are limited to 2^63-1. Raises `EvaluationError`.
@@ -87,10 +87,10 @@ class Quantity:
         exact = Fraction(f"{number}0" if number.endswith(".") else number) * Fraction(2 if binary else 10) ** exponent
         scale = _scale(number.lstrip("+-"), exponent, binary)
         if scale is not None:
-            return cls(exact, scale)
+            return Quantity(exact, scale)
         nanos = exact * 10**9
         rounded = Fraction(math.ceil(nanos) if nanos >= 0 else math.floor(nanos), 10**9)
-        return cls(max(min(rounded, _LARGEST), -_LARGEST) if binary else rounded, None)
+        return Quantity(max(min(rounded, _LARGEST), -_LARGEST) if binary else rounded, None)
 
     def __eq__(self, other: object) -> bool:
         """Report whether another quantity has the same value. Raises `EvaluationError` for a computed one."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value, parses
+from understudy.machinery.types import cache_short_texts
 
 DECLARATIONS = """
 compareTo
@@ -45,9 +45,9 @@ class Semver:
     build: tuple[str, ...]
     cel_type: ClassVar[Type] = struct("kubernetes.Semver")
 
-    @classmethod
-    @lru_cache(4096)
-    def parse(cls, text: str) -> Semver:
+    @staticmethod
+    @cache_short_texts(4096)
+    def parse(text: str) -> Semver:
         """Return the version of a text such as `1.2.3-rc.1+build`, strictly.
 
         Raises `EvaluationError` with the texts of `github.com/blang/semver`, which Kubernetes uses.
@@ -60,7 +60,7 @@ class Semver:
         major, minor = _parse_number("Major", parts[0]), _parse_number("Minor", parts[1])
         patch, plus, build = parts[2].partition("+")
         patch, dash, pre = patch.partition("-")
-        return cls(
+        return Semver(
             major,
             minor,
             _parse_number("Patch", patch),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from understudy.admission.validation.formats import invalid_texts, label, subdomain
 from understudy.admission.validation.resource.release_rules import (
@@ -14,6 +13,7 @@ from understudy.admission.validation.resource.release_rules import (
 )
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import cache_short_texts
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid, required, too_long
 from understudy.machinery.validation.names import (
     c_identifier_texts,
@@ -112,7 +112,7 @@ def _empty(text: str, path: Path, rules: ReleaseRules) -> FieldError:
     return required(path, text) if rules.requires_names else invalid(path, "", text)
 
 
-@lru_cache(4096)
+@cache_short_texts(4096)
 def is_qualified(name: str, release: Version) -> bool:
     """Report whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
     return not qualified(name, Path(), ReleaseRules.of(release))

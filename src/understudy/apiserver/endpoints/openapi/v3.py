@@ -28,7 +28,7 @@ from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.golang.json_writer import encode, encode_unescaped
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, cache_short_texts
 
 ROOT = "/openapi/v3"
 JSON = "application/json"
@@ -219,7 +219,7 @@ def _negotiated(request: Request, offers: Iterable[str]) -> str | None:
     return None
 
 
-@lru_cache(64)
+@cache_short_texts(64)
 def _accepted(accept: str) -> list[Clause]:
     return clauses(accept)
 

@@ -8,6 +8,7 @@ from understudy.apiserver.endpoints.request import Request, Response, WatchRespo
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
+from understudy.machinery.types import LONGEST_KEPT
 
 PATHS = 4096  # whose labels are kept
 
@@ -19,15 +20,16 @@ class RequestMetrics:
         self._state = state
         self._metrics = metrics
         self._serving = state.serving
-        self._labels = lru_cache(PATHS)(self._labels_of)
+        self._kept_labels = lru_cache(PATHS)(self._labels_of)
 
     def observe(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Count a request that was answered after some seconds."""
         if self._serving is not self._state.serving:
             self._serving = self._state.serving
-            self._labels.cache_clear()
+            self._kept_labels.cache_clear()
         status = answer.status if isinstance(answer, Response) else 200
-        self._metrics.observe(self._labels(request.info, "dryRun" in request.query), status, seconds)
+        labels_of = self._kept_labels if len(request.path) <= LONGEST_KEPT else self._labels_of
+        self._metrics.observe(labels_of(request.info, "dryRun" in request.query), status, seconds)
 
     def _labels_of(self, info: RequestInfo, dry_run: bool) -> RequestLabels:
         """Return the labels of a request, without names that clients make up: they would never be forgotten."""

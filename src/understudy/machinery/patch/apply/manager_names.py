@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from understudy.machinery.golang.json_reader import to_bytes
+from understudy.machinery.types import cache_short_texts
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # bytes that were decoded to surrogates; Go reads each as U+FFFD
 
 
-@lru_cache(1024)
 def manager_name(field_manager: str, user_agent: str) -> str:
     """Return the `fieldManager` parameter, or the User-Agent up to the first slash: printable characters only, at most
     128 bytes.
 
     May be ""; then the entry says `unknown`.
     """
-    if field_manager:
-        return _NOT_UTF8.sub("\ufffd", field_manager)
+    return _NOT_UTF8.sub("\ufffd", field_manager) if field_manager else _name_of_agent(user_agent)
+
+
+@cache_short_texts(1024)
+def _name_of_agent(user_agent: str) -> str:
     name, size = "", 0
     for char in _NOT_UTF8.sub("\ufffd", user_agent).split("/")[0]:
         if not char.isprintable():

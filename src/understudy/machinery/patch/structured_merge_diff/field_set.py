@@ -15,13 +15,13 @@ readers of the JSON: `sorted_set` brings a set into the real server's order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote, go_scalar
+from understudy.machinery.types import cache_short_texts
 
 Set = dict[str, Any]
 
@@ -154,7 +154,7 @@ def _sorted_elements(keys: Iterable[str]) -> list[str]:
 _ELEMENT_ORDER = {_SELF: -1, "f": 0, "k": 1, "v": 2, "i": 3}
 
 
-@lru_cache(maxsize=4096)
+@cache_short_texts(4096)
 def _element_order(element: str) -> tuple[Any, ...]:
     kind, value = element[0], element[2:]
     if kind in ("k", "v"):

@@ -21,11 +21,17 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.typeinfo.go_types import List, Map, Scalar, Shape, Struct
+from understudy.machinery.types import LONGEST_KEPT
 
 Node = Set | None  # a node of a field set; None: not in the set
 _ABSENT: Any = object()
 _key_element = lru_cache(maxsize=8192, typed=True)(key_element)
 _value_element = lru_cache(maxsize=8192, typed=True)(value_element)
+
+
+def _is_long(value: Any) -> bool:
+    """Report whether a value is a text that a cache would keep for too long."""
+    return isinstance(value, str) and len(value) > LONGEST_KEPT
 
 
 class InvalidValue(Exception):  # noqa: N818  # carries a text that goes on into other errors
@@ -159,12 +165,14 @@ class ListType(Type):
     def path_element(self, item: Any) -> str:
         """Return the path element of an element (upstream: `listItemToPathElement`). Raises InvalidValue."""
         if not self.keys:
-            return _value_element(_set_element(item))
+            element = _set_element(item)
+            return value_element(element) if _is_long(element) else _value_element(element)
         if not isinstance(item, dict):
             what = "a null element" if item is None else "non-map elements"
             raise InvalidValue(f"associative list with keys may not have {what}")
         try:
-            return _key_element(self.sorted_keys, tuple([item[key] for key in self.sorted_keys]))
+            values = tuple([item[key] for key in self.sorted_keys])
+            return (key_element if any(map(_is_long, values)) else _key_element)(self.sorted_keys, values)
         except (KeyError, TypeError):
             return key_element(*self._keys_of(item))
 
