@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -251,3 +255,33 @@ def test_refusal_shows_the_status(project: pytest.Pytester, line: str, error: st
         [f">*apiserver.{line[:6]}*", f"E*{error}", "*test_refusal_shows_the_status.py:2: *Error"]
     )
     result.stdout.no_fnmatch_line("*/understudy/*")
+
+
+class _GivesWay:
+    """Lets another thread run when the garbage collector finds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+def test_threads_may_parse_at_once() -> None:
+    """pytest parses modules in the threads of servers, too: one that parses meanwhile has no SystemError."""
+    source = f"[{', '.join(['f(a, b)[1]'] * 40)}]"
+    until = time.monotonic() + 2
+
+    def parse() -> None:
+        while time.monotonic() < until:
+            _GivesWay()
+            ast.parse(source)
+
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            for outcome in [threads.submit(parse) for _ in range(2)]:
+                outcome.result()
+    finally:
+        gc.set_threshold(*before)

@@ -6,9 +6,13 @@ asks for the fixture.
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
+import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +40,24 @@ T = TypeVar("T")
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, so that pytest does not warn of it."""
     config.addinivalue_line("markers", MARKER)
+    if sys.version_info < (3, 11, 8):
+        _parse_in_one_thread_at_a_time()
+
+
+def _parse_in_one_thread_at_a_time() -> None:
+    """Guard `ast.parse` by a lock.
+
+    pytest parses the modules that a server imports late, in the server's thread. Before Python 3.11.8 two threads that
+    parse disturb each other: "SystemError: AST constructor recursion depth mismatch" (CPython's issue 106905).
+    """
+    parse, lock = ast.parse, threading.RLock()
+
+    @wraps(parse)
+    def parse_alone(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return parse(*args, **kwargs)
+
+    ast.parse = parse_alone
 
 
 @pytest.hookimpl(wrapper=True)
