@@ -18,6 +18,7 @@ from understudy.controlplane.client.resources import (
     NODES,
     PODS,
     device_classes,
+    device_taint_rules,
     resource_claims,
     resource_slices,
 )
@@ -83,10 +84,10 @@ class Lab:
 
 
 @asynccontextmanager
-async def lab(release: Version) -> AsyncIterator[Lab]:
-    """Run a server of a release with a scheduler."""
+async def lab(release: Version, **gates: bool) -> AsyncIterator[Lab]:
+    """Run a server of a release with a scheduler, and feature gates beside the usual ones."""
     async with AsyncExitStack() as stack:
-        server = Server(emulated_version=str(release), controllers=["scheduler"], feature_gates=GATES)
+        server = Server(emulated_version=str(release), controllers=["scheduler"], feature_gates=GATES | gates)
         await stack.enter_async_context(server)
         client = await stack.enter_async_context(APIClient(Connection(url=server.url), "test"))
         yield Lab(client, release)
@@ -128,6 +129,26 @@ async def test_pod_waits_and_is_woken_by_what_it_waits_for() -> None:
         pod = await it.pod("p", lambda pod: why(pod).get("message", "").startswith(text))
         assert why(pod)["reason"] == "Unschedulable"
         await it.add_class()
+        assert await it.bound("p") == "n"
+
+
+@pytest.mark.parametrize(
+    ("release", "gate", "selector"),
+    [(V1_34, "DRADeviceTaints", {"deviceClassName": "gpu"}), (NEWEST, "DRADeviceTaintRules", {"driver": "d.example"})],
+)
+async def test_tainted_device_is_not_allocated(release: Version, gate: str, selector: Obj) -> None:
+    """A pod gets no device that a DeviceTaintRule taints, and is woken when the rule is gone."""
+    async with lab(release, **{gate: True}) as it:
+        rules = device_taint_rules(release)
+        spec = {"deviceSelector": selector, "taint": {"key": "old", "effect": "NoSchedule"}}
+        await it.add_class()
+        await it.client.create(rules, {"metadata": {"name": "rule"}, "spec": spec})
+        await it.add_node()
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        text = "0/1 nodes are available: 1 cannot allocate all claims."
+        await it.pod("p", lambda pod: why(pod).get("message", "").startswith(text))
+        await it.client.delete(rules, "rule")
         assert await it.bound("p") == "n"
 
 

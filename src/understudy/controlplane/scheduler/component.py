@@ -15,7 +15,14 @@ from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events_v1 import SeriesRecorder
 from understudy.controlplane.client.informer import Informer
-from understudy.controlplane.client.resources import NODES, PODS, device_classes, resource_claims, resource_slices
+from understudy.controlplane.client.resources import (
+    NODES,
+    PODS,
+    device_classes,
+    device_taint_rules,
+    resource_claims,
+    resource_slices,
+)
 from understudy.controlplane.scheduler.binding import Binder, BindingError
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.claims import ClaimTracker
@@ -63,6 +70,7 @@ class Component:
         self._claim_informer = Informer(client, resource_claims(release))
         self._classes = Informer(client, device_classes(release))
         self._slices = Informer(client, resource_slices(release))
+        self._rules = [Informer(client, device_taint_rules(release))] if self._devices.follows_taint_rules else []
         self._woken = asyncio.Event()
         self._tasks: asyncio.TaskGroup
 
@@ -72,9 +80,12 @@ class Component:
         self._claim_informer.add_handler(self._claim_added, self._claim_updated, self._claim_deleted)
         self._classes.add_handler(self._class_added, self._class_updated, self._devices.remove_class)
         self._slices.add_handler(self._slice_added, self._slice_updated, self._devices.remove_slice)
+        for informer in self._rules:
+            informer.add_handler(self._rule_changed, lambda _, new: self._rule_changed(new), self._rule_deleted)
         self._pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
         async with asyncio.TaskGroup() as self._tasks:
-            for others in ([self._nodes, self._claim_informer, self._classes, self._slices], [self._pods]):
+            world = [self._nodes, self._claim_informer, self._classes, *self._rules, self._slices]
+            for others in (world, [self._pods]):
                 for informer in others:
                     self._spawn(informer.run())
                 for informer in others:
@@ -201,3 +212,11 @@ class Component:
     def _slice_updated(self, old: Obj, new: Obj) -> None:
         self._devices.put_slice(new)
         self._move([ClusterEvent(Kind.SLICE, Action.UPDATE, old, new)])
+
+    def _rule_changed(self, rule: Obj) -> None:
+        self._devices.put_taint_rule(rule)
+        self._move([ClusterEvent(Kind.SLICE, Action.UPDATE)])
+
+    def _rule_deleted(self, rule: Obj) -> None:
+        self._devices.remove_taint_rule(rule)
+        self._move([ClusterEvent(Kind.SLICE, Action.UPDATE)])

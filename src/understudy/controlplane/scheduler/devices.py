@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.controlplane.allocator import AllocatedState, Allocator, Inventory, Rules
+from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher
 from understudy.controlplane.scheduler.plugins.extended_resources import IMPLICIT
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -25,7 +26,8 @@ GATES = (
 class Devices:
     """Slices and classes as they come and go. Slices are read once, and pools gathered again only after a change.
 
-    allocated  the devices in use, which somebody else counts
+    allocated            the devices in use, which somebody else counts
+    follows_taint_rules  whether devices have the taints of DeviceTaintRules as well
     """
 
     def __init__(self, release: Version, gates: Gates) -> None:
@@ -34,8 +36,12 @@ class Devices:
         self._features = frozenset(str(gate) for gate in GATES if gates[gate])
         self._classes: dict[str, Obj] = {}
         self._slices: dict[str, Obj] = {}
+        self._taint_rules: dict[str, Obj] = {}
+        self._matcher = RuleMatcher(release, self._classes.get)
         self._inventory: Inventory | None = None
         self._is_current = False
+        gate = GATE.get(release)
+        self.follows_taint_rules = gate is not None and gates[gate]
         self.allocated = AllocatedState(Rules.of(release, self._features))
 
     def has_class(self, name: str) -> bool:
@@ -60,10 +66,12 @@ class Devices:
     def put_class(self, obj: Obj) -> None:
         """Take in a device class."""
         self._classes[obj["metadata"]["name"]] = obj
+        self._class_changed()
 
     def remove_class(self, obj: Obj) -> None:
         """Forget a device class."""
         self._classes.pop(obj["metadata"]["name"], None)
+        self._class_changed()
 
     def put_slice(self, obj: Obj) -> None:
         """Take in a slice."""
@@ -75,10 +83,26 @@ class Devices:
         self._slices.pop(obj["metadata"]["name"], None)
         self._is_current = False
 
+    def put_taint_rule(self, obj: Obj) -> None:
+        """Take in a DeviceTaintRule."""
+        self._taint_rules[obj["metadata"]["name"]] = obj
+        self._is_current = False
+
+    def remove_taint_rule(self, obj: Obj) -> None:
+        """Forget a DeviceTaintRule."""
+        self._taint_rules.pop(obj["metadata"]["name"], None)
+        self._is_current = False
+
+    def _class_changed(self) -> None:
+        """Taint the devices anew if rules may select them by class."""
+        if self._taint_rules:
+            self._is_current = False
+
     def allocator(self) -> Allocator:
         """Return an allocator for what is there and in use now."""
         if self._inventory is None or not self._is_current:
-            slices = self._slices.values()
+            rules = self._taint_rules.values()
+            slices = [self._matcher.tainted(slice_, rules) for slice_ in self._slices.values()]
             self._inventory = Inventory(self._release, self._features, slices, self._inventory)
             self._is_current = True
         return Allocator(self._release, self._features, self.allocated, self._classes, self._inventory)
