@@ -166,7 +166,7 @@ def test_refusals_of_a_server_that_allows_everything() -> None:
 def test_administrators_get_roles_without_bindings() -> None:
     """A program that ran as an administrator gets the roles that it would need as somebody else."""
     manifests = permissions(ask("list", "pods"), user=User("system:admin", [MASTERS])).manifests()
-    assert [(obj["kind"], obj["metadata"]["name"]) for obj in manifests] == [("ClusterRole", "admin")]
+    assert [(obj["kind"], obj["metadata"]["name"]) for obj in manifests] == [("ClusterRole", "system-admin")]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +178,7 @@ def test_administrators_get_roles_without_bindings() -> None:
             "ns-robot",
             {"kind": "ServiceAccount", "name": "robot", "namespace": "ns"},
         ),
+        ("admin", "user-admin", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "admin"}),
         ("oidc:a/b", "oidc-a-b", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "oidc:a/b"}),
     ],
 )

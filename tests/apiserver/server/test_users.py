@@ -175,7 +175,7 @@ def test_report_is_written_at_the_end(tmp_path: Path, suffix: str) -> None:
     assert [(obj["kind"], obj["metadata"]["name"]) for obj in report["items"]] == [
         ("ClusterRole", "driver"),
         ("ClusterRoleBinding", "driver"),
-        ("ClusterRole", "admin"),
+        ("ClusterRole", "system-admin"),
     ]
     assert report["permissions"][0] == {
         "user": "driver",

@@ -8,8 +8,9 @@ from tests.releases import NEWEST
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
-from understudy.apiserver.server.pages.metrics import Metrics, slis
+from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_32, V1_33
 
 CHECKS = Release.of(NEWEST).health_checks
 
@@ -85,3 +86,12 @@ def test_metrics_count_requests() -> None:
 def test_slis_have_a_sample_for_each_check() -> None:
     """/metrics/slis has one sample for each check of each path."""
     assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in slis(CHECKS, ("etcd",))
+
+
+def test_format_of_metrics_depends_on_release() -> None:
+    """The content type of metrics says how names are escaped: in another way since 1.33."""
+    assert [CONTENT_TYPE[release].rpartition("=")[2] for release in (V1_32, V1_33, NEWEST)] == [
+        "values",
+        "underscores",
+        "underscores",
+    ]

@@ -16,6 +16,7 @@ from understudy.machinery.users import ACCOUNT
 API_VERSION = f"{GROUP}/v1"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")  # of requests
 
+BUILT_IN = ("admin", "cluster-admin", "edit", "view")  # cluster roles for users
 _NOT_IN_NAMES = re.compile("[:/%]")  # a colon could be in one, but looks like a name of Kubernetes' own
 
 
@@ -36,8 +37,12 @@ def rule_key(action: Attributes) -> tuple[str, ...]:
 
 
 def role_name(user: str) -> str:
-    """Return a name for the roles of a user: `default-robot` for the service account `robot` of `default`."""
-    return _NOT_IN_NAMES.sub("-", user.removeprefix(ACCOUNT).removeprefix("system:"))
+    """Return a name for the roles of a user: `default-robot` for the service account `robot` of `default`.
+
+    It is never that of a role which every cluster has.
+    """
+    name = _NOT_IN_NAMES.sub("-", user.removeprefix(ACCOUNT))
+    return f"user-{name}" if name in BUILT_IN else name
 
 
 def role(name: str, namespace: str, rules: Sequence[Obj]) -> Obj:
