@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.http import send
+from tests.releases import NEWEST
 from understudy import Server, StatusError
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -64,6 +66,28 @@ def test_judgements(server: Server, judgement: Any, status: int, message: str | 
     answer = send(server, "POST", MAPS, config_map())
     assert (answer.status, answer.json().get("message")) == (status, message)
     assert answer.warnings == (["look out"] if judgement == {"warnings": ["look out"]} else [])
+
+
+@pytest.mark.parametrize(("release", "created"), [(V1_32, {"creationTimestamp": None}), (NEWEST, {})], ids=str)
+def test_what_is_empty_is_shown_as_it_was_sent(release: Version, created: Obj) -> None:
+    """A webhook sees lists that were sent empty, and of objects that are never stored when they were created: never."""
+    seen: list[Obj] = []
+    with Server(emulated_version=str(release)) as server:
+
+        @server.webhook("clusterroles.rbac.authorization.k8s.io", "tokenreviews.authentication.k8s.io")
+        def hook(request: Obj) -> None:
+            seen.append(request["object"])
+
+        group = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        send(server, "POST", group, {"metadata": {"name": "a"}, "rules": []})
+        group = "/apis/authentication.k8s.io/v1/tokenreviews"
+        send(server, "POST", group, {"metadata": {"labels": {"a": "b"}}, "spec": {"token": "x"}})
+    role, review = seen
+    assert role["rules"] == []
+    assert {name: value for name, value in review["metadata"].items() if name != "managedFields"} == {
+        "labels": {"a": "b"},
+        **created,
+    }
 
 
 def test_a_request_of_every_operation(server: Server) -> None:

@@ -36,10 +36,10 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
         options = write_options(request.query, request.method, request.release)
         obj = request_body.read_object(request, scope.codec, options.field_validation)
-        wipe_object_meta_system_fields(obj, {})
+        wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
         obj = await WriteRequest(state, request, scope, options).admit_new_part(obj)
         answered = answer(state, request, scope, obj)  # may drop fields that were sent
-        kept = {**obj, "metadata": {**obj["metadata"], **state.schemas.uncreated_metadata}} if keeps else {}
+        kept = obj if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}
         return value_response(request, scope, {**named, **kept, **answered}, 201)
 
