@@ -5,12 +5,13 @@ Errors have the texts of grpc-go, since they end in events that people read and 
 
 from __future__ import annotations
 
-import re
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
-from os import strerror
 from typing import TypeVar
 
 from understudy.controlplane.kubelet.protobuf import Message
+from understudy.machinery.golang.text import go_quote
 
 try:
     import grpc
@@ -22,7 +23,7 @@ M = TypeVar("M", bound=Message)
 
 # Sockets have no name that a server could check; its own backoff keeps a channel from waiting for that of an older one.
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
-_CONNECT_ERROR = re.compile(r"connect: .*\((\d+)\)")
+_NOT_CONNECTED = "failed to connect to all addresses"
 
 
 class RPCError(Exception):
@@ -80,9 +81,18 @@ class GRPCChannel:
         description = why.details() or ""
         if why.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
             description = "context deadline exceeded"
-        elif refused := _CONNECT_ERROR.search(description):
-            cause = strerror(int(refused[1])).lower()
-            description = (
-                f'connection error: desc = "transport: Error while dialing: dial unix {self._path}: connect: {cause}"'
-            )
+        elif description.startswith(_NOT_CONNECTED) and (refusal := _refusal(self._path)):
+            dial = f"dial unix {self._path}: connect: {refusal}"
+            description = f"connection error: desc = {go_quote(f'transport: Error while dialing: {dial}')}"
         return RPCError(code, description)
+
+
+def _refusal(path: str) -> str:
+    """Return why no connection to a socket can be made, as Go says it; "" if one can be made."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except OSError as why:
+            return os.strerror(why.errno or 0).lower()
+    return ""

@@ -1,0 +1,65 @@
+"""Calls over a Unix socket, and the texts of grpc-go for those that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.kubelet.driver import Driver
+from understudy.controlplane.kubelet.dra.api import (
+    HEALTH_SERVICE,
+    PREPARE,
+    V1,
+    WATCH,
+    WIRE_NAMES,
+    ClaimsRequest,
+    PrepareResponse,
+    WatchResourcesRequest,
+    WatchResourcesResponse,
+)
+from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
+
+METHOD = f"{WIRE_NAMES[V1]}/{PREPARE}"
+DIAL = (
+    'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix {path}:'
+    ' connect: {why}"'
+)
+
+
+async def failure(path: Path, method: str = METHOD, timeout: float = 10.0) -> str:
+    """Return the text of the error with which a call ends."""
+    channel = GRPCChannel(str(path))
+    try:
+        with pytest.raises(RPCError) as failed:
+            await channel.call(method, ClaimsRequest(), PrepareResponse, timeout)
+    finally:
+        await channel.close()
+    return str(failed.value)
+
+
+async def test_nobody_listens(root: Path) -> None:
+    """The text says whether there is no socket, or nobody who listens on it."""
+    path = root / "s"
+    assert await failure(path) == DIAL.format(path=path, why="no such file or directory")
+    with socket.socket(socket.AF_UNIX) as unused:
+        unused.bind(str(path))
+    assert await failure(path) == DIAL.format(path=path, why="connection refused")
+
+
+async def test_errors_of_the_server(root: Path) -> None:
+    """Codes have Go's names."""
+    async with Driver(root, hold=asyncio.Event()) as driver:
+        assert (await failure(driver.endpoint, "no.Such/Method")).startswith("rpc error: code = Unimplemented desc = ")
+        late = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+        assert await failure(driver.endpoint, timeout=0.05) == late
+
+
+async def test_stream_that_cannot_begin(root: Path) -> None:
+    """A stream fails as a call does."""
+    channel = GRPCChannel(str(root / "s"))
+    with pytest.raises(RPCError, match="code = Unavailable"):
+        await anext(channel.stream(f"{HEALTH_SERVICE}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse))
+    await channel.close()
