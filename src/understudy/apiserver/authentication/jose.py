@@ -7,8 +7,8 @@ at, and a key verifies the algorithms of its own kind alone.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,11 +29,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_der_x509_certificate
 
+from understudy.machinery.golang.json_reader import parse, to_text
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")  # in base64 for URLs
 _HASHES: dict[str, hashes.HashAlgorithm] = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}
 RSA_ALGORITHMS = tuple(f"{family}{bits}" for family in ("RS", "PS") for bits in _HASHES)
 # {algorithm: name of its curve in a key, the curve, bytes of a coordinate}
@@ -63,7 +66,8 @@ class Token:
         head, payload, signature = text.split(".")
         header = read_object(decode(head))
         if not isinstance(header.get("kid", ""), str):
-            raise ValueError("malformed header")
+            error = f"json: cannot unmarshal {kind_of(header['kid'])} into Go value of type string"
+            raise ValueError(f"failed to unmarshal key ID: {error}: {go_quote(json.dumps(header['kid']))}")
         return cls(header, decode(payload), f"{head}.{payload}".encode(), decode(signature))
 
     @property
@@ -81,17 +85,31 @@ class Token:
 
 
 def read_object(text: bytes) -> Obj:
-    """Return the JSON object in a text. Raises ValueError, also for a name that is there twice."""
+    """Return the JSON object in a text. Raises ValueError, with go-jose's text; also for a name that is there twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> Obj:
         fields = dict(pairs)
         if len(fields) < len(pairs):
-            raise ValueError("duplicate field")
+            names = [name for name, _ in pairs]
+            raise ValueError(f"json: duplicate key '{next(n for n in names if names.count(n) > 1)}' in object")
         return fields
 
-    value = json.loads(text, object_pairs_hook=unique)
+    return _object(text, unique)
+
+
+def read_claims(text: bytes) -> Obj:
+    """Return the JSON object in a text, with the last value of each name. Raises ValueError, with Go's text."""
+    return _object(text, dict)
+
+
+def _object(text: bytes, fields: Callable[[list[tuple[str, Any]]], Obj]) -> Obj:
+    try:
+        value = json.loads(text, object_pairs_hook=fields)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        parse(to_text(text))  # raises ValueError for all that Go does not read
+        raise ValueError("malformed JSON") from None
     if not isinstance(value, dict):
-        raise ValueError("not an object")
+        raise ValueError("not a JSON object")
     return value
 
 
@@ -224,16 +242,23 @@ def new_private_key() -> PrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
+def kind_of(value: object) -> str:
+    """Return Go's word for the kind of a JSON value."""
+    for kind, name in ((bool, "bool"), (str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, kind):
+            return name
+    return "number"
+
+
 def encode(raw: bytes) -> str:
     """Return bytes in base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes of base64 for URLs. Raises ValueError for padding and for letters of other alphabets."""
-    if "=" in text or "+" in text or "/" in text:
-        raise ValueError("illegal base64 data")
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"illegal base64 data: {error}") from None
+    """Return the bytes of base64 for URLs. Raises ValueError, with Go's text, for padding and for other letters."""
+    illegal = _ILLEGAL.search(text)
+    if illegal or len(text) % 4 == 1:
+        offset = illegal.start() if illegal else len(text) - 1
+        raise ValueError(f"illegal base64 data at input byte {offset}")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -86,7 +86,17 @@ def test_requests_are_made_with_the_token(server: Server) -> None:
     [
         ({"aud": "other"}, f'oidc: verify token: oidc: expected audience "{AUDIENCE}" got ["other"]'),
         ({"aud": ["x", "y"]}, f'oidc: verify token: oidc: expected audience "{AUDIENCE}" got ["x" "y"]'),
-        ({"aud": 7}, "oidc: verify token: json: cannot unmarshal number into Go value of type string"),
+        (
+            {"aud": 7},
+            "oidc: verify token: oidc: failed to unmarshal claims: "
+            "json: cannot unmarshal number into Go struct field idToken.aud of type []string",
+        ),
+        (
+            {"aud": [7]},
+            "oidc: verify token: oidc: failed to unmarshal claims: "
+            "json: cannot unmarshal number into Go struct field idToken.aud of type string",
+        ),
+        ({"exp": "1"}, "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)"),
         ({"exp": 1}, "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)"),
         ({"exp": None}, "oidc: verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)"),
         ({"uid": None}, 'oidc: parse uid claim "uid": claim not present'),
@@ -110,8 +120,8 @@ def test_requests_are_made_with_the_token(server: Server) -> None:
         ),
         (
             {"sub": 7},
-            "oidc: error evaluating username claim expression: expression '\"user:\" + claims.sub' "
-            "resulted in error: no such overload",
+            "oidc: verify token: oidc: failed to unmarshal claims: "
+            "json: cannot unmarshal number into Go struct field idToken.sub of type string",
         ),
     ],
 )

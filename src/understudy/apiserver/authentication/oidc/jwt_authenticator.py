@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -24,6 +25,8 @@ from understudy.machinery.users import CREDENTIAL_ID, User
 LEEWAY = 60  # seconds by which a token may be used too early
 GOOGLE, BARE_GOOGLE = "https://accounts.google.com", "accounts.google.com"
 T = TypeVar("T")
+_TEXTS, _TIMES = ("iss", "sub", "nonce", "at_hash"), ("exp", "iat", "nbf")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 STRINGS_ONLY = "expression must return a string or a list of strings"
 
 
@@ -100,13 +103,14 @@ class JWTAuthenticator:
         if self._release >= V1_36:
             self._check_signature(text, token)
         try:
-            claims = json.loads(token.payload)
+            claims = jose.read_claims(token.payload)
+            _check_types(claims)
         except ValueError as error:
             raise TokenError(f"oidc: failed to unmarshal claims: {error}") from None
         self._check_standard_claims(claims)
         if self._release < V1_36:
             self._check_signature(text, token)
-        return dict(claims)
+        return claims
 
     def _check_signature(self, text: str, token: jose.Token) -> None:
         algorithm = token.header.get("alg", "")
@@ -123,14 +127,14 @@ class JWTAuthenticator:
         if claims["iss"] not in (self.issuer, *((BARE_GOOGLE,) if self.issuer == GOOGLE else ())):
             actual, expected = go_quote(str(claims["iss"])), go_quote(self.issuer)
             raise TokenError(f"oidc: id token issued by a different provider, expected {expected} got {actual}")
-        audiences = _strings("audience", claims.get("aud", []))
+        audiences = _strings(claims.get("aud") or [])
         if len(self._audiences) == 1 and self._audiences[0] not in audiences:
             expected = go_quote(self._audiences[0])
             raise TokenError(f"oidc: expected audience {expected} got {_quoted(audiences)}")
-        now, expiry = self._clock.now(), _seconds(claims.get("exp", None), "exp")
+        now, expiry = self._clock.now(), _seconds(claims.get("exp"))
         if expiry is None or expiry < now:
             raise TokenError(f"oidc: token is expired (Token Expiry: {_time(expiry)})")
-        start = _seconds(claims.get("nbf", None), "nbf")
+        start = _seconds(claims.get("nbf"))
         if start is not None and now + LEEWAY < start:
             raise TokenError(f"oidc: current time {_time(now)} before the nbf (not before) time: {_time(start)}")
         if not set(self._audiences) & set(audiences):
@@ -153,7 +157,7 @@ class JWTAuthenticator:
         if claim == "email" and "email_verified" in claims:
             verified = claims["email_verified"]
             if not isinstance(verified, bool | None):
-                error_text = f"json: cannot unmarshal {_kind(verified)} into Go value of type bool"
+                error_text = f"json: cannot unmarshal {jose.kind_of(verified)} into Go value of type bool"
                 raise TokenError(f"oidc: parse 'email_verified' claim: {error_text}")
             if not verified:
                 raise TokenError("oidc: email not verified")
@@ -164,7 +168,7 @@ class JWTAuthenticator:
         claim = mapping.get("claim", "")
         if claim and claim in claims:
             try:
-                groups = _strings(claim, claims[claim])
+                groups = _strings(claims[claim])
             except TokenError as error:
                 raise TokenError(f"oidc: parse groups claim {go_quote(claim)}: {error}") from None
             return [f"{mapping.get('prefix') or ''}{group}" for group in groups]
@@ -258,33 +262,42 @@ def _string(claims: Obj, name: str) -> str:
         raise ValueError("claim not present")
     value = claims[name]
     if not isinstance(value, str | None):
-        raise ValueError(f"json: cannot unmarshal {_kind(value)} into Go value of type string")
+        raise ValueError(f"json: cannot unmarshal {jose.kind_of(value)} into Go value of type string")
     return value or ""
 
 
-def _strings(name: str, value: Any) -> list[str]:
+def _strings(value: Any) -> list[str]:
     """Return the texts of a claim that is one text or a list of them. Raises TokenError with Go's text."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and all(isinstance(text, str | None) for text in value):
         return [text or "" for text in value]
-    raise TokenError(f"json: cannot unmarshal {_kind(value)} into Go value of type string")
+    raise TokenError(f"json: cannot unmarshal {jose.kind_of(value)} into Go value of type string")
 
 
-def _seconds(value: Any, name: str) -> float | None:
-    """Return a time in a claim, in seconds since 1970, None if it is missing. Raises TokenError."""
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        text = f"json: cannot unmarshal {_kind(value)} into Go struct field idToken.{name} of type json.Number"
-        raise TokenError(f"oidc: failed to unmarshal claims: {text}")
-    return value
+def _check_types(claims: Obj) -> None:
+    """Raise ValueError, with Go's text, for a claim that all tokens may have if it is of another type."""
+    for name, value in claims.items():
+        error = f"json: cannot unmarshal {jose.kind_of(value)} into Go"
+        if name in _TEXTS and not isinstance(value, str | None):
+            raise ValueError(f"{error} struct field idToken.{name} of type string")
+        if name == "aud" and not isinstance(value, str | list | None):
+            raise ValueError(f"{error} struct field idToken.aud of type []string")
+        if name == "aud" and isinstance(value, list):
+            for item in value:
+                if not isinstance(item, str | None):
+                    kind = jose.kind_of(item)
+                    raise ValueError(f"json: cannot unmarshal {kind} into Go struct field idToken.aud of type string")
+        if name in _TIMES and (isinstance(value, bool) or not isinstance(value, str | int | float | None)):
+            raise ValueError(f"{error} value of type json.Number")
+        if name in _TIMES and isinstance(value, str) and not _NUMBER.fullmatch(value):
+            literal = go_quote(json.dumps(value))
+            raise ValueError(f"json: invalid number literal, trying to unmarshal {literal} into Number")
 
 
-def _kind(value: Any) -> str:
-    """Return Go's word for the kind of a JSON value."""
-    for kind, name in ((bool, "bool"), (str, "string"), (list, "array"), (dict, "object")):
-        if isinstance(value, kind):
-            return name
-    return "number"
+def _seconds(value: str | float | None) -> float | None:
+    """Return a time in a claim, which may be a text as well, in seconds since 1970; None if it is missing."""
+    return None if value is None else float(value)
 
 
 def _time(seconds: float | None) -> str:
