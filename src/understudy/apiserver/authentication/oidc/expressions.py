@@ -16,8 +16,9 @@ from understudy.admission.cel.checker.environment import Environment, base_libra
 from understudy.admission.cel.compiler import Compiled, parse
 from understudy.admission.cel.errors import Report
 from understudy.admission.cel.values import Value
+from understudy.admission.expressions.activation import cel_value
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
 
 Variable = Literal["claims", "user"]
@@ -78,14 +79,15 @@ def _selects(node: Node, claim: str) -> bool:
     return False
 
 
-def claims_value(claims: Obj) -> Value:
-    """Return the claims of a token as expressions see them: all numbers are doubles."""
-    return {name: _value(value) for name, value in claims.items()}
+def claims_value(claims: Obj, release: Version) -> Value:
+    """Return the claims of a token as expressions see them: from 1.34 on all numbers are doubles."""
+    convert = _with_doubles if release >= V1_34 else cel_value
+    return {name: convert(value) for name, value in claims.items()}
 
 
-def _value(value: Any) -> Value:
+def _with_doubles(value: Any) -> Value:
     if isinstance(value, dict):
-        return {name: _value(item) for name, item in value.items()}
+        return {name: _with_doubles(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_value(item) for item in value]
+        return [_with_doubles(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -70,7 +70,7 @@ class JWTAuthenticator:
             claims = self._verified(token)
         except TokenError as error:
             raise TokenError(f"oidc: verify token: {error}") from None
-        value = claims_value(claims)
+        value = claims_value(claims, self._release)
         user = User(self._username(claims, value), self._groups(claims, value), self._uid(claims, value))
         user.extra.update(self._extra(claims, value))
         self._check_claims(claims, value)
