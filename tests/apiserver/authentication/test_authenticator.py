@@ -17,7 +17,7 @@ import pytest
 
 from tests.http import TIMEOUT, send
 from understudy import Server
-from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.authenticator import Authenticator, read_tokens
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.machinery.users import AUTHENTICATED
 
@@ -197,3 +197,21 @@ def test_protocol_token_needs_a_websocket(tls_server: Server) -> None:
     """A token in Sec-WebSocket-Protocol is ignored in a request that opens no WebSocket."""
     headers = {"Sec-WebSocket-Protocol": f"{protocol('secret')}, {BINARY}"}
     assert asked_over_tls(tls_server, NAMESPACES, headers) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize(
+    ("line", "groups"),
+    [
+        ("t,ann,1", []),
+        ("t,ann,1,", [""]),
+        ('t,ann,1,""', [""]),
+        ('t,ann,1,"dev,ops"', ["dev", "ops"]),
+        ('t,ann,1,"dev, ops,"', ["dev", " ops", ""]),
+        ("t,ann,1,dev,ops", ["dev"]),
+    ],
+)
+def test_groups_of_a_token_file(tmp_path: Path, line: str, groups: list[str]) -> None:
+    """Groups are what stands between the commas of the fourth column, be it nothing."""
+    path = tmp_path / "tokens.csv"
+    path.write_text(f"{line}\n")
+    assert read_tokens(path)["t"].groups == groups

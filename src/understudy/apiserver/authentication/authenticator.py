@@ -51,7 +51,7 @@ def read_tokens(path: Path) -> dict[str, User]:
                     continue
                 if row[0] in tokens:
                     log.warning("duplicate token has been found in token file '%s', record number '%d'", path, records)
-                groups = [g.strip() for g in row[3].split(",") if g.strip()] if len(row) > 3 else []
+                groups = row[3].split(",") if len(row) > 3 else []  # one without name, if there is nothing between
                 tokens[row[0]] = User(row[1], groups, row[2])
     except OSError as why:
         raise TokenFileError(f"{path}: {why.strerror}") from None
