@@ -92,8 +92,11 @@ async def ends(url: str, release: Version, files: list[str], rest: float) -> Obj
         return await tell(client, release, stories, rest, RULE_PERIOD)
 
 
-def run(server: str, controllers: str, release: Version, files: list[str], rest: float) -> Obj:
-    """Start a server and controllers, tell the stories, and return the objects in the end, by story."""
+def run(server: str, controllers: str, release: Version, files: list[str], rest: float, settle: float) -> Obj:
+    """Start a server and controllers, tell the stories, and return the objects in the end, by story.
+
+    settle  seconds that controllers may take until they follow the server
+    """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "server.log"
         with running(shlex.split(server), log) as process:
@@ -103,6 +106,7 @@ def run(server: str, controllers: str, release: Version, files: list[str], rest:
                 return asyncio.run(ends(url, release, files, rest))
             command = shlex.split(controllers.format(kubeconfig=kubeconfig))
             with running(command, Path(folder) / "controllers.log") as beside:
+                time.sleep(settle)
                 result = asyncio.run(ends(url, release, files, rest))
                 if beside.poll() is not None:
                     raise RuntimeError(f"the controllers ended: {(Path(folder) / 'controllers.log').read_text()}")
@@ -126,11 +130,13 @@ def main() -> int:
     parser.add_argument("--run", nargs=2, action="append", required=True, metavar=("SERVER", "CONTROLLERS"))
     parser.add_argument("--file", action="append", help="of stories (default: all)")
     parser.add_argument("--rest", type=float, default=1.0, help="seconds without a change after each step")
+    parser.add_argument("--settle", type=float, default=8.0, help="seconds that controllers may take to start")
     parser.add_argument("--record", action="store_true")
     args = parser.parse_args()
     files = args.file or sorted(path.name for path in STORIES.glob("*.yaml"))
     first, *others = (
-        run(server, controllers, args.emulated_version, files, args.rest) for server, controllers in args.run
+        run(server, controllers, args.emulated_version, files, args.rest, args.settle)
+        for server, controllers in args.run
     )
     if args.record:
         for file in files:

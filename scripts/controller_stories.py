@@ -31,7 +31,8 @@ CLAIMS = Resource(GROUP, "v1beta1", "resourceclaims", "ResourceClaim")
 SLICES = Resource(GROUP, "v1beta1", "resourceslices", "ResourceSlice", namespaced=False)
 RULES = Resource(GROUP, "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 TEMPLATES = Resource(GROUP, "v1beta1", "resourceclaimtemplates", "ResourceClaimTemplate")
-BY_KIND = {resource.kind: resource for resource in (PODS, CLAIMS, TEMPLATES, SLICES, RULES)}
+GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+BY_KIND = {resource.kind: resource for resource in (PODS, CLAIMS, TEMPLATES, SLICES, RULES, GROUPS)}
 # What differs from one run to the next and means nothing.
 TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
 DROPPED = TIMES | {"resourceVersion", "count"}
@@ -40,7 +41,7 @@ LONGEST_TIMES = 40  # as long as objects have to rest, a step may take to come t
 
 
 def read_stories(release: Version, file: str) -> list[Obj]:
-    """Return the stories of a file, `claims.yaml` or `taints.yaml`, that a release can tell."""
+    """Return the stories of a file, `claims.yaml` for example, that a release can tell."""
     documents = [document.value for document in load_yaml((STORIES / file).read_text())]
     return [
         story
@@ -71,7 +72,12 @@ class _Teller:
         self._namespace = story["story"]
         self._rest = rest
         self._rule_period = rule_period
-        self._seen = [PODS, CLAIMS, *([RULES] if release >= V1_33 else [])]
+        self._seen = [
+            PODS,
+            CLAIMS,
+            *([RULES] if release >= V1_33 else []),
+            *([GROUPS] if "PodGroup" in repr(story) else []),
+        ]
         self._names: dict[str, str] = {}  # of uids and of generated names
 
     async def tell(self) -> list[Obj]:

@@ -19,8 +19,16 @@ from understudy.machinery.releases.version import V1_35, Version
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted((ROOT / "fixtures" / "controllers" / "recorded").glob("*.jsonl"))
-CONTROLLERS = {"claims": ["resourceclaim", "garbage-collector"], "taints": ["device-taint-eviction"]}
-GATES = {"claims": {}, "taints": {"DRADeviceTaints": True}}
+CONTROLLERS = {
+    "claims": ["resourceclaim", "garbage-collector"],
+    "groups": ["resourceclaim", "garbage-collector"],
+    "taints": ["device-taint-eviction"],
+}
+GATES = {
+    "claims": {},
+    "groups": {"GenericWorkload": True, "DRAWorkloadResourceClaims": True},
+    "taints": {"DRADeviceTaints": True},
+}
 REST = 0.8  # seconds without a change, after which objects are at rest
 
 

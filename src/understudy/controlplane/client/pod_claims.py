@@ -5,6 +5,7 @@ from __future__ import annotations
 from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.machinery.types import Obj, controller_of, nested_field
 
+SCHEDULING = "scheduling.k8s.io"  # the API group of groups of pods
 LONGEST_BASE = 57  # characters of a generated name, so that a hyphen and five random ones fit into 63
 
 
@@ -63,17 +64,48 @@ def known_claim_names(pod: Obj) -> list[str]:
     return names
 
 
-def check_owner(pod: Obj, claim: Obj) -> None:
-    """Raise OwnerError for a claim that was not made for a pod. Upstream: `resourceclaim.IsForPod`."""
+def check_owner(pod: Obj, claim: Obj, groups: bool = False) -> None:
+    """Raise OwnerError for a claim that was not made for a pod. Upstream: `resourceclaim.IsForPod`.
+
+    groups  whether claims that were made for the pod's group are accepted as well
+    """
     owner = controller_of(claim)
     if owner is None or owner["uid"] != pod["metadata"]["uid"]:
-        text = f"ResourceClaim {full_name(claim)} was not created for Pod {full_name(pod)} (Pod is not owner)"
+        group = group_name(pod) if groups else ""
+        if group and owner is not None and is_owned_by_group(claim) and owner["name"] == group:
+            return
+        not_owner = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
+        text = f"ResourceClaim {full_name(claim)} was not created for Pod {full_name(pod)} ({not_owner})"
         raise OwnerError(text)
 
 
-def is_reserved_for(pod: Obj, claim: Obj) -> bool:
-    """Report whether a claim is reserved for a pod. Upstream: `resourceclaim.IsReservedForPod`."""
-    return any(consumer["uid"] == pod["metadata"]["uid"] for consumer in reservations(claim))
+def group_name(pod: Obj) -> str:
+    """Return the name of the PodGroup of a pod, "" for a pod without one."""
+    name: str = nested_field(pod, "spec", "schedulingGroup", "podGroupName", default="")
+    return name
+
+
+def is_owned_by_group(claim: Obj) -> bool:
+    """Report whether a claim was made for a PodGroup."""
+    owner = controller_of(claim)
+    return owner is not None and owner["kind"] == "PodGroup" and owner["apiVersion"].startswith(f"{SCHEDULING}/")
+
+
+def is_reserved_for(pod: Obj, claim: Obj, groups: bool = False) -> bool:
+    """Report whether a claim is reserved for a pod. Upstream: `resourceclaim.IsReservedForPod`.
+
+    groups  whether a reservation for the pod's group counts as well
+    """
+    group = group_name(pod) if groups else ""
+    return any(
+        consumer["uid"] == pod["metadata"]["uid"] or (group and is_group(consumer) and consumer["name"] == group)
+        for consumer in reservations(claim)
+    )
+
+
+def is_group(consumer: Obj) -> bool:
+    """Report whether a claim is reserved for a PodGroup by an entry of its `status.reservedFor`."""
+    return bool(consumer.get("apiGroup") == SCHEDULING and consumer["resource"] == "podgroups")
 
 
 def reservations(claim: Obj) -> list[Obj]:

@@ -12,7 +12,7 @@ from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events import EventRecorder
 from understudy.controlplane.client.informer import Informers
-from understudy.controlplane.client.pod_claims import reservations
+from understudy.controlplane.client.pod_claims import group_name, is_group, reservations
 from understudy.controlplane.client.resources import (
     PODS,
     device_classes,
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 NAME = "device-taint-eviction-controller"
 WORKERS = 8
+GROUP = "group"  # the index of pods by their PodGroup
 # Whether a pod of `reservedFor` that is missing ends the walk over the others, by mistake.
 STOPS_AT_MISSING_PODS = ByRelease({V1_33: True, V1_36: False})
 # Whether a pod that was evicted is not evicted again while it is being deleted.
@@ -65,7 +66,9 @@ class Controller:
         self._informers = Informers(client)
         self._pods = self._informers.of(PODS)
         classes = self._informers.of(device_classes(version))
-        self._claims = TaintedClaims(Pools(), RuleMatcher(version, lambda name: classes.store.get("", name)))
+        self._with_groups = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
+        matcher = RuleMatcher(version, lambda name: classes.store.get("", name))
+        self._claims = TaintedClaims(Pools(), matcher, self._with_groups)
         self._eviction = PodEviction(version, client, events)
         self._evictions: dict[PodReference, Eviction] = {}  # of pods that wait for theirs. Upstream: `deletePodAt`
         self._evicted: dict[str, None] = {}  # the uids of pods, the newest last
@@ -104,6 +107,7 @@ class Controller:
             update=self._slice_changed,
             delete=lambda slice_: self._slice_changed(slice_, None),
         )
+        self._pods.store.add_index(GROUP, lambda pod: [f"{pod['metadata']['namespace']}/{group_name(pod)}"])
         self._pods.add_handler(add=self._pod_changed, update=self._pod_updated, delete=self._pod_deleted)
 
     # --- what changes -----------------------------------------------------------------------------------------------
@@ -155,10 +159,14 @@ class Controller:
 
     def _handle_pods(self, claim: Obj) -> None:
         """Look at the pods that a claim is reserved for. Upstream: `handlePods`."""
+        namespace = claim["metadata"]["namespace"]
         for consumer in reservations(claim):
+            if self._with_groups and is_group(consumer):
+                for member in self._pods.store.by_index(GROUP, f"{namespace}/{consumer['name']}"):
+                    self._pod_changed(member)
             if consumer.get("apiGroup") or consumer["resource"] != "pods":
                 continue
-            pod = self._pods.store.get(claim["metadata"]["namespace"], consumer["name"])
+            pod = self._pods.store.get(namespace, consumer["name"])
             if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                 self._pod_changed(pod)
             elif STOPS_AT_MISSING_PODS[self._version]:

@@ -25,15 +25,17 @@ class AllocatedClaim:
 class TaintedClaims:
     """The allocated claims, the published devices and the rules that evict, and what follows from them."""
 
-    def __init__(self, pools: Pools, matcher: RuleMatcher) -> None:
+    def __init__(self, pools: Pools, matcher: RuleMatcher, groups: bool) -> None:
+        """Begin without claims. `groups`: whether claims may belong to the PodGroup of a pod."""
         self.pools = pools
         self.matcher = matcher
+        self._groups = groups
         self.rules: dict[str, Obj] = {}  # those with the effect NoExecute, by name
         self._claims: dict[Key, AllocatedClaim] = {}
 
     def simulating(self, rule: Obj) -> TaintedClaims:
         """Return the same claims and devices with one rule only, as if its effect were NoExecute."""
-        simulated = TaintedClaims(self.pools, self.matcher)
+        simulated = TaintedClaims(self.pools, self.matcher, self._groups)
         taint = {**rule["spec"]["taint"], "effect": NO_EXECUTE}
         simulated.rules = {rule["metadata"]["name"]: {**rule, "spec": {**rule["spec"], "taint": taint}}}
         for allocated in self._claims.values():
@@ -77,10 +79,10 @@ class TaintedClaims:
                 if allocated is None:
                     continue
                 if generated:
-                    check_owner(pod, allocated.claim)
+                    check_owner(pod, allocated.claim, groups=self._groups)
             except TryAgainError:  # not made yet, or made for another pod
                 continue
-            if allocated.eviction is not None and is_reserved_for(pod, allocated.claim):
+            if allocated.eviction is not None and is_reserved_for(pod, allocated.claim, groups=self._groups):
                 eviction = allocated.eviction.joined(eviction)
         return eviction
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informer
-from understudy.controlplane.client.pod_claims import is_allocated, is_done, owning_pod, reservations
-from understudy.controlplane.client.resources import PODS
+from understudy.controlplane.client.pod_claims import is_allocated, is_done, is_group, owning_pod, reservations
+from understudy.controlplane.client.resources import PODS, Resource
 from understudy.controlplane.client.store import Store
 from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 from understudy.machinery.types import Obj
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-MOST_DELETED = 500  # deleted pods that are remembered
+MOST_DELETED = 500  # deleted pods and groups that are remembered
 
 
-class DeletedPods:
-    """The uids of the last pods that were deleted: what is reserved for one of them is free for certain."""
+class DeletedOwners:
+    """The uids of the last pods and groups that were deleted: what is reserved for one of them is free for certain."""
 
     def __init__(self) -> None:
         self._uids: dict[str, None] = {}
 
     def add(self, uid: str) -> None:
-        """Remember a deleted pod."""
+        """Remember a deleted pod or group."""
         self._uids.pop(uid, None)
         self._uids[uid] = None
         if len(self._uids) > MOST_DELETED:
@@ -37,13 +38,20 @@ class ClaimSync:
     """Does the work of one claim. Upstream: `syncClaim`."""
 
     def __init__(
-        self, version: Version, client: APIClient, pods: Store, claims: Informer, deleted: DeletedPods
+        self,
+        version: Version,
+        client: APIClient,
+        pods: Store,
+        claims: Informer,
+        groups: PodGroups,
+        deleted: DeletedOwners,
     ) -> None:
         self._version = version
         self._client = client
         self._pods = pods
         self._resource = claims.resource
         self._claims = claims.store
+        self._groups = groups
         self._deleted = deleted
 
     async def sync(self, namespace: str, name: str) -> None:
@@ -60,27 +68,33 @@ class ClaimSync:
             await self._delete_if_unused(claim)
 
     async def _is_needed(self, namespace: str, consumer: Obj) -> bool:
-        """Report whether a reservation stays: that of a pod that may run, and of whatever is not a pod."""
+        """Report whether a reservation stays: that of a pod that may run or a group, and of whatever else there is."""
+        if self._groups.enabled and is_group(consumer):
+            group = self._groups.get(namespace, consumer["name"])
+            return await self._lives(POD_GROUPS, namespace, consumer, group)
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             if self._version < V1_36:
                 text = f"{{{consumer.get('apiGroup', '')} {consumer['resource']} {consumer['name']} {consumer['uid']}}}"
                 raise TryAgainError(f"unsupported ReservedFor entry: {text}")
             return True
+        pod = self._pods.get(namespace, consumer["name"])
+        return await self._lives(PODS, namespace, consumer, pod) and not (pod is not None and is_done(pod))
+
+    async def _lives(self, resource: Resource, namespace: str, consumer: Obj, known: Obj | None) -> bool:
+        """Report whether a consumer is there. The server is asked about one that the informer may not have seen yet.
+
+        known  the object of its name that the informer has
+        """
         if consumer["uid"] in self._deleted:
             return False
-        pod = self._pods.get(namespace, consumer["name"])
-        if pod is not None:
-            return bool(pod["metadata"]["uid"] == consumer["uid"]) and not is_done(pod)
-        return await self._exists(namespace, consumer)  # the informer may not have seen it yet
-
-    async def _exists(self, namespace: str, consumer: Obj) -> bool:
-        try:
-            pod = await self._client.get(PODS, consumer["name"], namespace)
-        except StatusError as why:
-            if why.code != 404:
-                raise
-            return False
-        return bool(pod["metadata"]["uid"] == consumer["uid"])
+        if known is None:
+            try:
+                known = await self._client.get(resource, consumer["name"], namespace)
+            except StatusError as why:
+                if why.code != 404:
+                    raise
+                return False
+        return bool(known["metadata"]["uid"] == consumer["uid"])
 
     async def _release(self, claim: Obj, remaining: list[Obj]) -> None:
         """Take consumers out of a claim; with the last one it loses its devices, and then its finalizer."""

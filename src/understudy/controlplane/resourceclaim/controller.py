@@ -10,12 +10,13 @@ from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events import EventRecorder
-from understudy.controlplane.client.informer import Informers
+from understudy.controlplane.client.informer import Informer, Informers
 from understudy.controlplane.client.pod_claims import (
     check_owner,
     claim_name,
     entries_of,
     full_name,
+    group_name,
     is_allocated,
     is_done,
     is_reserved_for,
@@ -23,9 +24,13 @@ from understudy.controlplane.client.pod_claims import (
 )
 from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
 from understudy.controlplane.client.workqueue import TryAgainError, WorkQueue
-from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedPods
+from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation
+from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedOwners
+from understudy.controlplane.resourceclaim.pod_group_sync import PodGroupSync
+from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
 from understudy.controlplane.resourceclaim.pod_sync import PodSync
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
@@ -35,11 +40,11 @@ ACCOUNT, SOURCE = "resource-claim-controller", "resource_claim"
 WORKERS = ByRelease({V1_31: 10, V1_34: 50})
 # Whether claims that are new or have changed are looked at. 1.32 and 1.33 only look at deleted ones, by mistake.
 LOOKS_AT_CHANGED_CLAIMS = ByRelease({V1_31: True, V1_32: False, V1_34: True})
-CLAIMS, TEMPLATES = "claims", "templates"  # indexes of pods by what they use
+CLAIMS, TEMPLATES, GROUP = "claims", "templates", "group"  # indexes of pods and groups by what they use
 
 
 class Key(NamedTuple):
-    """What to look at: "pod" or "claim", and its name."""
+    """What to look at: "pod", "podgroup" or "claim", and its name."""
 
     kind: str
     namespace: str
@@ -67,14 +72,22 @@ class Controller:
         self._claims = self._informers.of(resource_claims(context.version))
         self._templates = self._informers.of(resource_claim_templates(context.version))
         self._contexts = SchedulingContexts(client, self._informers) if context.version < V1_32 else None
-        self._deleted = DeletedPods()
-        self._pod_sync = PodSync(
-            context, client, events, self._pods.store, self._claims, self._templates.store, self._contexts
+        self._deleted = DeletedOwners()
+        group_informer = (
+            self._informers.of(POD_GROUPS) if context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS] else None
         )
-        self._claim_sync = ClaimSync(context.version, client, self._pods.store, self._claims, self._deleted)
-        self._pods.store.add_index(CLAIMS, _claims_of)
-        self._pods.store.add_index(TEMPLATES, _templates_of)
+        self._groups = groups = PodGroups(group_informer)
+        pods, creation = self._pods.store, ClaimCreation(context, client, events, self._claims, self._templates.store)
+        self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
+            "pod": PodSync(client, creation, pods, self._claims, groups, self._contexts),
+            "podgroup": PodGroupSync(creation, groups),
+            "claim": ClaimSync(context.version, client, pods, self._claims, groups, self._deleted),
+        }
+        pods.add_index(CLAIMS, _claims_of)
+        pods.add_index(TEMPLATES, _templates_of)
         self._add_handlers()
+        if group_informer is not None:
+            self._follow_groups(group_informer)
 
     async def run(self) -> None:
         """Run informers and workers until cancelled."""
@@ -103,8 +116,17 @@ class Controller:
             )
 
     async def _sync(self, key: Key) -> None:
-        sync = self._pod_sync if key.kind == "pod" else self._claim_sync
-        await sync.sync(key.namespace, key.name)
+        await self._syncs[key.kind].sync(key.namespace, key.name)
+
+    def _follow_groups(self, informer: Informer) -> None:
+        self._pods.store.add_index(GROUP, lambda pod: [f"{pod['metadata']['namespace']}/{group_name(pod)}"])
+        informer.store.add_index(CLAIMS, _claims_of)
+        informer.store.add_index(TEMPLATES, _templates_of)
+        informer.add_handler(
+            add=self._group_changed,
+            update=lambda _, group: self._group_changed(group),
+            delete=lambda group: self._group_changed(group, deleted=True),
+        )
 
     # --- what has to be looked at ---------------------------------------------------------------------------------
 
@@ -125,33 +147,54 @@ class Controller:
         if self._needs_work(pod):
             self._queue.add(Key("pod", metadata["namespace"], metadata["name"]))
 
-    def _needs_work(self, pod: Obj) -> bool:
-        """Report whether a claim of a pod has to be made, named or reserved. Upstream: `podNeedsWork`."""
-        if pod["metadata"].get("deletionTimestamp"):
+    def _needs_work(self, owner: Obj) -> bool:
+        """Report whether a claim of a pod or a group has to be made, named or reserved. Upstream: `podNeedsWork`."""
+        if owner["metadata"].get("deletionTimestamp"):
             return False
-        return any(self._entry_needs_work(pod, entry) for entry in entries_of(pod))
+        return any(self._entry_needs_work(owner, entry) for entry in entries_of(owner))
 
-    def _entry_needs_work(self, pod: Obj, entry: Obj) -> bool:
+    def _entry_needs_work(self, owner: Obj, entry: Obj) -> bool:
         try:
-            name, generated = claim_name(pod, entry)
+            name, generated = claim_name(owner, entry)
         except TryAgainError:
             return True
         if name is None:
             return False
-        claim = self._claims.store.get(pod["metadata"]["namespace"], name)
+        claim = self._claims.store.get(owner["metadata"]["namespace"], name)
         if claim is None:
-            return "resourceClaimTemplateName" in entry
+            return "resourceClaimTemplateName" in entry and not self._waits_for_group(owner, entry)
         if generated:
             try:
-                check_owner(pod, claim)
+                check_owner(owner, claim, groups=self._groups.enabled)
             except TryAgainError as why:
-                log.debug("%s, claim %s: %s", full_name(pod), entry["name"], why)
+                log.debug("%s, claim %s: %s", full_name(owner), entry["name"], why)
                 return False
-        if not pod["spec"].get("nodeName"):
+        if not owner["spec"].get("nodeName"):
             return False
-        if not is_allocated(claim) and self._contexts is not None and self._contexts.is_missing(pod):
+        if not is_allocated(claim) and self._contexts is not None and self._contexts.is_missing(owner):
             return True
-        return is_allocated(claim) and not is_reserved_for(pod, claim)
+        return is_allocated(claim) and not is_reserved_for(owner, claim, groups=self._groups.enabled)
+
+    def _waits_for_group(self, pod: Obj, entry: Obj) -> bool:
+        """Report whether the claim of an entry of a pod is made by the work of its group."""
+        try:
+            return self._groups.is_of_group(self._groups.of_pod(pod), entry)
+        except TryAgainError:  # the group is missing: the work of the pod says so
+            return False
+
+    def _group_changed(self, group: Obj, deleted: bool = False) -> None:
+        """Enqueue the claims of a deleted group, a group that needs work, and its pods. Upstream: `enqueuePodGroup`."""
+        if not entries_of(group):
+            return
+        metadata = group["metadata"]
+        if deleted:
+            self._deleted.add(metadata["uid"])
+            for name in known_claim_names(group):
+                self._queue.add(Key("claim", metadata["namespace"], name))
+        if self._needs_work(group):
+            self._queue.add(Key("podgroup", metadata["namespace"], metadata["name"]))
+        for pod in self._pods.store.by_index(GROUP, full_name(group)):
+            self._pod_changed(pod)
 
     def _claim_changed(self, claim: Obj) -> None:
         if LOOKS_AT_CHANGED_CLAIMS[self._version]:
@@ -159,13 +202,18 @@ class Controller:
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Obj) -> None:
-        """Enqueue the pods that use a claim, if there is something to do about them."""
-        for pod in self._pods.store.by_index(CLAIMS, full_name(claim)):
-            self._pod_changed(pod)
+        """Enqueue the pods and groups that use a claim, if there is something to do about them."""
+        self._enqueue_indexed(CLAIMS, full_name(claim))
 
     def _template_changed(self, template: Obj) -> None:
-        for pod in self._pods.store.by_index(TEMPLATES, full_name(template)):
+        self._enqueue_indexed(TEMPLATES, full_name(template))
+
+    def _enqueue_indexed(self, index: str, name: str) -> None:
+        for pod in self._pods.store.by_index(index, name):
             self._pod_changed(pod)
+        if self._groups.enabled:
+            for group in self._informers.of(POD_GROUPS).store.by_index(index, name):
+                self._group_changed(group)
 
 
 def _claims_of(pod: Obj) -> set[str]:

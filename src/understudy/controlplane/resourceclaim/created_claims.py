@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from understudy.controlplane.client.pod_claims import owning_pod
+from understudy.controlplane.client.pod_claims import is_owned_by_group, owning_pod
 from understudy.controlplane.client.store import Key, Store, key_of
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, controller_of
 
 MOST, SECONDS = 100, 3600.0  # how many are remembered, and for how long
-OWNER = "owner"  # the index of claims by the uid of the pod that they were made for
+OWNER = "owner"  # the index of claims by the uid of what they were made for
 
 
 def owner_uids(claim: Obj) -> list[str]:
-    """Return the uid of the pod that a claim was made for, in a list for an index."""
-    owner = owning_pod(claim)
+    """Return the uid of the pod or the group that a claim was made for, in a list for an index."""
+    owner = controller_of(claim) if is_owned_by_group(claim) else owning_pod(claim)
     return [owner["uid"]] if owner is not None else []
 
 
@@ -40,8 +40,8 @@ class CreatedClaims:
         if len(self._created) > MOST:
             del self._created[next(iter(self._created))]
 
-    def of_pod(self, uid: str) -> list[Obj]:
-        """Return the claims that were made for a pod. What the informer has by now is not remembered any longer."""
+    def of_owner(self, uid: str) -> list[Obj]:
+        """Return the claims that were made for an owner. What the informer has by now is not remembered any longer."""
         known = self._store.by_index(OWNER, uid)
         for claim in known:
             key = key_of(claim)
