@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from understudy.machinery.releases.features import Gate, Gates
+from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj, nested_field
 
 Use = Callable[[Obj], bool]
@@ -31,9 +32,17 @@ def field_guard(gate: Gate, *path: str) -> Guard:
     *parents, name = path
 
     def drop(obj: Obj) -> None:
-        (nested_field(obj, *parents) or {}).pop(name, None)
+        remove_fields(nested_field(obj, *parents) or {}, name)
 
     return Guard(gate, lambda obj: nested_field(obj, *path) is not None, drop)
+
+
+def remove_fields(obj: Obj, *names: str) -> None:
+    """Remove fields in place, also from those that are noted as sent empty."""
+    for name in names:
+        obj.pop(name, None)
+    if isinstance(obj, WithEmptyFields):
+        obj.empty = {name: value for name, value in obj.empty.items() if name not in names}
 
 
 def drop_disabled_fields(guards: Iterable[Guard], obj: Obj, old: Obj | None, gates: Gates) -> None:

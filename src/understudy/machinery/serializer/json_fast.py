@@ -327,6 +327,19 @@ def keep_empty_fields(source: Obj, obj: Obj, names: Container[str] | None = None
     return _with_empty_fields(obj, empty) if empty else obj
 
 
+def note_empty_fields(sent: Any, decoded: Any) -> Any:
+    """Return a decoded value with notes of the lists and maps that are empty in `sent`, which it was made of."""
+    if isinstance(sent, list) and isinstance(decoded, list):
+        return [note_empty_fields(item, made) for item, made in zip(sent, decoded, strict=True)]
+    if not isinstance(sent, dict) or not isinstance(decoded, dict):
+        return decoded
+    for name, value in sent.items():
+        if value and isinstance(value, dict | list) and decoded.get(name):
+            decoded[name] = note_empty_fields(value, decoded[name])
+    empty = {name: value for name, value in sent.items() if value in ([], {}) and decoded.get(name) is None}
+    return _with_empty_fields(decoded, empty) if empty else decoded
+
+
 def has_empty_fields(value: Any) -> bool:
     """Report whether a list or map was sent without elements anywhere in a decoded value, and has none yet."""
     if isinstance(value, WithEmptyFields) and any(not value.get(name) for name in value.empty):

@@ -11,7 +11,7 @@ import pytest
 from tests.http import send
 from tests.releases import since
 from understudy import Server
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 
 CORE = "/api/v1/namespaces/default"
 MAPS, THERE = f"{CORE}/configmaps", f"{CORE}/configmaps/there"
@@ -21,6 +21,7 @@ AUTOSCALER = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/t
 DAEMONS = "/apis/apps/v1/namespaces/default/daemonsets"
 GENERATION = "deprecated.daemonset.template.generation"
 POD = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+POD_P = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": POD["spec"]}
 DAEMON_SET: dict[str, Any] = {"spec": {"selector": {"matchLabels": {"a": "1"}}, "template": POD}}
 OBJECTS: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}},
@@ -320,3 +321,28 @@ def test_apply_of_a_value_that_no_version_can_hold(server: Server) -> None:
     )
     begin = "failed to convert new object (/odd; events.k8s.io/v1, Kind=Event) to proper version: unable to convert"
     assert (answer.status, answer.json()["message"][: len(begin)]) == (500, begin)
+
+
+@pytest.mark.parametrize("release", [V1_31, V1_32], ids=str)
+def test_empty_map_is_not_nil_to_a_rule_for_updates(release: Version) -> None:
+    """An apply that repeats an empty map changes nothing in JSON, but Go's rule that parameters stay sees it."""
+    path = "/apis/storage.k8s.io/v1/storageclasses/s?fieldManager=m"
+    storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "a"}
+    with Server(emulated_version=str(release)) as server:
+        statuses = []
+        for fields in ({"parameters": {}}, {"parameters": {}}, {}):
+            body = {**storage_class, "metadata": {"name": "s"}, **fields}
+            statuses.append(send(server, "PATCH", path, body, "application/apply-patch+yaml").status)
+    assert statuses == [201, 422, 200]
+
+
+@pytest.mark.parametrize("media", ["application/merge-patch+json", "application/strategic-merge-patch+json"])
+def test_empty_list_of_a_disabled_field_is_dropped(media: str) -> None:
+    """In 1.32 `resizePolicy` is off: ephemeral containers may name it, and an empty list of it is not an error."""
+    pods = f"{CORE}/pods"
+    with Server(emulated_version="1.32", load=[POD_P]) as server:
+        container = {"name": "e", "image": "i", "resizePolicy": []}
+        body = {"spec": {"ephemeralContainers": [container]}}
+        answer = send(server, "PATCH", f"{pods}/p/ephemeralcontainers", body, media)
+    assert answer.status == 200
+    assert "resizePolicy" not in answer.json()["spec"]["ephemeralContainers"][0]

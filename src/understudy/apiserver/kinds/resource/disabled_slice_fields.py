@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation.resource.slices import attribute
-from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, remove_fields
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_36, ByRelease
-from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 
 
@@ -22,14 +21,6 @@ def _devices(slice_: Obj) -> list[Obj]:
     return devices
 
 
-def _drop(obj: Obj, *names: str) -> None:
-    """Remove fields, also from those that were sent empty."""
-    for name in names:
-        obj.pop(name, None)
-    if isinstance(obj, WithEmptyFields):
-        obj.empty = {name: value for name, value in obj.empty.items() if name not in names}
-
-
 def _device_guard(gate: Gate, *names: str) -> Guard:
     """Return the guard of fields of devices. An empty list is not in use, a flag that is false is."""
     return Guard(
@@ -41,7 +32,7 @@ def _device_guard(gate: Gate, *names: str) -> Guard:
 
 def _drop_from_devices(slice_: Obj, *names: str) -> None:
     for device in _devices(slice_):
-        _drop(device, *names)
+        remove_fields(device, *names)
 
 
 # --- DRAPartitionableDevices (KEP-4815) -------------------------------------------------------------------------------
@@ -61,7 +52,7 @@ def _is_partitioned(slice_: Obj) -> bool:
 
 
 def _drop_partitions(slice_: Obj) -> None:
-    _drop(slice_["spec"], "sharedCounters", "perDeviceNodeSelection")
+    remove_fields(slice_["spec"], "sharedCounters", "perDeviceNodeSelection")
     _NODES_AND_COUNTERS.drop(slice_)
 
 
@@ -78,9 +69,9 @@ def _shares_devices(slice_: Obj) -> bool:
 
 def _drop_sharing(slice_: Obj) -> None:
     for device in _devices(slice_):
-        _drop(device, "allowMultipleAllocations")
+        remove_fields(device, "allowMultipleAllocations")
         for capacity in (device.get("capacity") or {}).values():
-            _drop(capacity, "requestPolicy")
+            remove_fields(capacity, "requestPolicy")
 
 
 # --- DRAListTypeAttributes (KEP-5491) ---------------------------------------------------------------------------------
@@ -96,7 +87,7 @@ def _has_lists(slice_: Obj) -> bool:
 
 def _drop_lists(slice_: Obj) -> None:
     for value in _attributes(slice_):
-        _drop(value, *attribute.LISTS)
+        remove_fields(value, *attribute.LISTS)
 
 
 _BINDING_FIELDS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")

@@ -31,6 +31,7 @@ from understudy.machinery.patch.structured_merge_diff.to_field_set import to_fie
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -106,8 +107,12 @@ class ApplyRequest:
         new = self._with_annotation(new)
         entries = managers.encode(after)
         if entries:
-            new = {**new, "metadata": {**new["metadata"], "managedFields": entries}}
-        return live if live is not None and ignore_timestamps(live, new) == live else new
+            metadata = keep_empty_fields(new["metadata"], {**new["metadata"], "managedFields": entries})
+            new = keep_empty_fields(new, {**new, "metadata": metadata})
+        if live is None or (same := ignore_timestamps(live, new)) != live:
+            return new
+        # Go tells an empty list from none until it stores them, so the rules for updates look at it.
+        return keep_empty_fields(new, same) if has_empty_fields(new) else live
 
     def _with_first_owner(self, live: Obj | None, managed: ManagedFields) -> ManagedFields:
         """Return the owners, and let `before-first-apply` own all fields of an object that has none."""

@@ -14,7 +14,7 @@ from understudy.machinery.patch.apply.go_equality import go_differences
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType, type_of
 from understudy.machinery.serializer.json import DecodeError, decode_value
-from understudy.machinery.serializer.json_fast import keep_empty_fields, struct_converter
+from understudy.machinery.serializer.json_fast import keep_empty_fields, note_empty_fields, struct_converter
 from understudy.machinery.typeinfo.go_types import List, Struct
 from understudy.machinery.types import Obj, split_api_version
 
@@ -116,7 +116,8 @@ class GoObjectType:
         """Return an object in canonical form; its opaque parts are encoded again. Raises DecodeError."""
         obj, _ = unstructured.from_unstructured(merged, self.struct)
         rewritten: Obj = rewrite_raw(obj, encode_sorted) if self.struct.has_raw_extension else obj
-        return rewritten
+        noted: Obj = note_empty_fields(merged, rewritten)
+        return noted
 
 
 def are_managed_fields(value: Any, metadata: Struct) -> bool:

@@ -8,7 +8,14 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import template_of
 from understudy.admission.validation.core.pods import in_use
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
-from understudy.apiserver.kinds.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard
+from understudy.apiserver.kinds.disabled_fields import (
+    Drop,
+    Guard,
+    Use,
+    drop_disabled_fields,
+    field_guard,
+    remove_fields,
+)
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
@@ -20,8 +27,7 @@ def _fields_in(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use,
 
     def drop(spec: Obj) -> None:
         for part in parts(spec):
-            for name in names:
-                part.pop(name, None)
+            remove_fields(part, *names)
 
     return lambda spec: any(part.get(name) is not None for part in parts(spec) for name in names), drop
 
