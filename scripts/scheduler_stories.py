@@ -418,6 +418,7 @@ def extended_resources(m: Maker) -> list[Step]:
         [m.pod("implicit", requests={implicit: "2"})],
         [m.pod("init", initContainers=init, requests={name: "1"})],
         [m.pod("many", requests={name: "5"})],
+        [Change("delete", PODS, "many")],
         [*m.node("n2", allocatable={name: "1"}), m.pod("own", requests={name: "1"}, nodeSelector=only)],
     ]
 

@@ -12,7 +12,9 @@ import pytest
 from tests.releases import NEWEST, RELEASES
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.allocator import AllocatedState, Rules
 from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.events_v1 import SeriesRecorder
 from understudy.controlplane.client.resources import (
     EVENTS,
     NODES,
@@ -22,6 +24,14 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
+from understudy.controlplane.scheduler.binding import Binder
+from understudy.controlplane.scheduler.claims import ClaimTracker
+from understudy.controlplane.scheduler.cycle import Placement
+from understudy.controlplane.scheduler.framework.plugin import CycleState
+from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.plugins import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamic_resources import ClaimsState
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
 
 Obj = dict[str, Any]
@@ -189,6 +199,29 @@ async def test_claim_that_is_full_is_unreserved_and_tried_again() -> None:
         assert condition["message"].startswith(expected)
         await it.client.update_status(it.claims, {**claim, "status": {**claim["status"], "reservedFor": mine}})
         assert await it.bound("q") == "n"
+
+
+async def test_claim_that_changed_in_the_meantime_is_read_again() -> None:
+    """A conflict is no failure: the claim is read again, and written as decided."""
+    async with lab(NEWEST) as it:
+        await it.add_class()
+        await it.add_node()
+        await it.add_claim("c")
+        release, gates = it.release, Gates.of(it.release)
+        tracker = ClaimTracker(AllocatedState(Rules.of(release)))
+        async with SeriesRecorder(it.client, "test") as events:
+            binder = Binder(it.client, events, tracker, release, gates)
+            old = await it.claim("c")
+            await it.client.patch(it.claims, "c", {"metadata": {"labels": {"changed": "since"}}}, "default")
+            await it.add_pod("p", "c", schedulerName="none")
+            pod = PodInfo(await it.client.get(PODS, "p", "default"))
+            results = [{"request": "g", "driver": "d.example", "pool": "n", "device": "dev-0"}]
+            data = ClaimsState([old], None, allocations={0: {"devices": {"results": results}}})
+            await binder.bind(Placement(pod, "n", CycleState({dynamic_resources.NAME: data})))
+        claim = await it.claim("c")
+        assert claim["metadata"]["labels"] == {"changed": "since"}
+        assert [user["name"] for user in claim["status"]["reservedFor"]] == ["p"]
+        assert await it.bound("p") == "n"
 
 
 async def test_idle_claim_is_freed_for_a_pod_that_cannot_go_to_its_node() -> None:

@@ -37,13 +37,18 @@ class Cluster:
     """A scheduler with what it knows: `n` is a node with one device, `gpu` the class of it."""
 
     def __init__(
-        self, *nodes: str, release: Version = V1_36, devices: int = 1, classes: tuple[str, ...] = ("gpu",)
+        self,
+        *nodes: str,
+        release: Version = V1_36,
+        devices: int = 1,
+        classes: tuple[str, ...] = ("gpu",),
+        gates: dict[str, bool] | None = None,
     ) -> None:
-        gates = Gates.of(release)
+        on = Gates.of(release, gates)
         self.cache = NodeCache()
-        self.devices = Devices(release, gates)
+        self.devices = Devices(release, on)
         self.claims = ClaimTracker(self.devices.allocated)
-        self.plugins = default_plugins(release, gates, self.cache, self.claims, self.devices)
+        self.plugins = default_plugins(release, on, self.cache, self.claims, self.devices)
         self.scheduler = Scheduler(Framework(self.plugins), self.cache)
         for name in nodes or ("n",):
             self.cache.set_node(node_obj(name))
@@ -155,6 +160,27 @@ def test_no_nodes() -> None:
     cluster = Cluster()
     cluster.cache.remove_node("n")
     assert cluster.failure(pod()).message == "no nodes available to schedule pods"
+
+
+def test_rule_taints_devices() -> None:
+    """A device that a DeviceTaintRule taints is not allocated, until the rule is gone."""
+    cluster = Cluster(gates={"DRADeviceTaintRules": True})
+    taint = {"key": "broken", "effect": "NoSchedule", "timeAdded": "2025-01-01T00:00:00Z"}
+    rule = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {"device": "dev-0"}, "taint": taint}}
+    cluster.devices.put_taint_rule(rule)
+    cluster.claims.put(claim())
+    assert "cannot allocate all claims" in cluster.failure(user()).message
+    cluster.devices.remove_taint_rule(rule)
+    assert cluster.place(user()) == "n"
+
+
+def test_pod_that_was_seen_before_its_node_takes_room() -> None:
+    """Pods on a node that is not known yet are counted when it comes."""
+    cluster = Cluster()
+    cluster.cache.set_pod(pod("early", nodeName="late", containers=[container(cpu="4")]))
+    cluster.cache.remove_node("n")
+    cluster.cache.set_node(node_obj("late"))
+    assert "Insufficient cpu" in cluster.failure(pod(containers=[container(cpu="1")])).message
 
 
 def test_pods_are_spread_over_nodes() -> None:

@@ -81,10 +81,10 @@ def provider(name: str, since: str, resource: str = WIDGET) -> Obj:
 def test_newest_class_provides_a_resource() -> None:
     """Of several classes the newest counts, then the first by name; a class is its own resource, too."""
     devices = Devices(V1_36, Gates.of(V1_36))
-    for name, since in (("old", "2025-01-01T00:00:00Z"), ("b", "2025-01-02T00:00:00Z"), ("a", "2025-01-02T00:00:00Z")):
+    for name, since in (("a", "2025-01-01T00:00:00Z"), ("z", "2025-01-02T00:00:00Z"), ("y", "2025-01-02T00:00:00Z")):
         devices.put_class(provider(name, since))
-    assert devices.class_of(WIDGET) == "a"
-    assert devices.class_of("deviceclass.resource.kubernetes.io/old") == "old"
+    assert devices.class_of(WIDGET) == "y"
+    assert devices.class_of("deviceclass.resource.kubernetes.io/a") == "a"
     assert devices.class_of("deviceclass.resource.kubernetes.io/none") is None
     assert devices.class_of(GADGET) is None
     assert devices.class_of("cpu") is None

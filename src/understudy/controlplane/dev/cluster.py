@@ -18,6 +18,7 @@ from understudy.controlplane.client.resources import (
     NODES,
     PODS,
     device_classes,
+    device_taint_rules,
     resource_claims,
     resource_slices,
 )
@@ -81,6 +82,9 @@ class Cluster:
         of_classes, of_slices = informers.of(device_classes(release)), informers.of(resource_slices(release))
         of_classes.add_handler(devices.put_class, _second(devices.put_class), devices.remove_class)
         of_slices.add_handler(devices.put_slice, _second(devices.put_slice), devices.remove_slice)
+        if devices.follows_taint_rules:
+            of_rules = informers.of(device_taint_rules(release))
+            of_rules.add_handler(devices.put_taint_rule, _second(devices.put_taint_rule), devices.remove_taint_rule)
         informers.of(PODS).add_handler(account.pod_added, account.pod_updated, account.pod_deleted)
         informers.of(EVENTS).add_handler(account.event_added, _second(account.event_added))
         await informers.run()
