@@ -27,9 +27,9 @@ REMEMBERED = 1000  # chains that are not verified again while their certificates
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """The leaf of a chain that was verified, and until when its certificates are all valid: seconds since 1970."""
+    """Whose a chain is that was verified, and when its certificates are all valid: in seconds since 1970."""
 
-    leaf: x509.Certificate
+    user: User | None
     since: float
     until: float
 
@@ -45,14 +45,25 @@ class ClientCertificates:
         self._clock = clock
         self._gates = gates
         self._release = release
-        self._verified: dict[tuple[bytes, ...], _Verified] = {}
+        self._verified: dict[tuple[tuple[bytes, ...], bool], _Verified] = {}
 
     def user(self, certificates: tuple[bytes, ...]) -> User | None:
         """Return the user of certificates in DER, the client's own first; None for a subject without common name.
 
         Raises CertificateError. Its names count as they are: the last common name, every organization as a group.
         """
-        leaf = self._leaf(certificates)
+        now, parses_uid = self._clock.now(), self._gates[features.ALLOW_PARSING_USER_UID_FROM_CERT_AUTH]
+        verified = self._verified.get((certificates, parses_uid))
+        if verified is None or not verified.since <= now <= verified.until:
+            leaf, since, until = _verify(certificates, self._authorities, now)
+            verified = _Verified(self._user(leaf), since, until)
+            if len(self._verified) >= REMEMBERED:
+                self._verified.clear()
+            self._verified[certificates, parses_uid] = verified
+        return verified.user
+
+    def _user(self, leaf: x509.Certificate) -> User | None:
+        """Return the user of a certificate that is good. Raises CertificateError."""
         names = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if not names or not names[-1].value:
             return None
@@ -60,17 +71,6 @@ class ClientCertificates:
         digest = leaf.fingerprint(SHA256()).hex()
         extra = {CREDENTIAL_ID: [f"X509SHA256={digest}"]} if self._release >= V1_32 else {}
         return User(str(names[-1].value), groups, self._uid(leaf.subject), extra)
-
-    def _leaf(self, certificates: tuple[bytes, ...]) -> x509.Certificate:
-        """Return the client's own certificate. Raises CertificateError if it cannot be trusted now."""
-        now = self._clock.now()
-        verified = self._verified.get(certificates)
-        if verified is None or not verified.since <= now <= verified.until:
-            verified = _verified(certificates, self._authorities, now)
-            if len(self._verified) >= REMEMBERED:
-                self._verified.clear()
-            self._verified[certificates] = verified
-        return verified.leaf
 
     def _uid(self, subject: x509.Name) -> str:
         """Return the uid that a subject names, "" for none. Raises CertificateError. Upstream: `parseUIDFromCert`."""
@@ -84,12 +84,14 @@ class ClientCertificates:
         return uids[0] if uids else ""
 
 
-def _verified(certificates: tuple[bytes, ...], authorities: Sequence[x509.Certificate], now: float) -> _Verified:
-    """Verify certificates in DER, at a time in seconds since 1970. Raises CertificateError."""
+def _verify(
+    certificates: tuple[bytes, ...], authorities: Sequence[x509.Certificate], now: float
+) -> tuple[x509.Certificate, float, float]:
+    """Return the client's own certificate, and since and until when its chain is valid. Raises CertificateError."""
     try:
         leaf, *intermediates = map(x509.load_der_x509_certificate, certificates)
         chain = verify(leaf, intermediates, authorities, datetime.fromtimestamp(now, UTC))
-        return _Verified(leaf, *_validity(chain))
+        return leaf, *_validity(chain)
     except VerificationError as error:
         raise CertificateError(f"verifying certificate SN={leaf.serial_number} failed: {error}") from None
     except ValueError as error:
