@@ -29,9 +29,11 @@ REQUESTS, BUNDLES = (
 CONFIG_MAPS = ("", "configmaps")
 
 
-def refusal(plugin: Plugin, resource: tuple[str, str], new: Obj, old: Obj | None = None, part: str = "") -> str | None:
-    """Return the text after `is forbidden: `, None if the write may go on."""
-    ctx = Context(NEWEST, Gates.of(NEWEST, {"ClusterTrustBundle": True}), "v1")
+def refusal(
+    plugin: Plugin, rights: Rights, resource: tuple[str, str], new: Obj, old: Obj | None = None, part: str = ""
+) -> str | None:
+    """Return the text after `is forbidden: `, None if a user with some rights may write."""
+    ctx = Context(NEWEST, Gates.of(NEWEST, {"ClusterTrustBundle": True}), "v1", authorizer=rights)
     try:
         ask(plugin, resource, new, ctx, old=old, subresource=part, user=ALICE)
     except StatusError as error:
@@ -47,20 +49,21 @@ def request(certificate: str = "", **status: Any) -> Obj:
 def test_approval_asks_for_signer_and_its_domain() -> None:
     """An approval needs the verb `approve` for the signer by name, or for all signers of its domain."""
     rights = Rights()
-    text = refusal(CertificateApproval(rights), REQUESTS, request(), request(), "approval")
+    text = refusal(CertificateApproval(), rights, REQUESTS, request(), request(), "approval")
     assert text == 'user not permitted to approve requests with signerName "example.com/s"'
     assert rights.asked == ["approve signers example.com/s", "approve signers example.com/*"]
     for allowed in rights.asked:
-        assert refusal(CertificateApproval(Rights(allowed)), REQUESTS, request(), request(), "approval") is None
+        assert refusal(CertificateApproval(), Rights(allowed), REQUESTS, request(), request(), "approval") is None
 
 
 @pytest.mark.parametrize("new", [request("Yw=="), request(conditions=[{"type": "Failed"}])])
 def test_certificate_asks_for_signer(new: Obj) -> None:
     """A certificate or a condition in the status needs the verb `sign` for the signer."""
-    text = refusal(CertificateSigning(Rights()), REQUESTS, new, request(), "status")
+    text = refusal(CertificateSigning(), Rights(), REQUESTS, new, request(), "status")
     assert text == 'user not permitted to sign requests with signerName "example.com/s"'
-    assert refusal(CertificateSigning(Rights("sign signers example.com/*")), REQUESTS, new, request(), "status") is None
-    assert refusal(CertificateSigning(Rights()), REQUESTS, new, new, "status") is None
+    rights = Rights("sign signers example.com/*")
+    assert refusal(CertificateSigning(), rights, REQUESTS, new, request(), "status") is None
+    assert refusal(CertificateSigning(), Rights(), REQUESTS, new, new, "status") is None
 
 
 def bundle(signer: str, **metadata: Any) -> Obj:
@@ -69,14 +72,14 @@ def bundle(signer: str, **metadata: Any) -> Obj:
 
 def test_trust_bundle_asks_for_signer() -> None:
     """A bundle of a signer needs the verb `attest`, unless only its owners and finalizers change."""
-    plugin = ClusterTrustBundleAttest(Rights())
+    plugin, none = ClusterTrustBundleAttest(), Rights()
     text = 'user not permitted to attest for signerName "example.com/s"'
-    assert refusal(plugin, BUNDLES, bundle("example.com/s")) == text
-    assert refusal(plugin, BUNDLES, bundle("")) is None
+    assert refusal(plugin, none, BUNDLES, bundle("example.com/s")) == text
+    assert refusal(plugin, none, BUNDLES, bundle("")) is None
     old = bundle("example.com/s")
-    assert refusal(plugin, BUNDLES, bundle("example.com/s", finalizers=["a"]), old) is None
-    assert refusal(plugin, BUNDLES, bundle("example.com/s", labels={"a": "b"}), old) == text
-    assert refusal(ClusterTrustBundleAttest(Rights("attest signers example.com/s")), BUNDLES, old) is None
+    assert refusal(plugin, none, BUNDLES, bundle("example.com/s", finalizers=["a"]), old) is None
+    assert refusal(plugin, none, BUNDLES, bundle("example.com/s", labels={"a": "b"}), old) == text
+    assert refusal(plugin, Rights("attest signers example.com/s"), BUNDLES, old) is None
 
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1"}
@@ -87,10 +90,10 @@ def owned(*owners: Obj) -> Obj:
     return {"metadata": {"name": "c", "namespace": "ns", "ownerReferences": list(owners)}}
 
 
-def enforcement(*allowed: str) -> OwnerReferencesPermissionEnforcement:
+def enforcement() -> OwnerReferencesPermissionEnforcement:
     """Make the plugin, with the kinds of a server."""
     state = Server().state
-    return OwnerReferencesPermissionEnforcement(RegistryObjects(state.registry, state.schemas), Rights(*allowed))
+    return OwnerReferencesPermissionEnforcement(RegistryObjects(state.registry, state.schemas))
 
 
 NOT_DELETABLE = "cannot set an ownerRef on a resource you can't delete: no, <nil>"
@@ -124,7 +127,7 @@ DELETE, FINALIZE, ANY = "delete configmaps c", "update replicasets/finalizers we
 )
 def test_owners_ask_for_rights(new: Obj, old: Obj | None, allowed: list[str], text: str | None) -> None:
     """Changed owners need the right to delete the object, blocking ones that to set the owner's finalizers."""
-    assert refusal(enforcement(*allowed), CONFIG_MAPS, new, old) == text
+    assert refusal(enforcement(), Rights(*allowed), CONFIG_MAPS, new, old) == text
 
 
 @pytest.mark.parametrize("name", ["NodeRestriction", "OwnerReferencesPermissionEnforcement", "ServiceAccount"])

@@ -63,7 +63,7 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
         (["--load", "broken.yaml"], "broken.yaml, document 2 (line 6): "),
         (["--token-auth-file", "missing.csv"], "missing.csv: No such file or directory"),
         (["--tls-cert-file", "missing.pem"], "go together"),
-        (["--controllers", "scheduler"], "unknown controller 'scheduler'"),
+        (["--controllers", "podgc"], "unknown controller 'podgc'"),
         (["--enable-admission-plugins", "Nope"], 'enable-admission-plugins plugin "Nope" is unknown'),
         (["--disable-admission-plugins", "Nope"], 'disable-admission-plugins plugin "Nope" is unknown'),
         (

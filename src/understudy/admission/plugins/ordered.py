@@ -164,7 +164,7 @@ def new_chain(
         AlwaysDeny(),
         ServiceAccount(),
         NodeRestriction(authorizer),
-        OwnerReferencesPermissionEnforcement(objects, authorizer),
+        OwnerReferencesPermissionEnforcement(objects),
     ]
     plugins += (plugin for plugin in opt_in if plugin.name in enable)
     enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]

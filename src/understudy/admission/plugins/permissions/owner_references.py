@@ -9,7 +9,6 @@ from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.objects import ObjectInterfaces
 from understudy.apiserver.authorization import authorizer
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 from understudy.machinery.users import User
@@ -26,9 +25,8 @@ class OwnerReferencesPermissionEnforcement:
 
     name = "OwnerReferencesPermissionEnforcement"
 
-    def __init__(self, objects: ObjectInterfaces, rights: Authorizer) -> None:
+    def __init__(self, objects: ObjectInterfaces) -> None:
         self._objects = objects
-        self._rights = rights
 
     def handles(self, point: Point) -> bool:
         """Report whether a request writes an object; the status of a pod cannot change its owners."""
@@ -41,34 +39,16 @@ class OwnerReferencesPermissionEnforcement:
             return
         user = User.of_info(attributes.user)
         if attributes.point.operation != Operation.CREATE:
-            self._check_delete(user, attributes)
+            _check_delete(user, attributes, ctx)
         blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
         blocking = [
             owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
         ]
-        if blocking and not self._rights.authorize(user, _ANY_FINALIZERS).allowed:
+        if blocking and not ctx.authorizer.authorize(user, _ANY_FINALIZERS).allowed:
             for owner in blocking:
-                self._check_finalizers(user, owner, attributes)
+                self._check_finalizers(user, owner, attributes, ctx)
 
-    def _check_delete(self, user: User, attributes: Attributes) -> None:
-        point = attributes.point
-        question = authorizer.Attributes(
-            "",
-            "delete",
-            True,
-            point.group,
-            attributes.version,
-            attributes.namespace,
-            point.resource,
-            point.subresource,
-            attributes.name,
-        )
-        allowed, reason = self._rights.authorize(user, question)
-        if not allowed:
-            text = f"cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
-            raise attributes.forbidden(text)
-
-    def _check_finalizers(self, user: User, owner: Obj, attributes: Attributes) -> None:
+    def _check_finalizers(self, user: User, owner: Obj, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 unless the user may update the finalizers of an owner."""
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         gvk = GroupVersionKind(*split_api_version(api_version), kind)
@@ -87,10 +67,30 @@ class OwnerReferencesPermissionEnforcement:
             "finalizers",
             owner.get("name", ""),
         )
-        allowed, reason = self._rights.authorize(user, question)
+        allowed, reason = ctx.authorizer.authorize(user, question)
         if not allowed:
             text = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
             raise attributes.forbidden(f"{text}: {reason}, <nil>")
+
+
+def _check_delete(user: User, attributes: Attributes, ctx: Context) -> None:
+    """Raise 403 unless the user may delete the object."""
+    point = attributes.point
+    question = authorizer.Attributes(
+        "",
+        "delete",
+        True,
+        point.group,
+        attributes.version,
+        attributes.namespace,
+        point.resource,
+        point.subresource,
+        attributes.name,
+    )
+    allowed, reason = ctx.authorizer.authorize(user, question)
+    if not allowed:
+        text = f"cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
+        raise attributes.forbidden(text)
 
 
 def _owners(obj: Obj | None) -> list[Obj]:
