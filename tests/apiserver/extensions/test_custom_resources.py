@@ -453,3 +453,34 @@ def test_objects_name_their_kind(apiserver: Server, method: str, body: Obj, code
     path = f"{WIDGETS}/a" if method == "PATCH" else WIDGETS
     status, answer = exchange(apiserver, method, path, body)
     assert (status, message in answer["message"]) == (code, True), answer
+
+
+@pytest.mark.parametrize(
+    ("release", "owned"),
+    [("1.34", {"f:spec": {}}), ("1.35", {"f:spec": {".": {}, "f:a": {}}})],
+)
+def test_fields_that_the_status_resets(release: str, owned: Obj) -> None:
+    """A writer of the status takes fields of the spec from owners in other versions, in vain, before 1.35 only."""
+    status = {"subresources": {"status": {}}}
+    with Server(emulated_version=release) as server:
+        define(server, version(**status), version("v2", storage=False, **status))
+        other_version = {**widget(spec={"a": 1}), "apiVersion": "example.com/v2"}
+        code, obj = exchange(server, "POST", WIDGETS.replace("v1", "v2") + "?fieldManager=owner", other_version)
+        assert code == 201
+        sent = {**obj, "apiVersion": "example.com/v1", "spec": {"a": 2}}
+        code, obj = exchange(server, "PUT", f"{WIDGETS}/a/status", sent)
+        assert (code, obj["spec"]) == (200, {"a": 1})
+        assert [entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]] == [owned]
+
+
+def test_conflicts_about_fields_that_the_resource_resets(apiserver: Server) -> None:
+    """Apply meets conflicts about a status that it cannot change, with owners in other versions only."""
+    status = {"subresources": {"status": {}}}
+    define(apiserver, version(**status), version("v2", storage=False, **status))
+    exchange(apiserver, "POST", WIDGETS, widget(spec={}))
+    for name, expected in (("v1", 200), ("v2", 409)):
+        path = f"{WIDGETS.replace('v1', name)}/a/status"
+        assert exchange(apiserver, "PATCH", path, {"status": {"s": name}})[0] == 200
+        path, patch = f"{WIDGETS}/a?fieldManager=m", widget(status={"s": "other"})
+        code, body = exchange(apiserver, "PATCH", path, patch, "application/apply-patch+yaml")
+        assert code == expected, body

@@ -51,7 +51,7 @@ class ManagedObject:
             GoObjectType(self.struct(api_version)),
             api_version or self.api_version,
             subresource=subresource,
-            reset=self.reset.get(subresource, ()),
+            reset={"": self.reset.get(subresource, ())},
             convert=self.convert,
         )
 

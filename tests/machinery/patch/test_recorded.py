@@ -79,7 +79,7 @@ def test_applies_are_as_recorded(item: dict[str, Any]) -> None:
         GoObjectType(struct_of({"apiVersion": item["api_version"], "kind": item["kind"]})),
         item["api_version"],
         subresource=item["subresource"],
-        reset=(("spec",),) if item["subresource"] else (("status",),),
+        reset={"": (("spec",),) if item["subresource"] else (("status",),)},
         convert=one_version,
     )
     try:

@@ -257,12 +257,11 @@ class ServerState:
         manager = self._field_managers.get(key)
         if manager is None:
             decoder = self.decoder(scope)
-            reset = strategy_of(scope.kind, scope.subresource).reset_fields
             manager = self._field_managers[key] = FieldManager(
                 decoder.object_type,
                 decoder.kind.api_version,
                 subresource=scope.subresource,
-                reset=reset.get(scope.version, reset.get("", ())),
+                reset=strategy_of(scope.kind, scope.subresource).reset_fields,
                 convert=partial(self.convert, scope.kind),
             )
         return manager

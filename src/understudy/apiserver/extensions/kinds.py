@@ -78,7 +78,7 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
     subresources = definition.subresources(version)
     schema = schemas.of(version)
     rules = CustomResourceRules(gvk, schema, scale=subresources.get("scale"))
-    resource = CustomResource(rules, has_status="status" in subresources)
+    resource = CustomResource(rules, gvk.api_version, with_status=_api_versions_with_status(definition))
     return Behavior(
         defaults=lambda obj, ctx: obj.update(schemas.default(obj)),
         strategy=resource.strategy(),
@@ -87,6 +87,15 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
         selectable=selectable(declared.get("selectableFields") or ()),
         table_row=table_row(parsed_columns(declared.get("additionalPrinterColumns") or ())),
     )
+
+
+def _api_versions_with_status(definition: Definition) -> list[str]:
+    """Return the API versions of a definition, served or not, that have a status subresource."""
+    return [
+        GroupVersionKind(definition.group, name, definition.kind).api_version
+        for name in definition.versions
+        if "status" in definition.subresources(name)
+    ]
 
 
 def _subresources(definition: Definition, version: str) -> dict[str, Subresource]:

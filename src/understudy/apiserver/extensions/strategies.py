@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.registry.kind import Strategy
-from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
 class CustomResource:
-    """The strategies of custom resources in one version. `has_status`: whether it has a status subresource."""
+    """The strategies of custom resources in one version.
 
-    def __init__(self, rules: CustomResourceRules, *, has_status: bool) -> None:
+    with_status   the API versions of the definition that have a status subresource
+    """
+
+    def __init__(self, rules: CustomResourceRules, api_version: str, *, with_status: Collection[str]) -> None:
         self.rules = rules
-        self.has_status = has_status
+        self.api_version = api_version
+        self.with_status = with_status
+        self.has_status = api_version in with_status
 
     def strategy(self) -> Strategy:
         """Return the strategy of the resource."""
@@ -30,16 +36,21 @@ class CustomResource:
             warn_create=self.rules.warn_create,
             warn_update=self.rules.warn_update,
             unconditional_update=False,
-            reset_fields={"": (("status",),)} if self.has_status else {},
+            reset_fields={self.api_version: (("status",),)} if self.has_status else {},
         )
 
     def status_strategy(self, release: Version) -> Strategy:
-        """Return the strategy of the status subresource."""
+        """Return the strategy of the status subresource.
+
+        Before 1.35 it resets fields in the version of the request only, so that an owner in another version loses the
+        fields that a writer of the status changed in vain.
+        """
+        versions = self.with_status if release >= V1_35 else (self.api_version,)
         return Strategy(
             prepare_for_update=self._prepare_status,
             validate_update=self.rules.update_status,
             unconditional_update=False,
-            reset_fields={"": _STATUS_RESETS[release]},
+            reset_fields=dict.fromkeys(versions, _STATUS_RESETS[release]),
         )
 
     def _prepare_for_create(self, obj: Obj, ctx: Context) -> None:

@@ -68,7 +68,7 @@ class Strategy:
         False  # a list that is sent empty counts as a change (upstream: `reflect.DeepEqual`)
     )
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
+    # {API version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
 
 
 class ObjectName(NamedTuple):

@@ -28,7 +28,7 @@ class QuotaStatus:
         assert kind.behavior.status is not None
         strategy, version = kind.behavior.status, kind.versions[0]
         fields = FieldManager(
-            kind.codec(version).object_type, version, subresource="status", reset=strategy.reset_fields[""]
+            kind.codec(version).object_type, version, subresource="status", reset=strategy.reset_fields
         )
 
         async def transform(quota: Obj | None) -> Obj:

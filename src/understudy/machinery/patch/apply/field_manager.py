@@ -10,13 +10,15 @@ The managed fields of the scale subresource are also those of the object behind 
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from understudy.machinery.errors import bad_request
 from understudy.machinery.patch.apply import managers
 from understudy.machinery.patch.apply.apply import ApplyRequest
 from understudy.machinery.patch.apply.apply_body import Patch
 from understudy.machinery.patch.apply.managed_fields import (
     Convert,
-    Paths,
+    ResetFields,
     Updater,
     cap_update_managers,
     no_conversion,
@@ -32,7 +34,8 @@ class FieldManager:
 
     type_, api_version   the type of the objects; of a subresource such as scale, that of its body
     subresource          "" for the object itself
-    reset                paths that the endpoint cannot change, which nobody comes to own through it (`ResetFields`)
+    reset                paths that the endpoint cannot change, which nobody comes to own through it (`ResetFields`);
+                         owners in a version that it does not name lose them to writers that change them
     convert              converts objects between API versions, for owners that wrote in another one
     """
 
@@ -42,7 +45,7 @@ class FieldManager:
         api_version: str,
         *,
         subresource: str = "",
-        reset: Paths = (),
+        reset: ResetFields = MappingProxyType({}),
         convert: Convert = no_conversion,
     ) -> None:
         self.api_version = api_version

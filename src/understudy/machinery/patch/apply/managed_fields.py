@@ -11,7 +11,7 @@ reset and disabled ones dropped: so the sender may come to own fields that are n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -31,6 +31,7 @@ from understudy.machinery.serializer.json_fast import keep_empty_fields, was_sen
 from understudy.machinery.types import Obj
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
+ResetFields: TypeAlias = Mapping[str, Paths]  # by API version; "" has those of the versions that are not named
 Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its version, another) -> other form
 
 MAX_UPDATE_MANAGERS = 10
@@ -83,10 +84,10 @@ def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFiel
 class Updater:
     """Computes how ownership moves when one request changes an object (upstream: `merge.Updater`)."""
 
-    def __init__(self, type_: ObjectType, api_version: str, reset: Paths, convert: Convert) -> None:
+    def __init__(self, type_: ObjectType, api_version: str, reset: ResetFields, convert: Convert) -> None:
         self.type = type_
         self.api_version = api_version
-        self.reset = _reset_fields(reset)
+        self._reset = reset
         self._convert = convert
 
     def update(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
@@ -96,14 +97,14 @@ class Updater:
         Only fields that the request cannot change are looked at for wrong types: they are dropped later, and so refused
         by nobody else.
         """
-        if self.reset:
-            self.type.check(new, self.reset)
+        if reset := self._reset_fields(self.api_version):
+            self.type.check(new, reset)
         old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)
         changed, removed = self.compare(old, new, self.api_version) or ({}, {})
         after = self.remove_from_owners(before, old, new, changed, removed)
-        changed_fields = difference(self.without_reset_fields(changed), NEVER_OWNED)
+        changed_fields = difference(self.without_reset_fields(changed, self.api_version), NEVER_OWNED)
         if changed_fields:
             previous = after.get(manager)
             fields = union(changed_fields, previous.fields) if previous else changed_fields
@@ -143,9 +144,8 @@ class Updater:
         if type_ is None or before is None or after is None:
             return None
         changed, removed = compare(type_.merge_type, before, after)
-        return self.without_reset_fields(union(changed, type_.differences(before, after))), self.without_reset_fields(
-            removed
-        )
+        changed = union(changed, type_.differences(before, after))
+        return self.without_reset_fields(changed, version), self.without_reset_fields(removed, version)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
         """Return `obj`, which has no managed fields, in the form of a version, or None if that is gone.
@@ -183,9 +183,14 @@ class Updater:
                 )
         return after
 
-    def without_reset_fields(self, fields: Set) -> Set:
-        """Return the fields that the request can change."""
-        return recursive_difference(fields, self.reset) if self.reset and fields else fields
+    def without_reset_fields(self, fields: Set, version: str) -> Set:
+        """Return those of the fields, in the form of a version, that the request can change."""
+        reset = self._reset_fields(version)
+        return recursive_difference(fields, reset) if reset and fields else fields
+
+    def _reset_fields(self, version: str) -> Set:
+        """Return the fields that the request cannot change, in the form of a version."""
+        return _set_of(self._reset.get(version) or self._reset.get("", ()))
 
 
 def _unless_same(fields: Set, other: Set) -> Set:
@@ -193,7 +198,7 @@ def _unless_same(fields: Set, other: Set) -> Set:
 
 
 @lru_cache(maxsize=256)
-def _reset_fields(paths: Paths) -> Set:
+def _set_of(paths: Paths) -> Set:
     return new_set(*paths)
 
 
