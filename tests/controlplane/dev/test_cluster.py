@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ from tests.releases import NEWEST
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.resources import PODS
-from understudy.controlplane.dev.cluster import CONTROLLERS, Cluster
+from understudy.controlplane.client.resources import PODS, resource_slices
+from understudy.controlplane.dev.cluster import Cluster, controllers_of
 
 Obj = dict[str, Any]
 API = "resource.k8s.io/v1"
@@ -57,30 +60,67 @@ STEPS = [
 ]
 
 
-async def test_account_of_a_claim() -> None:
-    """A pod with a template runs on a device that its driver has prepared; when it goes, all is undone."""
-    lines: list[str] = []
+@dataclass
+class Development:
+    """What runs in a test: the lines of the account, a client, and the driver of node n1, which is registered."""
 
-    async def told(text: str) -> None:
+    lines: list[str]
+    client: APIClient
+    driver: Driver
+
+    async def told(self, text: str) -> None:
+        """Wait for a line that holds a text."""
         async with asyncio.timeout(20):
-            while not any(text in line for line in lines):
+            while not any(text in line for line in self.lines):
                 await asyncio.sleep(0.02)
 
+
+@asynccontextmanager
+async def development() -> AsyncIterator[Development]:
+    """Run a server, its controllers and the kubelet of node n1."""
+    lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="dev-") as folder:
         root = Path(folder)
-        async with Server(emulated_version=str(NEWEST), controllers=CONTROLLERS, load=WORLD) as server:
+        controllers = controllers_of(NEWEST, [])
+        async with Server(emulated_version=str(NEWEST), controllers=controllers, load=WORLD) as server:
             running = asyncio.create_task(Cluster(server, root, lines.append).run())
-            await told("kubelet looks for drivers in")
             async with Driver(root / "n1") as driver, APIClient(Connection(url=server.url), "test") as client:
                 await driver.registered()
-                await client.create(PODS, POD, "default")
-                await told("pod default/p: running")
-                await client.delete(PODS, "p", "default", grace_period=0)
-                await told("given back")
-                await told(": deleted")
+                yield Development(lines, client, driver)
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
+
+
+async def test_account_of_a_claim() -> None:
+    """A pod with a template runs on a device that its driver has prepared; when it goes, all is undone."""
+    async with development() as dev:
+        await dev.client.create(PODS, POD, "default")
+        await dev.told("pod default/p: running")
+        await dev.client.delete(PODS, "p", "default", grace_period=0)
+        await dev.told("given back")
+        await dev.told(": deleted")
     for step in STEPS:
-        assert any(step in line for line in lines), step
-    assert [call.split()[0] for call in driver.calls] == ["prepare", "unprepare"]
+        assert any(step in line for line in dev.lines), step
+    assert [call.split()[0] for call in dev.driver.calls] == ["prepare", "unprepare"]
+
+
+async def test_pod_leaves_a_tainted_device() -> None:
+    """A driver taints a device that is in use: its pod is evicted, and the claim is unprepared and gives it back.
+
+    A pod that comes afterwards waits, and is told which device has the taint, until the taint is gone.
+    """
+    slices = resource_slices(NEWEST)
+    taint = {"key": "gpu.example.com/broken", "effect": "NoExecute"}
+    async with development() as dev:
+        await dev.client.create(PODS, POD, "default")
+        await dev.told("pod default/p: running")
+        await dev.client.patch(slices, "s", {"spec": {"devices": [{"name": "gpu-0", "taints": [taint]}]}})
+        await dev.told("unprepared by gpu.example.com")
+        await dev.told("gpu-0 of pool pool (gpu.example.com) given back")
+        await dev.client.create(PODS, {**POD, "metadata": {"name": "late"}}, "default")
+        await dev.told("pod default/late: waits: 0/1 nodes are available: 1 cannot allocate all claims")
+        await dev.told("gpu.example.com/broken")
+        await dev.client.patch(slices, "s", {"spec": {"devices": [{"name": "gpu-0"}]}})
+        await dev.told("pod default/late: running")
+    assert [call.split()[0] for call in dev.driver.calls] == ["prepare", "unprepare", "prepare"]

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from understudy.apiserver.controllers.components import component_names
 from understudy.apiserver.server.server import Server
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informers
@@ -35,7 +34,7 @@ KUBELET_LOG = "understudy.controlplane.kubelet"
 def controllers_of(release: Version, more: list[str]) -> list[str]:
     """Return the controllers that run, those of the command line included."""
     names = [*CONTROLLERS, *more]
-    if release >= V1_33 and DEVICE_TAINT_EVICTION in component_names():
+    if release >= V1_33:
         names.append(DEVICE_TAINT_EVICTION)
     return list(dict.fromkeys(names))
 
@@ -58,6 +57,7 @@ class Cluster:
         release, gates = self._state.release.version, self._state.gates
         handler = _Teller(self._tell)
         kubelets = logging.getLogger(KUBELET_LOG)
+        before = kubelets.level, kubelets.propagate
         kubelets.addHandler(handler)
         kubelets.setLevel(logging.INFO)
         kubelets.propagate = False  # what they log is told once
@@ -67,6 +67,8 @@ class Cluster:
                 await self._follow(client, nodes, WhyNot(release, gates), release)
             finally:
                 kubelets.removeHandler(handler)
+                kubelets.propagate = before[1]
+                kubelets.setLevel(before[0])
                 await nodes.stop()
 
     async def _follow(self, client: APIClient, nodes: Nodes, why_not: WhyNot, release: Version) -> None:
