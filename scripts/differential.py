@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
+import yaml
 from comparing import (
     MAX_UNANSWERED,
     MEDIA,
@@ -46,7 +47,6 @@ from comparing import (
     sample_parts,
     set_at,
 )
-from ruamel.yaml import YAML
 
 META = "g=meta.k8s.io;v=v1"
 FORMS = (
@@ -574,7 +574,7 @@ def comparable(answer: Answer, step: Step) -> Any:
     elif kind == ["application/json"] and answer.body:
         body = normalized(json.loads(answer.body))
     elif kind == ["application/yaml"] and answer.status >= 400:  # the errors in a text have no fixed order
-        body = normalized(YAML(typ="safe").load(answer.body))
+        body = normalized(yaml.safe_load(answer.body))
     elif kind == ["application/yaml"]:
         body = re.sub(r'(resourceVersion|continue): "?\w+"?', r"\1: X", body)
         body = sorted(body.splitlines())  # the entries of managedFields have no fixed order

@@ -97,7 +97,7 @@ def test_empty_list_of_subrequests_is_remembered() -> None:
     decoded, _ = decode_json(encode(sent), struct)
     (request,) = flat_form.nested_claim(decoded["spec"])["devices"]["requests"]
     assert request == {"name": "r"}
-    assert request.empty == ("firstAvailable",)
+    assert request.empty == {"firstAvailable": []}
 
 
 def test_device_without_basic_becomes_an_empty_one() -> None:

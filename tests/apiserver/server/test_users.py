@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 from tests.http import send
 from understudy import Server, StatusError
@@ -170,7 +170,7 @@ def test_report_is_written_at_the_end(tmp_path: Path, suffix: str) -> None:
         running.reset()
         send(running, "GET", "/api/v1/nodes")
         assert not path.exists()
-    report = YAML(typ="safe").load(path.read_text()) if suffix == ".yaml" else json.loads(path.read_text())
+    report = yaml.safe_load(path.read_text()) if suffix == ".yaml" else json.loads(path.read_text())
     assert report["kind"] == "List"
     assert [(obj["kind"], obj["metadata"]["name"]) for obj in report["items"]] == [
         ("ClusterRole", "driver"),

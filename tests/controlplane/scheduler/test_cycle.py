@@ -27,7 +27,7 @@ from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_36, Version
+from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
 
 Obj = dict[str, Any]
 NOT_HELPFUL = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
@@ -146,6 +146,21 @@ def test_errors_of_the_allocator(claim: Obj, text: str | None) -> None:
     assert failure.message == expected
     assert not failure.is_rejected
     assert not failure.plugins
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (V1_36, 'running "DynamicResources" filter plugin: node n: timed out trying to allocate devices'),
+        (V1_34, no_node("1 timed out trying to allocate devices.", STILL)),
+    ],
+)
+def test_search_that_takes_too_long(release: Version, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for devices of a node is given up: an error of the attempt from 1.36 on, a reason before."""
+    monkeypatch.setattr(dynamic_resources, "FILTER_TIMEOUT", -1.0)
+    cluster = Cluster(release=release)
+    cluster.claims.put(claim())
+    assert cluster.failure(user()).message == text
 
 
 def test_pod_without_claims_is_not_told_about_them_in_1_33() -> None:

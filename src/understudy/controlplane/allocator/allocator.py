@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.controlplane.allocator.checks.counters import Sets, SharedCounters
-from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.allocator.explain import STEPS, Explainer
 from understudy.controlplane.allocator.explanation import Explanation
 from understudy.controlplane.allocator.inventory import Inventory
@@ -63,7 +63,7 @@ class Allocator:
 
         timeout  the seconds after which the search is given up
 
-        Raises AllocationError with upstream's text.
+        Raises AllocationError with upstream's text, AllocationTimeoutError after the timeout.
         """
         return self._allocate(node, claims, _deadline(timeout))
 
@@ -92,13 +92,13 @@ class Allocator:
 
 
 def _deadline(timeout: float | None) -> Callable[[], None] | None:
-    """Return a function that raises AllocationError once some seconds are over; None without a timeout."""
+    """Return a function that raises AllocationTimeoutError once some seconds are over; None without a timeout."""
     if timeout is None:
         return None
     end = time.monotonic() + timeout
 
     def check() -> None:
         if time.monotonic() > end:
-            raise AllocationError("filter operation aborted: context deadline exceeded")
+            raise AllocationTimeoutError("filter operation aborted: context deadline exceeded")
 
     return check

@@ -16,3 +16,7 @@ class AllocationError(Exception):
 
 class AllocatorPanicError(AllocationError):
     """An allocation at which the release's kube-scheduler crashes; str(error) is the text of Go's panic."""
+
+
+class AllocationTimeoutError(AllocationError):
+    """A search that was given up after its timeout."""

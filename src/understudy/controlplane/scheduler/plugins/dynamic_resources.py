@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from understudy.controlplane.allocator.allocator import Allocator
-from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.client.pod_claims import (
     ClaimNotFoundError,
     OwnerError,
@@ -43,11 +43,12 @@ from understudy.controlplane.scheduler.plugins.extended_resources import (
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.releases.version import V1_33, V1_36, Version
 from understudy.machinery.selectors import node_selector_matches
 from understudy.machinery.types import Obj
 
 NAME = "DynamicResources"
+FILTER_TIMEOUT = 10.0  # seconds for the search on one node: `DynamicResourcesFilterTimeoutDefault`, from 1.34 on
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
@@ -184,7 +185,9 @@ class DynamicResources(Plugin):
         if data.allocator is not None:
             to_allocate = self._to_allocate(data, pod, node)
             try:
-                allocations = data.allocator.allocate(node.obj, list(to_allocate.values()))
+                allocations = data.allocator.allocate(node.obj, list(to_allocate.values()), timeout=FILTER_TIMEOUT)
+            except AllocationTimeoutError:
+                return _timed_out(node, self._release)
             except AllocationError as why:
                 return unresolvable(str(why)) if why.only_this_node else error(str(why))
             if allocations is None or len(allocations) != len(to_allocate):
@@ -278,6 +281,16 @@ class DynamicResources(Plugin):
         if event.new["metadata"]["uid"] not in [claim["metadata"]["uid"] for claim in claims]:
             return False
         return event.old is None or event.old.get("status") != event.new.get("status")
+
+
+def _timed_out(node: NodeInfo, release: Version) -> Status:
+    """Return what becomes of a node whose devices were searched for too long: from 1.36 on the pod is soon tried again.
+
+    Releases before 1.34 search on and on. Here they give up too: a search must not keep the server waiting.
+    """
+    if release >= V1_36:
+        return error(f"node {node.name}: timed out trying to allocate devices")
+    return unresolvable("timed out trying to allocate devices")
 
 
 def claims_of(pod: PodInfo, tracker: ClaimTracker) -> list[Obj]:
