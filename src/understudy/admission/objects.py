@@ -19,6 +19,14 @@ class RestMapping(NamedTuple):
     namespaced: bool
 
 
+class OtherKindError(Exception):
+    """Says why an object that names another kind does not convert to the expected one. `kind`: the one it names."""
+
+    def __init__(self, kind: GroupVersionKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class ObjectInterfaces(Protocol):
     """Knows the kinds that are served, built-in and custom ones (`admission.ObjectInterfaces`).
 
@@ -43,7 +51,8 @@ class ObjectInterfaces(Protocol):
     def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
         """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type.
 
-        strict  whether unknown fields are an error; else they are dropped
+        strict  whether unknown fields are an error, and an object of another kind is (OtherKindError); else the fields
+                are dropped, and the kind is not looked at
         """
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:

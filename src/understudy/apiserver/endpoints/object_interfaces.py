@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from understudy.admission.context import Context
-from understudy.admission.objects import RestMapping
+from understudy.admission.objects import OtherKindError, RestMapping
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.store import Registry
+from understudy.machinery.golang.json_writer import encode_sorted
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, Type
-from understudy.machinery.serializer.json import DecodeError, decode_value, encode
-from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+from understudy.machinery.serializer.json import DecodeError, decode_value, type_meta_of
+from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas
+from understudy.machinery.typeinfo.scheme import gvk_with_defaults, registered, unknown_conversion
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, split_api_version
 
 
 class RegistryObjects:
@@ -87,14 +90,30 @@ class RegistryObjects:
         """Return a JSON value as an object of a version. Raises DecodeError for types and fields it cannot have."""
         served = self._kind(kind)
         if served is not None and served.custom is not None:
-            sent, strict_errors = served.codec(kind.version).decode_patched(obj, lambda: encode(obj).decode())
+            if strict:
+                _check_group(obj, kind)
+            sent, strict_errors = served.codec(kind.version).decode_patched(obj, lambda: encode_sorted(obj).decode())
             decoded = sent.obj
+        elif strict:
+            return self._decode_strictly(obj, kind)
         else:
             decoded, strict_errors = decode_value(obj, self._schemas.kind(*kind))
             decoded = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
         if strict and strict_errors:
             raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
         return decoded
+
+    def _decode_strictly(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return a JSON value as an object of a version of a built-in kind. Raises DecodeError, OtherKindError."""
+        gvk = gvk_with_defaults(*type_meta_of(obj), kind)
+        struct = self._schemas.kind(*kind) if gvk == kind else registered(self._schemas, gvk, kind.group)
+        decoded, strict_errors = decode_value(obj, struct)
+        if strict_errors:
+            raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
+        if gvk != kind:
+            internal = self._schemas.kind(kind.group, INTERNAL, kind.kind)
+            raise OtherKindError(gvk, str(unknown_conversion(struct, internal)))
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
         """Set the defaults of an object of a version, in place."""
@@ -153,3 +172,14 @@ class RegistryObjects:
         if served is None or served.custom is None:
             return served
         return self._registry.resources.resource(kind.group, kind.version, served.resource)
+
+
+def _check_group(obj: Obj, kind: GroupVersionKind) -> None:
+    """Raise OtherKindError for a custom resource of another group, to which upstream converts none."""
+    api_version, name = type_meta_of(obj)
+    if not name or api_version.count("/") > 1:
+        return  # it is refused when it is decoded
+    named = GroupVersionKind(*split_api_version(api_version), name)
+    if named.group != kind.group:
+        text = f"is unstructured and is not suitable for converting to {go_quote(kind.api_version)}"
+        raise OtherKindError(named, f"{named.group}/{named.version}, Kind={named.kind} {text}")

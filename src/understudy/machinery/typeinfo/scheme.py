@@ -68,15 +68,21 @@ def decode_registered(
         return decode(schemas.kind(*expected))
     if not gvk.version:
         raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
-    struct = _registered(schemas, gvk, expected.group)
-    if struct is None:
-        own = _OWN.get(expected.group)
-        raise not_registered(gvk, own[schemas.release] if own else _MAIN)
+    struct = registered(schemas, gvk, expected.group)
     result = decode(struct)
     hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:
         raise unknown_conversion(struct, internal)
     return result
+
+
+def registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct:
+    """Return the type of a kind in the scheme of the server of an API group. Raises DecodeError if it has none."""
+    struct = _registered(schemas, gvk, server)
+    if struct is None:
+        own = _OWN.get(server)
+        raise not_registered(gvk, own[schemas.release] if own else _MAIN)
+    return struct
 
 
 def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct | None:

@@ -229,6 +229,41 @@ def test_what_the_server_mends_after_a_mutation(server: Server) -> None:
     assert created.warnings[0].endswith("please fix your requests: operation must be `Apply` or `Update`")
 
 
+@pytest.mark.parametrize(
+    ("operations", "code", "text"),
+    [
+        ({"kind": "Secret"}, 500, "failed to convert object: converting (v1.Secret) to (core.ConfigMap)"),
+        ({"kind": "Bogus"}, 500, 'no kind "Bogus" is registered for version "v1" in scheme'),
+        ({"apiVersion": "apps/v1"}, 500, 'no kind "ConfigMap" is registered for version "apps/v1"'),
+        ({"apiVersion": "a/b/c"}, 500, "unexpected GroupVersion string: a/b/c"),
+        ({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode"}, 500, 'strict decoding error: unknown field "data"'),
+        ({"apiVersion": "v1", "kind": ""}, 201, ""),
+        ({"apiVersion": "", "kind": "ConfigMap"}, 201, ""),
+    ],
+    ids=range(7),
+)
+def test_a_patch_that_changes_the_kind(
+    server: Server, request: pytest.FixtureRequest, operations: Obj, code: int, text: str
+) -> None:
+    """A JSON patch that makes another kind of an object fails the request, whatever the failure policy."""
+    name = f"kind-{request.node.callspec.indices['operations']}"
+    patches = [f"JSONPatch{{op: 'replace', path: '/{field}', value: '{new}'}}" for field, new in operations.items()]
+    spec = {"mutations": [json_patch(f"[{', '.join(patches)}]")], "failurePolicy": "Ignore"}
+    store_policy(server, name, spec, "mutating")
+    answer = create(server, name, x="MTEx")
+    assert (answer.status, text in answer.json().get("message", "")) == (code, True), answer.json()
+
+
+def test_a_patch_that_changes_the_group_is_no_failure_of_the_server(server: Server) -> None:
+    """An object of another group does not convert to the version of the request, which the policy is blamed for."""
+    patches = "JSONPatch{op: 'replace', path: '/apiVersion', value: 'apps/v1'}"
+    patches += ", JSONPatch{op: 'replace', path: '/kind', value: 'Deployment'}, JSONPatch{op: 'remove', path: '/data'}"
+    store_policy(server, "group-changed", {"mutations": [json_patch(f"[{patches}]")]}, "mutating")
+    answer = create(server, "group-changed", x="1")
+    assert answer.status == 403
+    assert reason(answer).startswith('v1.Deployment is not suitable for converting to "v1" in scheme')
+
+
 def test_objects_of_other_versions_and_of_subresources_are_not_applied_to(server: Server) -> None:
     """Policies about another version than the request's fail, and so do apply configurations of a scale."""
     classes = {"apiGroups": ["resource.k8s.io"], "apiVersions": ["v1beta1"], "operations": ["*"]}

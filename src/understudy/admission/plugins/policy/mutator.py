@@ -13,7 +13,7 @@ from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError, conditions_match
-from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
     Invocation,
@@ -25,7 +25,7 @@ from understudy.admission.plugins.policy.patchers import PatchError, apply_confi
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.admission.validation.admissionregistration.policies import PATCHES
 from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery.errors import StatusError, admission_forbidden
+from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, split_api_version
@@ -170,7 +170,12 @@ class Dispatcher:
         (result,) = item.hook.evaluator.common.composition.evaluate([mutation.expression], activation, Budget())
         if result.error:
             raise PatchError(result.error)
-        patched = mutation.patch(result.value, versioned, self._objects, self._ctx.release)
+        try:
+            patched = mutation.patch(result.value, versioned, self._objects, self._ctx.release)
+        except OtherKindError as error:
+            if not self._objects.is_custom(versioned.kind):
+                self._check_version(error.kind)
+            raise internal_error(f"failed to convert object: {error}") from None
         self._check_version(versioned.kind)
         self._objects.set_defaults(patched, versioned.kind, self._ctx)
         versioned.replace(patched)
