@@ -52,7 +52,7 @@ class ObjectInterfaces(Protocol):
         """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type.
 
         strict  whether unknown fields are an error, and an object of another kind is (OtherKindError); else the fields
-                are dropped, and the kind is not looked at
+                are dropped, as they always are from custom resources, and the kind is not looked at
         """
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:

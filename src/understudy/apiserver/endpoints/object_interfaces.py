@@ -92,16 +92,11 @@ class RegistryObjects:
         if served is not None and served.custom is not None:
             if strict:
                 _check_group(obj, kind)
-            sent, strict_errors = served.codec(kind.version).decode_patched(obj, lambda: encode_sorted(obj).decode())
-            decoded = sent.obj
-        elif strict:
+            return served.codec(kind.version).decode_patched(obj, lambda: encode_sorted(obj).decode())[0].obj
+        if strict:
             return self._decode_strictly(obj, kind)
-        else:
-            decoded, strict_errors = decode_value(obj, self._schemas.kind(*kind))
-            decoded = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
-        if strict and strict_errors:
-            raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
-        return decoded
+        decoded = decode_value(obj, self._schemas.kind(*kind))[0]
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
 
     def _decode_strictly(self, obj: Obj, kind: GroupVersionKind) -> Obj:
         """Return a JSON value as an object of a version of a built-in kind. Raises DecodeError, OtherKindError."""

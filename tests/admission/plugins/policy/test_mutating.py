@@ -295,3 +295,40 @@ def test_parameters_of_built_in_kinds_have_no_kind(server: Server) -> None:
     binding = {"paramRef": {"name": "default", "parameterNotFoundAction": "Deny"}}
     store_policy(server, "params", {**spec, "mutations": [apply(text)]}, "mutating", **binding)
     assert create(server, "params").json()["data"] == {"kind": "false", "name": "default"}
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "code", "text"),
+    [
+        ("/spec", "{'zz': 1}", 201, ""),
+        ("/apiVersion", "'apps/v1'", 500, "failed to convert object: apps/v1, Kind=Gear is unstructured"),
+        ("/apiVersion", "''", 500, "failed to convert object: /, Kind=Gear is unstructured"),
+        ("/kind", "'Wheel'", 422, 'kind: Invalid value: "Wheel": must be Gear'),
+        ("/kind", "''", 500, 'Object \'Kind\' is missing in \'{"apiVersion":"example.com/v1","kind":"","metadata":'),
+    ],
+    ids=range(5),
+)
+def test_patches_of_custom_resources(
+    server: Server, request: pytest.FixtureRequest, path: str, new: str, code: int, text: str
+) -> None:
+    """Unknown fields that a patch adds to a custom resource are dropped; it does not become one of another group."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "gears", "kind": "Gear"}
+    server.apply(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gears.example.com"},
+            "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]},
+        }
+    )
+    name = f"gear-{request.node.callspec.indices['path']}"
+    gears = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["gears"]}
+    mutation = json_patch(f"[JSONPatch{{op: 'add', path: '{path}', value: {new}}}]")
+    matched = constraints(name, resourceRules=[gears])
+    store_policy(server, name, {"matchConstraints": matched, "mutations": [mutation]}, "mutating")
+    gear = {"apiVersion": "example.com/v1", "kind": "Gear", "metadata": {"name": name, "labels": {"case": name}}}
+    answer = send(server, "POST", "/apis/example.com/v1/gears?dryRun=All", gear)
+    assert (answer.status, text in answer.json().get("message", "")) == (code, True), answer.json()
+    assert answer.json().get("spec") == ({} if code == 201 else None)
