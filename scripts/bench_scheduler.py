@@ -43,7 +43,7 @@ PARALLEL = 16  # objects that are created at a time
 
 @dataclass
 class Ledger:
-    """Who has which device, as the events of a watch tell it."""
+    """Notes which claim has which device, from the events of a watch."""
 
     held: dict[str, str] = field(default_factory=dict)
     devices_of: dict[str, list[str]] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def test_nobody_without_common_name() -> None:
 
 @pytest.mark.parametrize("chain", [(b"\x30\x00",), (b"",), (issue([(CN, "a")], CA).der, b"nonsense")])
 def test_malformed(chain: tuple[bytes, ...]) -> None:
-    """What is no certificate is refused, also among the intermediates."""
+    """Bytes that are no certificate are refused, also among the intermediates."""
     with pytest.raises(CertificateError, match="malformed certificate"):
         users().user(chain)
 

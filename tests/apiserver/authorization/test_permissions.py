@@ -88,7 +88,7 @@ def test_role_of_one_namespace() -> None:
 
 
 def test_role_of_several_namespaces() -> None:
-    """What was used in several places becomes one ClusterRole, or a role for each of them."""
+    """Rights used in several namespaces become one ClusterRole, or a role for each of them."""
     report = permissions(
         ask("get", "pods", "a"), ask("get", "pods", "b"), ask("list", "nodes"), Attributes("/metrics", "get")
     )

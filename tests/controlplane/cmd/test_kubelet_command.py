@@ -21,7 +21,7 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_drivers_register_with_it() -> None:
-    """It takes its release from the server, registers drivers and the node, and ends on a signal."""
+    """The command takes its release from the server, registers drivers and the node, and ends on a signal."""
     with Server() as server, tempfile.TemporaryDirectory(prefix="kubelet-") as folder:
         root = Path(folder)
         flags = ["--server", server.url, "--node", "n1", "--root", folder, "--register-node"]

@@ -7,16 +7,19 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from understudy.apiserver.server.server import Server
+
+    UseServer = Callable[[Server, Future[None]], Coroutine[Any, Any, None]]
     AddCommand = Callable[["_SubParsersAction[_Parser]"], None]
 
 PORT = 8001  # default port of `understudy serve`
@@ -76,32 +79,50 @@ def main(argv: list[str] | None = None, more: Iterable[AddCommand] = ()) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    logging.basicConfig(format="%(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+    async def announce(server: Server, stopped: Future[None]) -> None:
+        if args.kubeconfig:
+            server.write_kubeconfig(args.kubeconfig)
+        print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
+        await asyncio.wrap_future(stopped)
+
+    return run_server(lambda: server_options(args), announce)
+
+
+def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
+    """Run a server while it is used; return the exit code, 2 with one line for options that make no sense.
+
+    options  returns the options of the server; raises ValueError
+    use      is run with the server once it listens, and a future that SIGINT and SIGTERM complete; the server ends
+             when it returns
+    """
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.server.server import Server, new_loop
     from understudy.machinery.golang.deep_recursion import start_on_deep_stack
 
-    logging.basicConfig(format="%(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
     _raise_descriptor_limit()
     try:
-        server = Server(**server_options(args))
+        server = Server(**options())
         stopped: Future[None] = Future()
 
         def stop(*_: object) -> None:
             if not stopped.done():
                 stopped.set_result(None)
 
-        def run_loop() -> int:
+        def run_loop() -> None:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                return runner.run(_until_stopped(server, args.kubeconfig, stopped))
+                runner.run(_use_server(server, use, stopped))
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        return start_on_deep_stack(run_loop).result()
+        start_on_deep_stack(run_loop).result()
     except (ValueError, LoadError, OSError) as why:
         message = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else str(why)
         print("understudy:", " ".join(message.splitlines()), file=sys.stderr)
         return USAGE_ERROR
+    return 0
 
 
 def _raise_descriptor_limit() -> None:
@@ -118,16 +139,9 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _until_stopped(server: object, kubeconfig: str | None, stopped: Future[None]) -> int:
-    from understudy.apiserver.server.server import Server
-
-    assert isinstance(server, Server)
+async def _use_server(server: Server, use: UseServer, stopped: Future[None]) -> None:
     await server.start()
     try:
-        if kubeconfig:
-            server.write_kubeconfig(kubeconfig)
-        print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
-        await asyncio.wrap_future(stopped)
+        await use(server, stopped)
     finally:
         await server.stop()
-    return 0

@@ -42,7 +42,7 @@ class Blocked(Enum):
 
 
 class CountersOf(Enum):
-    """What shares its counters with a device."""
+    """The devices and slices whose counters a device draws on."""
 
     POOL = "its pool"
     POOL_NAME = "all pools of that name, whatever their driver"

@@ -8,17 +8,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import signal
-import sys
 import tempfile
 import time
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.cmd.cli import PORT
+from understudy.apiserver.cmd.cli import PORT, run_server
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
 
-STOPPED, UNUSABLE = 0, 2
+if TYPE_CHECKING:
+    from understudy.apiserver.server.server import Server
 
 
 def add_command(commands: Any) -> None:
@@ -35,44 +35,31 @@ def add_command(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; return the exit code."""
-    from understudy.apiserver.client.manifests import LoadError
-    from understudy.apiserver.server.server import new_loop
-
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_until_stopped(args))
-    except (ValueError, LoadError, OSError) as why:
-        print("understudy:", " ".join(str(why).splitlines()), file=sys.stderr)
-        return UNUSABLE
-    return STOPPED
 
+    async def use(server: Server, stopped: Future[None]) -> None:
+        from understudy.controlplane.dev.cluster import Cluster, until
 
-async def _until_stopped(args: argparse.Namespace) -> None:
-    from understudy.apiserver.kinds.release import Release
-    from understudy.apiserver.server.server import Server
-    from understudy.controlplane.dev.cluster import Cluster, controllers_of, until
-
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    options = server_options(args)
-    release = Release.named(args.emulated_version).version
-    options["controllers"] = controllers_of(release, list(options.get("controllers") or ()))
-    server = Server(**options)
-    await server.start()
-    try:
-        kubeconfig = args.kubeconfig or server.kubeconfig
         if args.kubeconfig:
             server.write_kubeconfig(args.kubeconfig)
-        print(f"understudy: Kubernetes {release} API at {server.url}", flush=True)
-        print(f"understudy: kubectl --kubeconfig {kubeconfig} …", flush=True)
+        print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
+        print(f"understudy: kubectl --kubeconfig {args.kubeconfig or server.kubeconfig} …", flush=True)
         if not _has_grpc():
             print("understudy: no kubelets run: pip install 'understudy[kubelet]'", flush=True)
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-            await until(stopped, Cluster(server, args.root or Path(folder), _tell))
-    finally:
-        await server.stop()
+            await until(asyncio.wrap_future(stopped), Cluster(server, args.root or Path(folder), _tell))
+
+    return run_server(lambda: _options(args), use)
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the server, with all controllers that its release has. Raises ValueError."""
+    from understudy.apiserver.kinds.release import Release
+    from understudy.controlplane.dev.cluster import controllers_of
+
+    options = server_options(args)
+    release = Release.named(args.emulated_version).version
+    return {**options, "controllers": controllers_of(release, list(options.get("controllers") or ()))}
 
 
 def _has_grpc() -> bool:

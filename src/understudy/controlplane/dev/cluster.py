@@ -109,9 +109,9 @@ class _Teller(logging.Handler):
         self._tell_line(record.getMessage())
 
 
-async def until(stopped: asyncio.Event, cluster: Cluster) -> None:
-    """Run a cluster until an event is set. Raises what ends it before."""
-    running, waiting = asyncio.create_task(cluster.run()), asyncio.create_task(stopped.wait())
+async def until(waiting: asyncio.Future[None], cluster: Cluster) -> None:
+    """Run a cluster until a future is done. Raises what ends it before."""
+    running = asyncio.create_task(cluster.run())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     if running.done():

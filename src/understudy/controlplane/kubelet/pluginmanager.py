@@ -37,7 +37,7 @@ class InfoRequest(Message):
 
 @dataclass(frozen=True)
 class PluginInfo(Message):
-    """What a plugin says about itself. DRA drivers name their gRPC services as versions."""
+    """The answer of a plugin about itself (`PluginInfo`). DRA drivers name their gRPC services as versions."""
 
     type: str = text(1)
     name: str = text(2)

@@ -46,7 +46,7 @@ def test_format(root: Path, release: Version, share_id: str) -> None:
 
 
 def test_claims_survive(root: Path) -> None:
-    """What is saved is read again, but for whether a claim is prepared; what is deleted is not."""
+    """Saved claims are read again, except for whether they are prepared; deleted ones are not."""
     cache = ClaimInfoCache(root, V1_36)
     kept = info(a=[Device(("r",), "pool", "dev", ("x", "y"), "s-1")])
     kept.prepared = True

@@ -21,7 +21,7 @@ class Kind(Enum):
 
 
 class Action(Enum):
-    """What happened to an object. Upstream: `framework.ActionType`."""
+    """The kinds of changes to an object that may help a pod. Upstream: `framework.ActionType`."""
 
     ADD = auto()
     UPDATE = auto()

@@ -22,7 +22,7 @@ ClassOf = Callable[[str], str | None]  # returns the class that provides a resou
 
 
 class Demand(NamedTuple):
-    """What a pod needs of devices on a node: the requests of its claim, and which container gets which."""
+    """The devices that a pod needs on a node for extended resources: requests of its claim, and who gets which."""
 
     requests: list[Obj]
     mappings: list[Obj]
