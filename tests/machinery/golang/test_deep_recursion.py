@@ -10,7 +10,13 @@ from time import sleep as sleep_in_thread
 
 import pytest
 
-from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack, run_to_end
+from understudy.machinery.golang.deep_recursion import (
+    call_deeply,
+    is_limit_raised,
+    on_deep_stack,
+    run_to_end,
+    start_on_deep_stack,
+)
 
 
 def count(levels: int) -> int:
@@ -59,6 +65,34 @@ def test_limit_stays_raised_for_the_last_stack() -> None:
     limit = sys.getrecursionlimit()
     assert on_deep_stack(nested) == 100_000
     assert sys.getrecursionlimit() == limit
+
+
+def test_limit_stays_raised_for_threads_that_are_deep() -> None:
+    """A thread that has gone deep because another had raised the limit may go on when that one is done."""
+    is_raised, is_deep, may_go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def wait_at(levels: int) -> int:
+        if levels:
+            return 1 + wait_at(levels - 1)
+        is_deep.set()
+        may_go_on.wait(10)
+        return count(1_000)
+
+    def raise_limit() -> None:
+        is_raised.set()
+        is_deep.wait(10)
+
+    limit = sys.getrecursionlimit()
+    raising = start_on_deep_stack(lambda: on_deep_stack(raise_limit))
+    is_raised.wait(10)
+    deep = start_on_deep_stack(lambda: wait_at(5_000))
+    raising.result(10)
+    may_go_on.set()
+    assert deep.result(10) == 6_000
+    deadline = monotonic() + 10
+    while monotonic() < deadline and sys.getrecursionlimit() != limit:
+        sleep_in_thread(0.01)
+    assert (sys.getrecursionlimit(), is_limit_raised()) == (limit, False)
 
 
 def test_coroutine_runs_to_its_end() -> None:

@@ -6,7 +6,8 @@ deep a value is, and ordinary requests pay nothing.
 
 Python has one recursion limit for all threads. While it is raised, a thread with an ordinary stack that recurses too
 deep would crash the process. So event loops run in threads with deep stacks as well; a guard of `start_on_deep_stack`
-stops those that do not.
+stops those that do not. And it comes down only when no thread is deeper than the ordinary limit allows: one that runs
+beside may have recursed further than it would have been let.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -25,9 +27,9 @@ Guard = Callable[[], AbstractContextManager[object]]
 
 FRAMES = 400_000  # of Python; the deepest walks take some twenty for each of 10,000 levels
 STACK_BYTES = 512 << 20  # only what is used is ever allocated
+POSTPONEMENT = 0.01  # seconds until a limit is lowered that a thread still exceeds
 
 _changing = threading.Lock()
-_limits: list[int] = []  # the recursion limit that was in force, once for every use of a raised one
 
 
 class _ThisThread(threading.local):
@@ -60,7 +62,7 @@ def on_deep_stack(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     The recursion limit of Python concerns all threads; it is raised only for as long as this takes.
     """
     guard = _this_thread.guard
-    with (guard or nullcontext)(), _raised_recursion_limit():
+    with (guard or nullcontext)(), _raised_limit.in_use():
         if not _this_thread.is_deep:
             return start_on_deep_stack(partial(_call_alone, function, *args, **kwargs)).result()
         return function(*args, **kwargs) if guard is None else _call_alone(function, *args, **kwargs)
@@ -72,8 +74,8 @@ def has_deep_stack() -> bool:
 
 
 def is_limit_raised() -> bool:
-    """Report whether a thread has raised the recursion limit of all of them."""
-    return bool(_limits)
+    """Report whether the recursion limit of all threads is raised."""
+    return bool(_raised_limit.ordinary)
 
 
 def is_alone() -> bool:
@@ -137,17 +139,66 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a coroutine suspended where nothing wakes it")
 
 
-@contextmanager
-def _raised_recursion_limit() -> Iterator[None]:
-    """Raise the recursion limit until the last function that needs it has returned."""
-    with _changing:
-        _limits.append(sys.getrecursionlimit())
-        sys.setrecursionlimit(max(FRAMES, _limits[0]))
-    try:
-        yield
-    finally:
+class _RaisedLimit:
+    """Raises the recursion limit for as long as somebody needs it.
+
+    users      how many calls need the raised limit
+    ordinary   the limit that was in force before, 0 unless it is raised
+    postponed  whether a timer is about to lower it
+    """
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.ordinary = 0
+        self.postponed = False
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the limit raised until the last call that needs it has returned."""
         with _changing:
-            limit = _limits[0]
-            _limits.pop()
-            if not _limits:
-                sys.setrecursionlimit(limit)
+            self.users += 1
+            if not self.ordinary:
+                self.ordinary = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(FRAMES, self.ordinary))
+        try:
+            yield
+        finally:
+            with _changing:
+                self.users -= 1
+            self._lower()
+
+    def _lower(self) -> None:
+        """Put the ordinary limit back unless it is needed, a little later if a thread is deeper than it allows.
+
+        CPython aborts the process when a thread handles an exception and is far beyond a limit that has come down.
+        """
+        with _changing:
+            if self.users or not self.ordinary or self.postponed:
+                return
+            self.postponed = _is_any_thread_deeper(self.ordinary // 4)  # calls of C count as well, without frames
+            if not self.postponed:
+                sys.setrecursionlimit(self.ordinary)
+                self.ordinary = 0
+                return
+        later = threading.Timer(POSTPONEMENT, self._lower_again)
+        later.daemon = True
+        later.start()
+
+    def _lower_again(self) -> None:
+        """Lower the limit after it was postponed."""
+        self.postponed = False
+        self._lower()
+
+
+_raised_limit = _RaisedLimit()
+
+
+def _is_any_thread_deeper(levels: int) -> bool:
+    """Report whether a thread has more frames than so many."""
+    for top in sys._current_frames().values():
+        frame: FrameType | None = top
+        for _ in range(levels):
+            frame = frame and frame.f_back
+        if frame is not None:
+            return True
+    return False
