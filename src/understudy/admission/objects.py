@@ -20,7 +20,7 @@ class RestMapping(NamedTuple):
 
 
 class OtherKindError(Exception):
-    """Says why an object that names another kind does not convert to the expected one. `kind`: the one it names."""
+    """Says why an object that names another kind or version does not convert. `kind`: the one it names."""
 
     def __init__(self, kind: GroupVersionKind, message: str) -> None:
         super().__init__(message)
@@ -46,17 +46,28 @@ class ObjectInterfaces(Protocol):
         """Convert an internal object, or the body of a subresource, to a version of its kind."""
 
     def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
-        """Convert an object of a version to the internal form; custom resources have that of the request's version."""
+        """Convert what `decode` returned for a kind to the internal form, which for custom resources is that of the
+        request's version.
+
+        Raises OtherKindError for another kind, and 500 for a custom resource that a webhook does not convert.
+        """
 
     def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
-        """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type.
+        """Return a JSON value as an object of the kind that it names, or of `kind` where it names none.
 
-        strict  whether unknown fields are an error, and an object of another kind is (OtherKindError); else the fields
-                are dropped, as they always are from custom resources, and the kind is not looked at
+        Raises DecodeError for what does not fit its type, and for a custom resource without a kind.
+
+        strict  whether unknown fields are an error; else they are dropped. Those of custom resources are kept
+        """
+
+    def to_kind(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return what `decode` returned as an object of exactly this kind. Raises OtherKindError.
+
+        Unknown fields of a custom resource are dropped, and a webhook may convert it. Raises 500 if that fails.
         """
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
-        """Set the defaults of an object of a version, in place."""
+        """Set the defaults of an object of a kind, in place."""
 
     def merge_type(self, kind: GroupVersionKind) -> Type:
         """Return the type by which objects of a version are merged (`managedfields.TypeConverter`).

@@ -27,6 +27,11 @@ class GroupVersionKind(NamedTuple):
         """Return `resource.k8s.io/v1beta1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def text(self) -> str:
+        """Return the kind as Go prints it (`GroupVersionKind.String`): `apps/v1, Kind=Deployment`."""
+        return f"{self.group}/{self.version}, Kind={self.kind}"
+
 
 class GroupVersionResource(NamedTuple):
     """An API group, version and resource (upstream: `schema.GroupVersionResource`). The core group is ""."""
@@ -40,6 +45,11 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     """Split "resource.k8s.io/v1beta1" into ("resource.k8s.io", "v1beta1"), and "v1" into ("", "v1")."""
     group, slash, version = api_version.partition("/")
     return (group, version) if slash else ("", group)
+
+
+def named_kind(obj: Obj) -> GroupVersionKind:
+    """Return the kind that an object names, with "" for what it does not say."""
+    return GroupVersionKind(*split_api_version(obj.get("apiVersion") or ""), obj.get("kind") or "")
 
 
 def default_if_zero(obj: Obj, defaults: dict[str, Any]) -> None:

@@ -11,13 +11,14 @@ from understudy.apiserver.registry.encoding.conversion import bare, from_interna
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.store import Registry
+from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, Type
-from understudy.machinery.serializer.json import DecodeError, decode_value, type_meta_of
+from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas
 from understudy.machinery.typeinfo.scheme import gvk_with_defaults, registered, unknown_conversion
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, named_kind
 
 
 class RegistryObjects:
@@ -78,40 +79,74 @@ class RegistryObjects:
         return from_internal(served, kind.version, obj)
 
     def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
-        """Convert an object of a version to the form in which rules see the object of a request."""
-        served = self._kind(kind)
+        """Convert an object that was decoded to the form in which rules see the object of a request.
+
+        Raises OtherKindError.
+        """
+        served, named = self._kind(kind), named_kind(obj)
+        if served is not None and served.custom is not None:
+            return self.to_kind(obj, request_kind)
+        if named != kind and not self._same_internal_type(named, kind):
+            raise self._unknown_conversion(named, kind)
         if served is None:
-            return obj
-        if served.custom is not None:
-            return served.custom.convert(obj, request_kind.api_version) or obj
-        return to_internal(served, kind.version, obj)
+            return {**obj, "kind": kind.kind, "apiVersion": kind.api_version}
+        internal = to_internal(served, named.version, obj)
+        return internal if "metadata" in internal else {**internal, "metadata": {}}  # nothing is read as `__internal`
+
+    def to_kind(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return an object that was decoded as one of exactly this kind. Raises OtherKindError."""
+        served, named = self._kind(kind), named_kind(obj)
+        if served is not None and served.custom is not None:
+            return self._to_custom(served, obj, kind)
+        if named != kind:
+            raise self._unknown_conversion(named, kind)
+        return obj
+
+    def _to_custom(self, served: Kind, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return an object as a custom resource of a version, without unknown fields. Raises OtherKindError."""
+        assert served.custom is not None
+        named = named_kind(obj)
+        if named.group != kind.group:
+            text = f"is unstructured and is not suitable for converting to {go_quote(kind.api_version)}"
+            raise OtherKindError(named, f"{named.text} {text}")
+        if served.custom.convert(obj, named.api_version) is None:
+            text = f"request to convert CR from an invalid group/version: {named.group}/{named.version}"
+            raise OtherKindError(named, text)
+        converted = served.custom.convert(obj, kind.api_version)
+        try:
+            return served.codec(kind.version).decode_patched(converted, lambda: "")[0].obj
+        except DecodeError as error:  # of metadata
+            raise internal_error(str(error)) from None
+
+    def _same_internal_type(self, named: GroupVersionKind, kind: GroupVersionKind) -> bool:
+        """Report whether the objects of two built-in kinds convert to each other."""
+        hub, schemas = named._replace(version=INTERNAL), self._schemas
+        return schemas.has_kind(*hub) and schemas.kind(*hub) is schemas.kind(kind.group, INTERNAL, kind.kind)
+
+    def _unknown_conversion(self, named: GroupVersionKind, kind: GroupVersionKind) -> OtherKindError:
+        """Return the error for an object of a built-in kind that does not convert to another one."""
+        struct = registered(self._schemas, named, kind.group)
+        internal = self._schemas.kind(kind.group, INTERNAL, kind.kind)
+        return OtherKindError(named, str(unknown_conversion(struct, internal)))
 
     def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
-        """Return a JSON value as an object of a version. Raises DecodeError for types and fields it cannot have."""
+        """Return a JSON value as an object of the kind that it names, or of `kind`. Raises DecodeError."""
+        api_version, name = type_meta_of(obj)
         served = self._kind(kind)
         if served is not None and served.custom is not None:
-            if strict:
-                _check_group(obj, kind)
-            return served.codec(kind.version).decode_patched(obj, lambda: encode_sorted(obj).decode())[0].obj
-        if strict:
-            return self._decode_strictly(obj, kind)
-        decoded = decode_value(obj, self._schemas.kind(*kind))[0]
-        return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
-
-    def _decode_strictly(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return a JSON value as an object of a version of a built-in kind. Raises DecodeError, OtherKindError."""
-        gvk = gvk_with_defaults(*type_meta_of(obj), kind)
+            served.codec(kind.version).sent_kind(api_version, name, lambda: encode_sorted(obj).decode())
+            return dict(obj)
+        gvk = gvk_with_defaults(api_version, name, kind)
+        if not gvk.version:
+            raise DecodeError(f"Object 'apiVersion' is missing in '{encode(obj).decode()}'")
         struct = self._schemas.kind(*kind) if gvk == kind else registered(self._schemas, gvk, kind.group)
         decoded, strict_errors = decode_value(obj, struct)
-        if strict_errors:
+        if strict and strict_errors:
             raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
-        if gvk != kind:
-            internal = self._schemas.kind(kind.group, INTERNAL, kind.kind)
-            raise OtherKindError(gvk, str(unknown_conversion(struct, internal)))
-        return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
+        return {"kind": gvk.kind, "apiVersion": gvk.api_version, **bare(decoded)}
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
-        """Set the defaults of an object of a version, in place."""
+        """Set the defaults of an object of a kind, in place."""
         served = self._kind(kind)
         if served is not None:
             served.behavior.defaults(obj, ctx if ctx.version == kind.version else replace(ctx, version=kind.version))
@@ -167,14 +202,3 @@ class RegistryObjects:
         if served is None or served.custom is None:
             return served
         return self._registry.resources.resource(kind.group, kind.version, served.resource)
-
-
-def _check_group(obj: Obj, kind: GroupVersionKind) -> None:
-    """Raise OtherKindError for a custom resource of another group, to which upstream converts none."""
-    api_version, name = type_meta_of(obj)
-    if not name or api_version.count("/") > 1:
-        return  # it is refused when it is decoded
-    named = GroupVersionKind(*split_api_version(api_version), name)
-    if named.group != kind.group:
-        text = f"is unstructured and is not suitable for converting to {go_quote(kind.api_version)}"
-        raise OtherKindError(named, f"{named.group}/{named.version}, Kind={named.kind} {text}")

@@ -23,7 +23,7 @@ from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, named_kind, split_api_version
 from understudy.machinery.validation.field import Errors, Path
 
 _GROUP = "apiextensions.k8s.io"
@@ -90,7 +90,7 @@ class _WebhookConverter:
 
     def _ask(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
         """Return objects as the webhook converts them. Errors name the type of the first one. Raises 500."""
-        webhook = f"conversion webhook for {_text(_kind_of(objects[0]))}"
+        webhook = f"conversion webhook for {named_kind(objects[0]).text}"
         review = self._review(objects, api_version)
         try:
             answer = self._webhooks.call_and_wait(review.call)
@@ -127,7 +127,7 @@ class _WebhookConverter:
 
     def _checked(self, obj: Obj, out: Obj, api_version: str) -> Obj:
         """Return a converted object with the metadata that it had. Raises _InvalidObjectError."""
-        before, after = _kind_of(obj), _kind_of(out)
+        before, after = named_kind(obj), named_kind(out)
         expected = GroupVersionKind(*split_api_version(api_version), before.kind)
         if after[:2] != expected[:2]:
             text = f"expected {expected.api_version}, received {after.api_version}"
@@ -178,8 +178,8 @@ _CHANGEABLE: Mapping[str, tuple[Callable[[Obj, Path], Errors], Path]] = {
 def _converted(answer: Obj, review: _Review) -> list[Any]:
     """Return the objects of an answer. Raises CallError (`getConvertedObjectsFromResponse`)."""
     response = answer.get("response")
-    if review.kind.version == "v1" and (kind := _kind_of(answer)) != review.kind:
-        raise CallError(f"expected webhook response of {_text(review.kind)}, got {_text(kind)}")
+    if review.kind.version == "v1" and (kind := named_kind(answer)) != review.kind:
+        raise CallError(f"expected webhook response of {review.kind.text}, got {kind.text}")
     if response is None:
         raise CallError("no response provided")
     if review.kind.version == "v1" and (uid := response.get("uid", "")) != review.uid:
@@ -215,13 +215,3 @@ def _metadata_text(obj: Obj, name: str) -> str:
     metadata = obj.get("metadata")
     value = metadata.get(name) if isinstance(metadata, dict) else None
     return value if isinstance(value, str) else ""
-
-
-def _kind_of(obj: Obj) -> GroupVersionKind:
-    """Return the kind that an object names, with "" for what it does not."""
-    return GroupVersionKind(*split_api_version(obj.get("apiVersion") or ""), obj.get("kind") or "")
-
-
-def _text(kind: GroupVersionKind) -> str:
-    """Return a kind as Go prints it (`GroupVersionKind.String`)."""
-    return f"{kind.group}/{kind.version}, Kind={kind.kind}"

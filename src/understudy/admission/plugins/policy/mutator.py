@@ -28,7 +28,7 @@ from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_kind
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
 Patcher = Callable[[Value, VersionedAttributes, ObjectInterfaces, Version], Obj]
@@ -171,7 +171,9 @@ class Dispatcher:
         if result.error:
             raise PatchError(result.error)
         try:
-            patched = mutation.patch(result.value, versioned, self._objects, self._ctx.release)
+            patched = self._objects.to_kind(
+                mutation.patch(result.value, versioned, self._objects, self._ctx.release), versioned.kind
+            )
         except OtherKindError as error:
             if not self._objects.is_custom(versioned.kind):
                 self._check_version(error.kind)
@@ -182,8 +184,7 @@ class Dispatcher:
 
     def _without_type(self, params: Obj) -> Obj:
         """Return a parameter of a built-in kind without kind and apiVersion, which upstream's cache does not have."""
-        kind = GroupVersionKind(*split_api_version(params["apiVersion"]), params["kind"])
-        if self._objects.is_custom(kind):
+        if self._objects.is_custom(named_kind(params)):
             return params
         return {name: value for name, value in params.items() if name not in ("kind", "apiVersion")}
 

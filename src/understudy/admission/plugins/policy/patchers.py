@@ -111,7 +111,8 @@ def _atomics(kind: Type, value: Any, path: str) -> Iterator[str]:
 def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, release: Version) -> Obj:
     """Return the object of a request with a JSON patch applied; unchanged if a test of the patch fails.
 
-    Raises PatchError, and 500 for a result that is no object of the kind.
+    The object may be of another kind then. Raises PatchError, and 500 for a result that is no object of the kind that
+    it names.
     """
     assert versioned.object is not None
     operations = [_operation(message) for message in value]

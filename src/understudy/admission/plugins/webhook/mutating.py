@@ -5,17 +5,17 @@ from __future__ import annotations
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
-from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
 from understudy.admission.plugins.webhook.hooks import Hook, HookSource
 from understudy.admission.plugins.webhook.review import CallingWebhookError, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery.errors import StatusError, internal_error
+from understudy.machinery.errors import StatusError, internal_error, unknown_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import json_patch
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import DecodeError
-from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_kind
 
 # Whether the failure policy of a webhook covers patches that cannot be read; before, they always were an error.
 _BAD_PATCH_IS_CALL_FAILURE = ByRelease({V1_34: True, V1_31: False})
@@ -54,6 +54,7 @@ class MutatingAdmissionWebhook:
                 attributes.reinvocation.needed = True
             if hook.fields.get("reinvocationPolicy") == "IfNeeded":
                 state.invoked.add(hook.key)
+        versions.check()
         state.output = deep_copy(attributes.object)
 
     async def _call(self, hook: Hook, match: Match, versions: _Versions, ctx: Context) -> bool:
@@ -80,9 +81,12 @@ class MutatingAdmissionWebhook:
             raise internal_error(error.why) from None
         except DecodeError as error:
             raise internal_error(str(error)) from None
-        self._objects.set_defaults(patched, match.kind, ctx)
+        changed = bool(patched != before)
+        self._objects.set_defaults(
+            patched, match.kind if self._objects.is_custom(match.kind) else named_kind(patched), ctx
+        )
         versions.replace(patched, match.kind)
-        return bool(patched != before)
+        return changed
 
 
 def _operations(hook: Hook, patch: bytes, release: Version) -> json_patch.Patch:
@@ -107,17 +111,29 @@ class _Versions:
         self._attributes = attributes
         self._objects = objects
         self._last: VersionedAttributes | None = None
+        self._problem: OtherKindError | None = None  # that the patched object is of another kind
 
     def of(self, kind: GroupVersionKind) -> VersionedAttributes:
-        """Return the objects of the request in the version of a kind."""
+        """Return the objects of the request in the version of a kind. Raises 500 if they cannot be converted."""
         if self._last is None or self._last.kind != kind:
             try:
+                self.check()
                 self._last = VersionedAttributes(self._attributes, kind, self._objects)
             except StatusError as error:  # a conversion webhook has failed; the real server says it twice
                 raise internal_error(internal_error(error.message).message) from None
         return self._last
 
     def replace(self, obj: Obj, kind: GroupVersionKind) -> None:
-        """Put an object in the place of the new object of the request."""
+        """Put an object in the place of the new object of the request. One of another kind stays as it is: webhooks of
+        the same version see it, and may mend it."""
         self.of(kind).object = obj
-        self._attributes.object = self._objects.to_internal(obj, kind, self._attributes.kind)
+        try:
+            self._attributes.object = self._objects.to_internal(obj, kind, self._attributes.kind)
+            self._problem = None
+        except OtherKindError as error:
+            self._attributes.object, self._problem = obj, error
+
+    def check(self) -> None:
+        """Raise 500 if a patch has left an object of another kind."""
+        if self._problem is not None:
+            raise unknown_error(str(self._problem))

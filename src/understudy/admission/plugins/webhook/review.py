@@ -20,7 +20,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, named_kind
 
 _GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
@@ -114,9 +114,9 @@ def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
         return ""
     if response.get("uid", "") != asked.uid:
         return f"expected response.uid={go_quote(asked.uid)}, got {go_quote(response.get('uid', ''))}"
-    answered = GroupVersionKind(*split_api_version(review.get("apiVersion", "")), review.get("kind", ""))
+    answered = named_kind(review)
     if answered != asked.kind:
-        return f"expected webhook response of {_text(asked.kind)}, got {_text(answered)}"
+        return f"expected webhook response of {asked.kind.text}, got {answered.text}"
     patch, patch_type = response.get("patch"), response.get("patchType")
     if not mutating:
         if patch:
@@ -127,11 +127,6 @@ def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
     if not patch and patch_type is not None:
         return "webhook returned response.patchType but not response.patch"
     return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
-
-
-def _text(kind: GroupVersionKind) -> str:
-    """Return a kind as Go prints it (`GroupVersionKind.String`)."""
-    return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 
 def refusal(name: str, status: Obj) -> StatusError:

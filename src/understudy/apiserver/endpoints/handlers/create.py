@@ -24,7 +24,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     obj = request_body.read_object(request, scope.codec, options.field_validation)
     check_namespace(obj, scope)
     write.default(obj)
-    wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
+    wipe_object_meta_system_fields(obj, {} if scope.kind.custom else state.schemas.uncreated_metadata)
     dedup_owner_references(obj, write.ctx)
     write.update_managed_fields(None, obj)
     internal = write.internal(obj)
