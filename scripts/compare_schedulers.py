@@ -5,9 +5,12 @@
     scripts/compare_schedulers.py --binary PATH/kube-scheduler --emulated-version 1.36 --server URL --token T
 
 Without --server both work on understudy. Each story (`scheduler_stories.py`) is told twice, in namespaces of their own:
-once with each scheduler. At the end of each step, when nothing changes any more, pods, claims and events are compared,
-but for what differs from one run to the next: uids, versions, times, names of events. The exit status is 1 if anything
-else differs.
+once with each scheduler. At the end of each step pods, claims and events are compared, but for what differs from one
+run to the next: uids, versions, times, names of events. The exit status is 1 if anything else differs.
+
+A step has ended with kube-scheduler when its queues are empty and nothing has changed for --quiet seconds; with ours
+when there is the same, or when nothing has changed for --patience seconds. Stories that differ are told once more, with
+four times as long a quiet: a busy machine may have made kube-scheduler late.
 """
 
 from __future__ import annotations
@@ -17,15 +20,20 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from difflib import unified_diff
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import aiohttp
 from scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 
 from understudy import Server
@@ -42,14 +50,19 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
+from understudy.controlplane.scheduler import queue
 from understudy.controlplane.scheduler import run as run_scheduler
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
 
 Obj = dict[str, Any]
-QUIET = 1.2  # seconds without a change after which a step has ended
-PATIENCE = 20.0  # seconds after which it has ended anyway
+IsIdle = Callable[[], Awaitable[bool]]
+Tellings = dict[str, list[list[str]]]  # by story, what there is at the end of each step, as lines
+QUIET = 1.0  # seconds without a change after which a step has ended with an idle scheduler
+PATIENCE = 12.0  # seconds without a change after which it has ended anyway
+START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
+LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
 DRA = "DynamicResourceAllocation"
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TIMES = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "allocationTimestamp"}
@@ -65,20 +78,30 @@ UNSTABLE_OF_EVENTS = {
     "managedFields",
 }
 MADE_NAME = re.compile(r"(-extended-resources-)[a-z0-9]{5}")
+BUSY = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} [1-9]', re.MULTILINE)  # a metric
+TELLINGS = count(1)  # numbers for namespaces
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Stage:
-    """A server on which stories are told."""
+    """A server on which stories are told to a scheduler.
 
-    def __init__(self, client: APIClient, release: Version, quiet: float) -> None:
+    is_idle  reports whether the scheduler has nothing to do; None if that cannot be known
+    """
+
+    def __init__(self, client: APIClient, options: argparse.Namespace, is_idle: IsIdle | None) -> None:
         self.client = client
-        self.release = release
-        self.quiet = quiet
+        self.release: Version = options.emulated_version
+        self.quiet: float = options.quiet
+        self.patience: float = options.patience
+        self._is_idle = is_idle
 
-    async def tell(self, story: Story, namespace: str) -> list[str]:
-        """Tell a story in a new namespace; return what there is at the end of each step, as lines."""
-        lines: list[str] = []
+    async def tell(self, story: Story, namespace: str, expected: Sequence[list[str]] = ()) -> list[list[str]]:
+        """Tell a story in a new namespace; return what there is at the end of each step, as lines.
+
+        expected  what another scheduler has made of each step; a step ends as soon as it is there
+        """
+        ends: list[list[str]] = []
         await self.client.create(NAMESPACES, {"metadata": {"name": namespace}})
         with suppress(StatusError):
             await self.client.create(ACCOUNTS, {"metadata": {"name": "default"}}, namespace)
@@ -89,10 +112,10 @@ class Stage:
                         await self._make(change, namespace)
                     except StatusError as why:
                         raise SystemExit(f"{story.__name__}, {change.verb} {change.name}: {why}") from why
-                lines += [f"--- after step {number}", *await self._settled(namespace)]
+                ends.append(await self._settled(namespace, expected[number] if expected else None))
         finally:
             await self._clear(namespace)
-        return lines
+        return ends
 
     async def _make(self, change: Change, namespace: str) -> None:
         resource, name = change.resource, change.name
@@ -123,16 +146,31 @@ class Stage:
                 await self.client.patch(resource, name, change.body, within, subresource=change.subresource)
             case "delete":
                 await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
+            case "await":
+                await self._wait_for(resource, name, within, change.body)
 
-    async def _settled(self, namespace: str) -> list[str]:
-        """Return pods, claims and events once they have not changed for a while."""
-        before, quiet, waited = "", 0.0, 0.0
-        while quiet < self.quiet and waited < PATIENCE:
-            await asyncio.sleep(0.1)
-            seen = json.dumps(lines := await self._lines(namespace))
-            quiet, waited = (quiet + 0.1 if seen == before else 0.0), waited + 0.1
-            before = seen
-        return lines
+    async def _wait_for(self, resource: Resource, name: str, namespace: str, content: Obj) -> None:
+        """Wait until an object has some content, but not for ever."""
+        end = time.monotonic() + self.patience
+        while time.monotonic() < end:
+            if has(await self.client.get(resource, name, namespace), content):
+                return
+            await asyncio.sleep(0.05)
+
+    async def _settled(self, namespace: str, expected: list[str] | None) -> list[str]:
+        """Return pods, claims and events at the end of a step."""
+        before: list[str] = []
+        since = time.monotonic()
+        while True:
+            lines = await self._lines(namespace)
+            if lines == expected:
+                return lines
+            idle = await self._is_idle() if self._is_idle else False
+            if lines != before:
+                before, since = lines, time.monotonic()
+            if time.monotonic() - since > (self.quiet if idle else self.patience):
+                return lines
+            await asyncio.sleep(0.05)
 
     async def _lines(self, namespace: str) -> list[str]:
         lines = []
@@ -146,19 +184,28 @@ class Stage:
         return lines
 
     async def _clear(self, namespace: str) -> None:
-        """Remove what a story has left."""
+        """Remove what a story has left, and what the scheduler still adds to it."""
         claims = resource_claims(self.release)
         for resource in (PODS, claims, resource_slices(self.release), device_classes(self.release), NODES, PRIORITIES):
             within = namespace if resource.namespaced else ""
-            for item in (await self.client.list(resource, within))["items"]:
-                name = item["metadata"]["name"]
-                if name.startswith("system-"):
-                    continue
-                with suppress(StatusError):
-                    if resource is claims:
-                        await self.client.patch(claims, name, {"metadata": {"finalizers": None}}, namespace)
-                    await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
-        await asyncio.sleep(0.5)
+            while names := await self._names(resource, within):
+                for name in names:
+                    with suppress(StatusError):
+                        if resource is claims:
+                            await self.client.patch(claims, name, {"metadata": {"finalizers": None}}, namespace)
+                        await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
+
+    async def _names(self, resource: Resource, namespace: str) -> list[str]:
+        """Return the names of all objects but those of the system."""
+        names = [item["metadata"]["name"] for item in (await self.client.list(resource, namespace))["items"]]
+        return [name for name in names if not name.startswith("system-")]
+
+
+def has(value: Any, content: Any) -> bool:
+    """Report whether a value is another one, or an object with its fields."""
+    if isinstance(value, dict) and isinstance(content, dict):
+        return all(key in value and has(value[key], item) for key, item in content.items())
+    return bool(value == content)
 
 
 def stable(value: Any, unstable: set[str]) -> Any:
@@ -190,79 +237,152 @@ def write_kubeconfig(file: Path, connection: Connection) -> Path:
     return file
 
 
+class KubeScheduler:
+    """A running kube-scheduler, asked over HTTPS for its state."""
+
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self._session = session
+        self._url = f"https://127.0.0.1:{port}"
+
+    async def wait_until_ready(self) -> None:
+        """Wait until it follows the server. Raises TimeoutError."""
+        async with asyncio.timeout(START_SECONDS):
+            while not await self._get("/readyz"):
+                await asyncio.sleep(0.1)
+
+    async def is_idle(self) -> bool:
+        """Report whether no pod waits to be looked at, now or after a pause."""
+        metrics = await self._get("/metrics")
+        return bool(metrics) and not BUSY.search(metrics)
+
+    async def _get(self, path: str) -> str:
+        """Return the answer to a request, "" if it is not 200."""
+        with suppress(aiohttp.ClientError):
+            async with self._session.get(self._url + path, ssl=False) as answer:
+                return await answer.text() if answer.status == 200 else ""
+        return ""
+
+
 @asynccontextmanager
-async def real_scheduler(binary: str, connection: Connection, log: Path) -> AsyncIterator[None]:
-    """Run kube-scheduler until the block is left."""
-    with tempfile.TemporaryDirectory() as folder:
-        kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", connection)
-        flags = ["--secure-port=0", "--leader-elect=false", f"--feature-gates={DRA}=true", "-v=3"]
-        with log.open("wb") as file:
-            program = subprocess.Popen([binary, f"--kubeconfig={kubeconfig}", *flags], stdout=file, stderr=file)
-            try:
-                await asyncio.sleep(3)
-                yield
-            finally:
-                program.terminate()
-                program.wait(10)
+async def real_scheduler(binary: str, connection: Connection, log: Path) -> AsyncIterator[IsIdle]:
+    """Run kube-scheduler until the block is left; it gets a function that reports whether the scheduler is idle."""
+    with tempfile.TemporaryDirectory() as name, log.open("ab") as file:
+        folder = Path(name)
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(write_kubeconfig(folder / "kubeconfig", connection))},
+            "leaderElection": {"leaderElect": False},
+            "podMaxBackoffSeconds": LONGEST_BACKOFF,
+        }
+        (folder / "config").write_text(json.dumps(config))
+        port = free_port()
+        flags = [f"--config={folder}/config", f"--secure-port={port}", f"--cert-dir={folder}", "-v=3"]
+        flags += [f"--feature-gates={DRA}=true", "--bind-address=127.0.0.1"]
+        flags += ["--authorization-always-allow-paths=/readyz,/metrics"]
+        program = subprocess.Popen([binary, *flags], stdout=file, stderr=file)
+        try:
+            async with aiohttp.ClientSession() as session:
+                scheduler = KubeScheduler(session, port)
+                await scheduler.wait_until_ready()
+                yield scheduler.is_idle
+        finally:
+            program.terminate()
+            program.wait(10)
 
 
 @asynccontextmanager
 async def our_scheduler(release: Version, connection: Connection) -> AsyncIterator[None]:
     """Run our scheduler until the block is left."""
     gates = Gates.of(release) if release >= V1_34 else Gates.of(release, {DRA: True})
-    task = asyncio.create_task(run_scheduler(ComponentContext(lambda _: connection, release, gates)))
-    try:
-        await asyncio.sleep(0.5)
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    with patch.object(queue, "LONGEST_BACKOFF", float(LONGEST_BACKOFF)):
+        task = asyncio.create_task(run_scheduler(ComponentContext(lambda _: connection, release, gates)))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
 
-async def compare(options: argparse.Namespace, connection: Connection) -> int:
-    """Tell every story twice; return how many differ."""
-    release = Version.parse(options.emulated_version)
-    stories = [story for story in stories_of(release) if not options.story or story.__name__ in options.story]
-    told: list[dict[str, list[str]]] = []
-    async with APIClient(connection, "story") as client:
-        stage = Stage(client, release, options.quiet)
-        for who, scheduler in (
-            ("real", real_scheduler(options.binary, connection, Path(options.log))),
-            ("ours", our_scheduler(release, connection)),
-        ):
-            async with scheduler:
-                told.append(
-                    {
-                        s.__name__: await stage.tell(s, f"{who}-{s.__name__.replace('_', '-')}-{os.getpid()}")
-                        for s in stories
-                    }
-                )
-    different = 0
-    for name, lines in told[0].items():
-        diff = list(unified_diff(lines, told[1][name], "kube-scheduler", "ours", lineterm="", n=2))
-        different += bool(diff)
-        print(f"{'DIFFERS' if diff else 'same':8} {name}", *diff, sep="\n  ")
-    print(f"{len(stories) - different} of {len(stories)} stories are the same")
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def print_difference(name: str, real: list[list[str]], ours: list[list[str]]) -> None:
+    """Print whether a story has ended the same, or each step that has not."""
+    print(f"{'same' if real == ours else 'DIFFERS':8} {name}")
+    for number, (expected, actual) in enumerate(zip(real, ours, strict=True)):
+        diff = unified_diff(expected, actual, f"step {number}: kube-scheduler", "ours", lineterm="", n=2)
+        print(*(f"  {line}" for line in diff), sep="\n", end="", flush=True)
+
+
+async def tell_all(
+    stories: Sequence[Story],
+    options: argparse.Namespace,
+    connection: Connection,
+    scheduler: AbstractAsyncContextManager[IsIdle | None],
+    expected: Tellings,
+) -> AsyncIterator[tuple[str, list[list[str]]]]:
+    """Tell stories to a scheduler; yield the name of each with what it has made of it, as it goes."""
+    async with APIClient(connection, "story") as client, scheduler as is_idle:
+        stage = Stage(client, options, is_idle)
+        for story in stories:
+            name = story.__name__
+            namespace = f"{name.replace('_', '-')}-{os.getpid()}-{next(TELLINGS)}"
+            yield name, await stage.tell(story, namespace, expected.get(name, ()))
+
+
+async def compare(stories: Sequence[Story], options: argparse.Namespace, connection: Connection) -> list[Story]:
+    """Tell every story twice; return those that differ."""
+    real: Tellings = {}
+    scheduler = real_scheduler(options.binary, connection, Path(options.log))
+    start = time.monotonic()
+    async for name, ends in tell_all(stories, options, connection, scheduler, {}):
+        real[name] = ends
+        print(f"{time.monotonic() - start:8.1f} s  {name}: kube-scheduler has ended", flush=True)
+    different = []
+    async for name, ends in tell_all(
+        stories, options, connection, our_scheduler(options.emulated_version, connection), real
+    ):
+        print_difference(name, real[name], ends)
+        if real[name] != ends:
+            different.append(next(story for story in stories if story.__name__ == name))
+    print(f"{len(stories) - len(different)} of {len(stories)} stories are the same in {time.monotonic() - start:.0f} s")
     return different
+
+
+async def compare_twice(options: argparse.Namespace, connection: Connection) -> int:
+    """Compare all stories, and those that differ once more; return how many still do."""
+    stories = [s for s in stories_of(options.emulated_version) if not options.story or s.__name__ in options.story]
+    different = await compare(stories, options, connection)
+    if different:
+        options.quiet *= 4
+        different = await compare(different, options, connection)
+    return len(different)
 
 
 async def main() -> int:
     """Compare on the server that is named, or on understudy."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--binary", required=True, help="kube-scheduler of the release")
-    parser.add_argument("--emulated-version", required=True)
+    parser.add_argument("--emulated-version", required=True, type=Version.parse, metavar="RELEASE")
     parser.add_argument("--server", default="")
     parser.add_argument("--token", default="")
     parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
-    help_ = "seconds without a change after which a step has ended; pods may wait for up to ten after many attempts"
+    help_ = "seconds without a change after which a step has ended with kube-scheduler (default: %(default)s)"
     parser.add_argument("--quiet", type=float, default=QUIET, help=help_)
+    help_ = "seconds without a change after which it has ended anyway (default: %(default)s)"
+    parser.add_argument("--patience", type=float, default=PATIENCE, help=help_)
     parser.add_argument("--log", default="/dev/null", help="where kube-scheduler's log goes")
     options = parser.parse_args()
     if options.server:
-        return await compare(options, Connection(url=options.server, token=options.token, insecure=True))
-    async with Server(emulated_version=options.emulated_version) as server:
-        return await compare(options, Connection(url=server.url))
+        return await compare_twice(options, Connection(url=options.server, token=options.token, insecure=True))
+    async with Server(emulated_version=str(options.emulated_version)) as server:
+        return await compare_twice(options, Connection(url=server.url))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Stories about pods and claims, told to an API server, and what controllers have made of them in the end.
+"""Stories about pods and claims, told to an API server, and what controllers make of them.
 
-A story is a list of steps, each in the namespace of the story's name, after which the objects have to come to rest:
+A story is a list of steps, each in the namespace of the story's name. A step ends when the objects have come to rest,
+or when they are what they have to become, if that is known:
 
     create  an object; `apiVersion` and `namespace` are filled in
     status  {kind, name, status}: a merge patch of the status
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "l
 DROPPED = TIMES | {"resourceVersion", "count"}
 KEPT_TIMES = {"deletionTimestamp", "timeAdded"}
 LONGEST_TIMES = 40  # as long as objects have to rest, a step may take to come to rest
+GOAL_REST = 0.2  # seconds without a change when objects are what they have to become: the controllers see it as well
+PATIENCE = 15.0  # seconds without a change after which objects are no longer expected to become that
+Tellings = dict[str, list[list[Obj]]]  # by story, the objects at the end of each step
 
 
 def read_stories(release: Version, file: str) -> list[Obj]:
@@ -50,17 +54,27 @@ def read_stories(release: Version, file: str) -> list[Obj]:
     ]
 
 
-async def tell(client: APIClient, release: Version, stories: list[Obj], rest: float, rule_period: float) -> Obj:
-    """Tell stories, the first one alone and then all others at once; return what is there in the end, by story.
+async def tell(
+    client: APIClient,
+    release: Version,
+    stories: list[Obj],
+    rest: float,
+    rule_period: float,
+    goals: Mapping[str, Sequence[list[Obj] | None]] | None = None,
+) -> Tellings:
+    """Tell stories, the first one alone and then all others at once; return the objects at the end of each step.
 
     Some controllers do something the first time only.
 
     rest         seconds without a change after which objects are at rest
     rule_period  seconds after which the status of a DeviceTaintRule is written again
+    goals        by story, the objects that are expected at the end of each step; None if they are not known
     """
     tellers = [_Teller(client, release, story, rest, rule_period) for story in stories]
-    ends = [await tellers[0].tell(), *await asyncio.gather(*(teller.tell() for teller in tellers[1:]))]
-    return {story["story"]: end for story, end in zip(stories, ends, strict=True)}
+    known = [(goals or {}).get(story["story"]) or [None] * len(story["steps"]) for story in stories]
+    first = await tellers[0].tell(known[0])
+    others = await asyncio.gather(*(teller.tell(goal) for teller, goal in zip(tellers[1:], known[1:], strict=True)))
+    return {story["story"]: ends for story, ends in zip(stories, [first, *others], strict=True)}
 
 
 class _Teller:
@@ -80,17 +94,20 @@ class _Teller:
         ]
         self._names: dict[str, str] = {}  # of uids and of generated names
 
-    async def tell(self) -> list[Obj]:
-        """Do the steps; return the objects in the end."""
+    async def tell(self, goals: Sequence[list[Obj] | None]) -> list[list[Obj]]:
+        """Do the steps; return the objects at the end of each."""
         labels = self._story.get("namespaceLabels", {})
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace, "labels": labels}})
-        for step in self._story["steps"]:
+        ends = []
+        for step, goal in zip(self._story["steps"], goals, strict=True):
             ((verb, argument),) = step.items()
             await getattr(self, f"_{verb}")(await self._resolved(argument))
-            await self._come_to_rest()
-        events = [normal_event(event) for event in await self._items(EVENTS)]
-        objects = [self._normal(obj) for obj in [*await self._objects(), *events]]
-        return sorted(objects, key=repr)
+            if goal is None:
+                await self._come_to_rest()
+            else:
+                await self._come_to(goal)
+            ends.append(await self._state())
+        return ends
 
     # --- steps
 
@@ -134,6 +151,24 @@ class _Teller:
             if state != last:
                 last, since = state, time.monotonic()
             await asyncio.sleep(self._rest / 4)
+
+    async def _come_to(self, goal: list[Obj]) -> None:
+        """Wait until the objects are as expected, or nothing has changed for a long while."""
+        last: object = None
+        since = time.monotonic()
+        while True:
+            state = await self._state()
+            if state != last:
+                last, since = state, time.monotonic()
+            if time.monotonic() - since > (GOAL_REST if state == goal else PATIENCE):
+                return
+            await asyncio.sleep(GOAL_REST / 2)
+
+    async def _state(self) -> list[Obj]:
+        """Return the objects and events of the story, without what differs from one run to the next."""
+        objects = await self._objects()
+        events = [normal_event(event) for event in await self._items(EVENTS)]
+        return sorted((self._normal(obj) for obj in [*objects, *events]), key=repr)
 
     async def _objects(self) -> list[Obj]:
         """Return the pods and claims of the story, and its rules; learn their uids and generated names."""

@@ -1,6 +1,7 @@
 """What happens to pods, as stories for two schedulers: objects that are created, changed and deleted, step by step.
 
-Each step ends when nothing changes any more. The stories have few nodes that differ, so that there is one right answer.
+Each step ends when the scheduler has nothing more to do. The stories have few nodes that differ, so that there is one
+right answer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """A request: `create` an object with its status, `patch` an object or its status, or `delete` one."""
+    """A request: `create` an object with its status, `patch` an object or its status, or `delete` one.
+
+    `await` waits until the object has what is in `body`, for what a scheduler does by its clock.
+    """
 
     verb: str
     resource: Resource
@@ -397,7 +401,10 @@ def attached_device(m: Maker) -> list[Step]:
     return [
         [*m.node("n1"), slow, m.device_class()],
         [m.claim("c"), m.pod("p", "c")],
-        [Change("patch", m.claims, "c", status("attached"), "status")],
+        [
+            Change("patch", m.claims, "c", status("attached"), "status"),
+            Change("await", PODS, "p", {"spec": {"nodeName": "n1"}}),
+        ],
     ]
 
 
