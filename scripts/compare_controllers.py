@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 
-from controller_stories import STORIES, Tellings, read_stories, tell
+from controller_stories import STORIES, Tellings, is_alone, read_stories, tell
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--emulated-version", type=Version.parse, required=True, metavar="RELEASE")
     parser.add_argument("--run", nargs=2, action="append", required=True, metavar=("SERVER", "CONTROLLERS"))
     parser.add_argument("--file", action="append", help="of stories (default: all)")
-    parser.add_argument("--story", action="append", help="tell only this one, after the first; may be repeated")
+    parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
     parser.add_argument("--rest", type=float, default=1.0, help="seconds without a change after each step")
     parser.add_argument("--settle", type=float, default=8.0, help="seconds that controllers may take to start")
     parser.add_argument("--record", action="store_true")
@@ -185,8 +185,8 @@ def main() -> int:
 
 
 def chosen_stories(stories: list[Obj], names: Collection[str]) -> list[Obj]:
-    """Return the first story, in which controllers may do what they do only once, and those with some names."""
-    return [story for story in stories if story is stories[0] or story["story"] in names]
+    """Return the stories that are told alone, with what is done only once, and those with some names."""
+    return [story for story in stories if is_alone(story) or story["story"] in names]
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ or when they are what they have to become, if that is known:
     status  {kind, name, status}: a merge patch of the status
     patch   {kind, name, patch}: a merge patch
     delete  {kind, name}
-    wait    seconds, or "rule" for the time after which the status of a DeviceTaintRule is written again
+    wait    seconds, or "rule" for the time after which the status of a DeviceTaintRule is written again; what comes
+            between the step before and the end of the wait may differ
 
+A story that is `alone` is told before all others are told at once: a controller does something the first time only.
 Texts may be `$uid Pod/p`, the uid of an object, and `$claim p/gpu`, the name of the claim of a pod's entry.
 """
 
@@ -60,21 +62,38 @@ async def tell(
     stories: list[Obj],
     rest: float,
     rule_period: float,
-    goals: Mapping[str, Sequence[list[Obj] | None]] | None = None,
+    goals: Mapping[str, Sequence[list[Obj]]] | None = None,
 ) -> Tellings:
-    """Tell stories, the first one alone and then all others at once; return the objects at the end of each step.
-
-    Some controllers do something the first time only.
+    """Tell stories; return the objects at the end of each step.
 
     rest         seconds without a change after which objects are at rest
     rule_period  seconds after which the status of a DeviceTaintRule is written again
-    goals        by story, the objects that are expected at the end of each step; None if they are not known
+    goals        by story, the objects that are expected at the end of each step, or of the last steps
     """
-    tellers = [_Teller(client, release, story, rest, rule_period) for story in stories]
-    known = [(goals or {}).get(story["story"]) or [None] * len(story["steps"]) for story in stories]
-    first = await tellers[0].tell(known[0])
-    others = await asyncio.gather(*(teller.tell(goal) for teller, goal in zip(tellers[1:], known[1:], strict=True)))
-    return {story["story"]: ends for story, ends in zip(stories, [first, *others], strict=True)}
+
+    async def told(story: Obj) -> tuple[str, list[list[Obj]]]:
+        name = story["story"]
+        return name, await _Teller(client, release, story, rest, rule_period).tell((goals or {}).get(name, ()))
+
+    first = [await told(story) for story in stories if is_alone(story)]
+    others = await asyncio.gather(*(told(story) for story in stories if not is_alone(story)))
+    return dict([*first, *others])
+
+
+def is_alone(story: Obj) -> bool:
+    """Report whether a story is told before all others."""
+    return bool(story.get("alone"))
+
+
+def _with_waits(steps: list[Obj]) -> list[list[Obj]]:
+    """Return the steps of a story, each with the waiting that belongs to it."""
+    joined: list[list[Obj]] = []
+    for step in steps:
+        if "wait" in step and joined:
+            joined[-1].append(step)
+        else:
+            joined.append([step])
+    return joined
 
 
 class _Teller:
@@ -94,20 +113,28 @@ class _Teller:
         ]
         self._names: dict[str, str] = {}  # of uids and of generated names
 
-    async def tell(self, goals: Sequence[list[Obj] | None]) -> list[list[Obj]]:
+    async def tell(self, goals: Sequence[list[Obj]]) -> list[list[Obj]]:
         """Do the steps; return the objects at the end of each."""
         labels = self._story.get("namespaceLabels", {})
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace, "labels": labels}})
+        steps = _with_waits(self._story["steps"])
         ends = []
-        for step, goal in zip(self._story["steps"], goals, strict=True):
-            ((verb, argument),) = step.items()
-            await getattr(self, f"_{verb}")(await self._resolved(argument))
+        for step, goal in zip(steps, [*[None] * (len(steps) - len(goals)), *goals], strict=True):
+            *before, last = step
+            for part in before:
+                await self._do(part)
+                await self._come_to_rest()
+            await self._do(last)
             if goal is None:
                 await self._come_to_rest()
             else:
                 await self._come_to(goal)
             ends.append(await self._state())
         return ends
+
+    async def _do(self, step: Obj) -> None:
+        ((verb, argument),) = step.items()
+        await getattr(self, f"_{verb}")(await self._resolved(argument))
 
     # --- steps
 
