@@ -110,7 +110,8 @@ class Comparison:
             other = {story for story, steps in tellings.items() if steps != first[story]}
             same, seconds = len(stories) - len(other), time.monotonic() - start
             print(f"run {number}: {same} of {len(stories)} stories are as in the first, {seconds:.0f} s", flush=True)
-            print(*differences(first, tellings), sep="\n", end="", flush=True)
+            for line in differences(first, tellings):
+                print(line, flush=True)
             different |= other
         return first, different
 
@@ -151,7 +152,6 @@ def differences(first: Tellings, other: Tellings) -> Iterator[str]:
                 before, after = (json.dumps(x, indent=1, sort_keys=True).splitlines() for x in (expected, actual))
                 title = f"{story}, step {number}"
                 yield from unified_diff(before, after, f"{title}: first run", f"{title}: this run", lineterm="", n=12)
-                yield ""
                 break
 
 

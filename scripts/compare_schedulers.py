@@ -60,7 +60,7 @@ Obj = dict[str, Any]
 IsIdle = Callable[[], Awaitable[bool]]
 Tellings = dict[str, list[list[str]]]  # by story, what there is at the end of each step, as lines
 QUIET = 1.0  # seconds without a change after which a step has ended with an idle scheduler
-PATIENCE = 12.0  # seconds without a change after which it has ended anyway
+PATIENCE = 6.0  # seconds without a change after which it has ended anyway
 START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
 LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
 DRA = "DynamicResourceAllocation"
@@ -317,7 +317,8 @@ def print_difference(name: str, real: list[list[str]], ours: list[list[str]]) ->
     print(f"{'same' if real == ours else 'DIFFERS':8} {name}")
     for number, (expected, actual) in enumerate(zip(real, ours, strict=True)):
         diff = unified_diff(expected, actual, f"step {number}: kube-scheduler", "ours", lineterm="", n=2)
-        print(*(f"  {line}" for line in diff), sep="\n", end="", flush=True)
+        for line in diff:
+            print(f"  {line}", flush=True)
 
 
 async def tell_all(

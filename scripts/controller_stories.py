@@ -7,8 +7,10 @@ or when they are what they have to become, if that is known:
     status  {kind, name, status}: a merge patch of the status
     patch   {kind, name, patch}: a merge patch
     delete  {kind, name}
-    wait    seconds, or "rule" for the time after which the status of a DeviceTaintRule is written again; what comes
-            between the step before and the end of the wait may differ
+    wait    seconds, or "rule" for the time after which the status of a DeviceTaintRule is written again
+    await   a kind, until there is such an object: a controller tries again after pauses of different length
+
+What comes between a step and the end of the waiting behind it may differ.
 
 A story that is `alone` is told before all others are told at once: a controller does something the first time only.
 Texts may be `$uid Pod/p`, the uid of an object, and `$claim p/gpu`, the name of the claim of a pod's entry.
@@ -25,17 +27,16 @@ from typing import Any
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource
 from understudy.machinery.golang.yaml_reader import load_yaml
-from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 STORIES = Path(__file__).parent.parent / "fixtures" / "controllers"
 GROUP = "resource.k8s.io"
-CLAIMS = Resource(GROUP, "v1beta1", "resourceclaims", "ResourceClaim")
-SLICES = Resource(GROUP, "v1beta1", "resourceslices", "ResourceSlice", namespaced=False)
+# The version in which the stories write claims, templates and slices: all that have it write them the same.
+VERSION = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1"})
 RULES = Resource(GROUP, "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False)
-TEMPLATES = Resource(GROUP, "v1beta1", "resourceclaimtemplates", "ResourceClaimTemplate")
+CONTEXTS = Resource(GROUP, "v1alpha3", "podschedulingcontexts", "PodSchedulingContext")
 GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
-BY_KIND = {resource.kind: resource for resource in (PODS, CLAIMS, TEMPLATES, SLICES, RULES, GROUPS)}
 # What differs from one run to the next and means nothing.
 TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
 DROPPED = TIMES | {"resourceVersion", "count"}
@@ -43,6 +44,7 @@ KEPT_TIMES = {"deletionTimestamp", "timeAdded"}
 LONGEST_TIMES = 40  # as long as objects have to rest, a step may take to come to rest
 GOAL_REST = 0.2  # seconds without a change when objects are what they have to become: the controllers see it as well
 PATIENCE = 15.0  # seconds without a change after which objects are no longer expected to become that
+LONGEST_PAUSE = 30.0  # seconds that a controller may take to try again
 Tellings = dict[str, list[list[Obj]]]  # by story, the objects at the end of each step
 
 
@@ -52,7 +54,7 @@ def read_stories(release: Version, file: str) -> list[Obj]:
     return [
         story
         for story in documents
-        if Version.parse(story.get("since", "1.32")) <= release <= Version.parse(story.get("until", "1.99"))
+        if Version.parse(story.get("since", "1.31")) <= release <= Version.parse(story.get("until", "1.99"))
     ]
 
 
@@ -80,6 +82,17 @@ async def tell(
     return dict([*first, *others])
 
 
+def resources_of(release: Version) -> dict[str, Resource]:
+    """Return the resources of a release that stories are about, by kind."""
+    version = VERSION[release]
+    made = [
+        Resource(GROUP, version, "resourceclaims", "ResourceClaim"),
+        Resource(GROUP, version, "resourceclaimtemplates", "ResourceClaimTemplate"),
+        Resource(GROUP, version, "resourceslices", "ResourceSlice", namespaced=False),
+    ]
+    return {resource.kind: resource for resource in (PODS, *made, RULES, GROUPS)}
+
+
 def is_alone(story: Obj) -> bool:
     """Report whether a story is told before all others."""
     return bool(story.get("alone"))
@@ -89,7 +102,7 @@ def _with_waits(steps: list[Obj]) -> list[list[Obj]]:
     """Return the steps of a story, each with the waiting that belongs to it."""
     joined: list[list[Obj]] = []
     for step in steps:
-        if "wait" in step and joined:
+        if step.keys() & {"wait", "await"} and joined:
             joined[-1].append(step)
         else:
             joined.append([step])
@@ -105,9 +118,11 @@ class _Teller:
         self._namespace = story["story"]
         self._rest = rest
         self._rule_period = rule_period
+        self._resources = resources_of(release)
         self._seen = [
             PODS,
-            CLAIMS,
+            self._resources["ResourceClaim"],
+            *([CONTEXTS] if release < V1_32 else []),
             *([RULES] if release >= V1_33 else []),
             *([GROUPS] if "PodGroup" in repr(story) else []),
         ]
@@ -139,7 +154,7 @@ class _Teller:
     # --- steps
 
     async def _create(self, obj: Obj) -> None:
-        resource = BY_KIND[obj["kind"]]
+        resource = self._resources[obj["kind"]]
         metadata = obj["metadata"]
         if resource.namespaced:
             metadata = {**metadata, "namespace": self._namespace}
@@ -152,17 +167,22 @@ class _Teller:
         await self._changed(change, change["patch"], "")
 
     async def _changed(self, change: Obj, patch: Obj, subresource: str) -> None:
-        resource = BY_KIND[change["kind"]]
+        resource = self._resources[change["kind"]]
         namespace = self._namespace if resource.namespaced else ""
         await self._client.patch(resource, change["name"], patch, namespace, subresource=subresource)
 
     async def _delete(self, what: Obj) -> None:
-        resource = BY_KIND[what["kind"]]
+        resource = self._resources[what["kind"]]
         namespace = self._namespace if resource.namespaced else ""
         await self._client.delete(resource, what["name"], namespace, grace_period=what.get("gracePeriodSeconds"))
 
     async def _wait(self, seconds: Any) -> None:
         await asyncio.sleep(self._rule_period + 1 if seconds == "rule" else float(seconds))
+
+    async def _await(self, kind: str) -> None:
+        end = time.monotonic() + LONGEST_PAUSE
+        while time.monotonic() < end and not await self._items(self._resources[kind]):
+            await asyncio.sleep(GOAL_REST)
 
     # --- what is there
 
@@ -232,7 +252,7 @@ class _Teller:
             what, _, name = value[1:].partition(" ")
             first, _, second = name.partition("/")
             if what == "uid":
-                return (await self._client.get(BY_KIND[first], second, self._namespace))["metadata"]["uid"]
+                return (await self._client.get(self._resources[first], second, self._namespace))["metadata"]["uid"]
             statuses = nested_field(
                 await self._client.get(PODS, first, self._namespace), "status", "resourceClaimStatuses", default=()
             )
