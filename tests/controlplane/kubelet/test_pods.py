@@ -6,7 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from tests.clock import FixedClock
+from tests.waiting import PATIENCE
 from understudy.controlplane.client.resources import Resource
 from understudy.controlplane.kubelet.pod_status import PodStatusWriter
 from understudy.controlplane.kubelet.pods import PodIPs, PodRuntime, PodWorker
@@ -24,17 +27,20 @@ async def nothing(*_: object) -> None:
     """Prepare or unprepare no claims."""
 
 
-async def test_deletion_while_the_status_is_written() -> None:
-    """A deletion that the worker hears of before the answer to its own write is not forgotten for that answer."""
+@pytest.mark.parametrize("in_the_answer", [False, True], ids=["heard of before the answer", "in the answer"])
+async def test_deletion_while_the_status_is_written(in_the_answer: bool) -> None:
+    """A deletion that comes while the worker writes the status is seen, be it by the informer or by the answer."""
+    deletion = {**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     deleted = asyncio.Event()
 
     class Client:
         """Lets the pod be deleted while its status is patched."""
 
         async def patch(self, resource: Resource, name: str, patch: Obj, *_: Any, **__: Any) -> Obj:
-            await asyncio.sleep(0.01)
-            worker.update({**POD, "metadata": {**POD["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
-            return POD
+            await asyncio.sleep(0)
+            if not in_the_answer:
+                worker.update(deletion)
+            return deletion if in_the_answer else POD
 
         async def delete(self, *_: Any, **__: Any) -> None:
             deleted.set()
@@ -56,7 +62,7 @@ async def test_deletion_while_the_status_is_written() -> None:
     worker = PodWorker(runtime, POD)
     task = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE):
             await deleted.wait()
     finally:
         task.cancel()

@@ -218,7 +218,7 @@ class PodWorker:
             PODS, metadata["name"], patch, metadata["namespace"], content_type=STRATEGIC_PATCH, subresource="status"
         )
         if self._pod is pod:  # else the informer has been quicker, perhaps with a later state
-            self._pod = written
+            self.update(written)
 
     @property
     def _name(self) -> str:
