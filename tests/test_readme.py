@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from tests.releases import RELEASES
+from tests.waiting import PATIENCE
 from understudy.apiserver.kinds.release import SUFFICIENT_GATES, Release
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
@@ -51,14 +52,12 @@ def test_readme_tests_pass(pytester: pytest.Pytester, code: str) -> None:
 @blocks("python")
 def test_readme_scripts_run(code: str) -> None:
     """A script in the README runs in a checkout without a warning."""
-    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True, timeout=PATIENCE)
 
 
 @pytest.fixture
 def port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
+    return str(free_port())
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str
                 argv = [*shlex.split(command.removesuffix("&")), "--port", port]
                 server = subprocess.Popen(argv, cwd=ROOT, env=programs, stdout=subprocess.PIPE, text=True)
                 started.append(server)
-                guard = threading.Timer(30, server.kill)
+                guard = threading.Timer(PATIENCE, server.kill)
                 guard.start()
                 printed = server.stdout.readline()
                 guard.cancel()
@@ -90,7 +89,7 @@ def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str
     finally:
         for server in started:
             server.terminate()
-            server.communicate(timeout=30)
+            server.communicate(timeout=PATIENCE)
 
 
 def steps(session: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Queue
 from typing import Any
@@ -12,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.http import watch
+from tests.waiting import PATIENCE, wait_until
 from understudy import Server
 
 kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed")
 
-PATIENCE = 60.0  # seconds
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -169,28 +168,20 @@ def test_operator_pauses_for_a_peer_of_higher_priority(apiserver: Server, caplog
     def expect(captain: str, name: str) -> None:
         assert handled.get(timeout=PATIENCE) == (captain, name)
         status = {"command": {"captain": captain, "crew": 3}}
-        until(lambda: apiserver.get("ship", name).get("status") == status)
+        wait_until(lambda: apiserver.get("ship", name).get("status") == status)
 
     caplog.set_level("INFO", "kopf")
     with operator(apiserver.url, crew_registry("mate", handled), priority=1):
         apiserver.apply(ship("a"))
         expect("mate", "a")
         with operator(apiserver.url, crew_registry("captain", handled), priority=2):
-            until(lambda: "Pausing operations in favour of" in caplog.text)
+            wait_until(lambda: "Pausing operations in favour of" in caplog.text)
             apiserver.apply(ship("b"))
             expect("captain", "b")
             peers = apiserver.get("kopfpeering", "default")["status"].values()
             assert sorted(peer["priority"] for peer in peers) == [1, 2]
-        until(lambda: "Resuming operations after the pause" in caplog.text)
+        wait_until(lambda: "Resuming operations after the pause" in caplog.text)
         apiserver.apply(ship("c"))
         expect("mate", "c")
-    until(lambda: not apiserver.get("kopfpeering", "default")["status"])
+    wait_until(lambda: not apiserver.get("kopfpeering", "default")["status"])
     assert handled.empty()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    ends = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.02)

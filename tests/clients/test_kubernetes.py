@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
 from understudy import Server
 
 kubernetes = pytest.importorskip("kubernetes", reason="the client `kubernetes` is not installed")
 client, watch = kubernetes.client, kubernetes.watch
-
-PATIENCE = 60.0  # seconds
 
 
 def connected(kubeconfig: object) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.http import Response, send
+from tests.waiting import wait_until
 from understudy import Server, StatusError
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -234,9 +234,6 @@ def test_aggregated_roles_are_filled_in() -> None:
         labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
         head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
         server.apply({**head, "metadata": {"name": "widgets", "labels": labels}, "rules": [rule]})
-        deadline = time.monotonic() + 30
-        while rule not in ((view := server.get("ClusterRole", "view"))["rules"] or []):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        view = wait_until(lambda: server.get("ClusterRole", "view"), lambda role: rule in (role["rules"] or []))
         assert len(view["rules"]) > 5
         assert view["metadata"]["managedFields"][0]["manager"] == "clusterrole-aggregation-controller"

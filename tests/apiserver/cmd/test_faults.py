@@ -27,9 +27,11 @@ def connections(url: str, count: int) -> Iterator[list[socket.socket]]:
     """Open connections, and close them after the block. Raises TimeoutError if the system drops one."""
     parts = urlsplit(url)
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=5)) for _ in range(count)
-        ]
+        address = (parts.hostname, parts.port)
+        opened = [stack.enter_context(socket.create_connection(address, timeout=5)) for _ in range(count)]
+        for connection in opened:
+            connection.settimeout(PATIENCE)
+        yield opened
 
 
 def answered(waiting: list[socket.socket]) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from tests.http import exchange, send, watch
+from tests.waiting import wait_until
 from understudy import Server
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -46,13 +46,8 @@ def is_true(obj: Obj, condition: str) -> bool:
 
 def wait_for(server: Server, path: str, reached: Any) -> Obj:
     """Return the answer at a path as soon as it is the one that is waited for."""
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        code, body = exchange(server, "GET", path)
-        if reached(code, body):
-            return body
-        time.sleep(0.01)
-    raise AssertionError(body)
+    _, body = wait_until(lambda: exchange(server, "GET", path), lambda answer: reached(*answer))
+    return body
 
 
 def widget(name: str = "a", **fields: Any) -> Obj:

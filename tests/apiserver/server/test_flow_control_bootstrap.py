@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.http import send
+from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.server.bootstrap import flow_control
 
@@ -17,8 +17,33 @@ BASE = "/apis/flowcontrol.apiserver.k8s.io/v1"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 
 
+class Rounds:
+    """Counts how often a server has looked at all its flow schemas and priority levels."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._ensure = flow_control._ensure
+
+    async def ensure(self, *args: Any) -> None:
+        """Do what the server does, and count it."""
+        await self._ensure(*args)
+        self._count += 1
+
+    def wait(self) -> None:
+        """Wait until a round that has begun after this call is over."""
+        before = self._count
+        wait_until(lambda: self._count > before + 1)
+
+
 @pytest.fixture
-def ensuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    rounds = Rounds()
+    monkeypatch.setattr(flow_control, "_ensure", rounds.ensure)
+    return rounds
+
+
+@pytest.fixture
+def ensuring(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a server whose minute is short."""
     monkeypatch.setattr(flow_control, "INTERVAL", 0.05)
     with Server() as server:
@@ -28,15 +53,6 @@ def ensuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def stored(server: Server, path: str) -> Obj:
     body: Obj = send(server, "GET", f"{BASE}/{path}").json()
     return body
-
-
-def until(server: Server, path: str, done: Callable[[Obj], bool]) -> Obj:
-    """Return an object as soon as `done` is true of it; it may take five seconds."""
-    end = time.monotonic() + 5
-    while not done(obj := stored(server, path)):
-        assert time.monotonic() < end, obj
-        time.sleep(0.02)
-    return obj
 
 
 def lasting(obj: Obj) -> Obj:
@@ -55,8 +71,9 @@ def test_deleted_object_is_made_again(ensuring: Server, path: str) -> None:
     before = stored(ensuring, path)
     send(ensuring, "DELETE", f"{BASE}/{path}")
     conditions = len(before["status"].get("conditions", ()))
-    again = until(
-        ensuring, path, lambda obj: "uid" in obj["metadata"] and len(obj["status"].get("conditions", ())) == conditions
+    again = wait_until(
+        lambda: stored(ensuring, path),
+        lambda obj: "uid" in obj["metadata"] and len(obj["status"].get("conditions", ())) == conditions,
     )
     assert again["metadata"]["uid"] != before["metadata"]["uid"]
     assert lasting(again) == lasting(before)
@@ -73,30 +90,31 @@ def test_deleted_object_is_made_again(ensuring: Server, path: str) -> None:
     ],
 )
 def test_changed_object_is_set_back(
-    ensuring: Server, path: str, annotation: str | None, spec: Obj, expected: tuple[str, int]
+    ensuring: Server, rounds: Rounds, path: str, annotation: str | None, spec: Obj, expected: tuple[str, int]
 ) -> None:
     """Mandatory specs are always set back, suggested ones as the annotation or the generation says."""
     changes = {"spec": spec, "metadata": {"annotations": {AUTO_UPDATE: annotation}}}
     assert send(ensuring, "PATCH", f"{BASE}/{path}", changes).status == 200
-    time.sleep(0.2)
+    rounds.wait()
     obj = stored(ensuring, path)
     assert (obj["metadata"]["annotations"][AUTO_UPDATE], obj["spec"]["matchingPrecedence"]) == expected
 
 
-def test_shares_of_exempt_level_stay(ensuring: Server) -> None:
+def test_shares_of_exempt_level_stay(ensuring: Server, rounds: Rounds) -> None:
     """Users may set the shares of the level `exempt`, the only part of a mandatory object that is theirs."""
     path = "prioritylevelconfigurations/exempt"
     send(ensuring, "PATCH", f"{BASE}/{path}", {"spec": {"exempt": {"nominalConcurrencyShares": 7}}})
-    time.sleep(0.2)
+    rounds.wait()
     assert stored(ensuring, path)["spec"]["exempt"]["nominalConcurrencyShares"] == 7
 
 
-def test_unknown_object_with_annotation_is_deleted(ensuring: Server) -> None:
+def test_unknown_object_with_annotation_is_deleted(ensuring: Server, rounds: Rounds) -> None:
     """An object that says that it belongs to the server, and does not, is deleted; others stay."""
     spec = {"matchingPrecedence": 500, "priorityLevelConfiguration": {"name": "system"}}
     for name, value in (("gone", "true"), ("mine", "false")):
         metadata = {"name": name, "annotations": {AUTO_UPDATE: value}}
         head = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema"}
         assert send(ensuring, "POST", f"{BASE}/flowschemas", {**head, "metadata": metadata, "spec": spec}).status == 201
-    until(ensuring, "flowschemas/gone", lambda obj: obj["kind"] == "Status")
+    rounds.wait()
+    assert stored(ensuring, "flowschemas/gone")["kind"] == "Status"
     assert stored(ensuring, "flowschemas/mine")["kind"] == "FlowSchema"

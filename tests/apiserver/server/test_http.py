@@ -180,9 +180,9 @@ def test_options_of_the_server(server: Server) -> None:
 
 def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection is closed when it was idle for a while; a watch is not idle."""
-    monkeypatch.setattr(protocol, "IDLE_TIMEOUT", 0.2)
+    monkeypatch.setattr(protocol, "IDLE_TIMEOUT", 1.0)
     with Server() as server, watch(server, "/api/v1/namespaces") as events:
-        connection = HTTPConnection(urlsplit(server.url).netloc, timeout=20)
+        connection = HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT)
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok"
         assert connection.sock.recv(1) == b""
@@ -211,7 +211,7 @@ def test_client_that_never_reads_is_not_read_either(server: Server) -> None:
 def test_body_is_read_as_fast_as_it_is_used(server: Server) -> None:
     """A body that waits for its request behind others stays with the client, beyond a buffer."""
     address = urlsplit(server.url)
-    waiting = f"GET {MAPS}?watch=1&timeoutSeconds=1 HTTP/1.1\r\nHost: a\r\n\r\n"
+    waiting = f"GET {MAPS}?watch=1&timeoutSeconds=600 HTTP/1.1\r\nHost: a\r\n\r\n"
     post = f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: {1 << 30}\r\n\r\n"
     sent, quiet_since = 0, time.monotonic()
     with socket.create_connection((address.hostname, address.port)) as connection:

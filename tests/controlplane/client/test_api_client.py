@@ -92,9 +92,9 @@ async def test_no_server_is_a_connection_error() -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    async with APIClient(Connection(url=url), "example") as client:
-        with pytest.raises(ConnectionError, match=f"^{url}: "):
-            await client.get(NAMESPACES, "default")
+        async with APIClient(Connection(url=url), "example") as client:
+            with pytest.raises(ConnectionError, match=f"^{url}: "):
+                await client.get(NAMESPACES, "default")
 
 
 async def test_certificates() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
+from tests.ports import free_port
+from tests.waiting import until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client import informer as informers
@@ -33,12 +35,6 @@ class Story:
         """Wait until exactly these changes were told."""
         await until(lambda: len(self.lines) >= len(lines))
         assert self.lines == list(lines)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -104,14 +100,15 @@ async def test_expired_watch_lists_anew() -> None:
 @pytest.mark.usefixtures("quick")
 async def test_ended_watch_goes_on() -> None:
     """A server that stops and comes back at the same address is followed again."""
+    port = free_port()
     async with AsyncExitStack() as stack:
-        async with Server() as server:
+        async with Server(port=port) as server:
             client = await stack.enter_async_context(APIClient(Connection(url=server.url), "example"))
             informer = Informer(client, NODES)
             story = Story(informer)
             await stack.enter_async_context(running(informer))
             await informer.wait_for_sync()
-        async with Server(port=int(server.url.rpartition(":")[2])) as again:
+        async with Server(port=port) as again:
             again.apply(node("a"))
             await until(lambda: "+a" in story.lines)
 

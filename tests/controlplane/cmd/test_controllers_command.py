@@ -13,6 +13,7 @@ import pytest
 
 from tests.program import PROGRAM
 from tests.releases import NEWEST
+from tests.waiting import PATIENCE, until
 from understudy import Server
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.cmd.cli import main
@@ -46,11 +47,9 @@ async def test_controllers_run_beside_a_server(named: str) -> None:
             line = await asyncio.to_thread(process.stdout.readline)
             assert line == f"understudy: resourceclaim, device-taint-eviction of {NEWEST} at {server.url}\n"
             server.apply(TEMPLATE, POD)
-            async with asyncio.timeout(20):
-                while "resourceClaimStatuses" not in server.get("Pod", "p")["status"]:
-                    await asyncio.sleep(0.05)
+            await until(lambda: server.get("Pod", "p")["status"], lambda status: "resourceClaimStatuses" in status)
             process.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(process.wait, 20) == 0
+            assert await asyncio.to_thread(process.wait, PATIENCE) == 0
         finally:
             process.kill()
             process.communicate()
@@ -117,7 +116,7 @@ def test_controller_without_work_ends_alone(tmp_path: Path) -> None:
             server.apply(TEMPLATE, POD)
             assert process.poll() is None
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             process.communicate()

@@ -12,12 +12,13 @@ import pytest
 from tests.controlplane.kubelet.driver import Driver
 from tests.program import PROGRAM
 from tests.releases import NEWEST
+from tests.waiting import PATIENCE
 from understudy import Server
 from understudy.controlplane.cmd.cli import main
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, "kubelet", *argv], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*PROGRAM, "kubelet", *argv], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 async def test_drivers_register_with_it() -> None:
@@ -33,7 +34,7 @@ async def test_drivers_register_with_it() -> None:
             async with Driver(root) as driver:
                 assert (await driver.registered()).plugin_registered
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             process.communicate()
@@ -73,6 +74,6 @@ def test_without_the_library(tmp_path: Path) -> None:
     python, option, program = PROGRAM
     flags = ["--server", "http://127.0.0.1:1", "--node", "n", "--root", str(tmp_path), "--emulated-version", "1.36"]
     argv = [python, option, f"import sys; sys.modules['grpc'] = None; {program}", "kubelet", *flags]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stderr == "understudy: kubelet needs grpcio: pip install 'understudy[kubelet]'\n"
     assert done.returncode == 2

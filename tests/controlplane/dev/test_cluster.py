@@ -16,6 +16,7 @@ pytest.importorskip("grpc", reason="kubelets need the extra `kubelet`")
 
 from tests.controlplane.kubelet.driver import Driver
 from tests.releases import NEWEST
+from tests.waiting import until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -70,9 +71,7 @@ class Development:
 
     async def told(self, text: str) -> None:
         """Wait for a line that holds a text."""
-        async with asyncio.timeout(20):
-            while not any(text in line for line in self.lines):
-                await asyncio.sleep(0.02)
+        await until(lambda: self.lines, lambda lines: any(text in line for line in lines))
 
 
 @asynccontextmanager

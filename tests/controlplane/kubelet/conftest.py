@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
+from tests.waiting import until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -90,22 +89,17 @@ class Cluster:
 
     async def reaches(self, phase: str, *pods: str) -> None:
         """Wait until pods are in a phase; "" means that they are gone."""
-        async with asyncio.timeout(10):
-            for name in pods:
-                while await self.phase(name) != phase:
-                    await asyncio.sleep(0.01)
+        for name in pods:
+            await until(lambda name=name: self.phase(name), lambda actual: actual == phase)
 
     async def event(self, pod: str, message: str) -> Obj:
         """Wait for the event about a pod that has a message; return it."""
-        events: list[Obj] = []
-        with suppress(TimeoutError):
-            async with asyncio.timeout(10):
-                while message not in [event["message"] for event in events]:
-                    listed = await self.client.list(EVENTS, "default", fields=f"involvedObject.name={pod}")
-                    events = listed["items"]
-                    await asyncio.sleep(0.01)
-        assert message in [event["message"] for event in events]
-        return next(event for event in events if event["message"] == message)
+
+        async def by_message() -> dict[str, Obj]:
+            listed = await self.client.list(EVENTS, "default", fields=f"involvedObject.name={pod}")
+            return {event["message"]: event for event in listed["items"]}
+
+        return (await until(by_message, lambda events: message in events))[message]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import grpc.aio
 
+from tests.waiting import until
 from understudy.controlplane.kubelet.dra.api import (
     HEALTH_SERVICE,
     PREPARE,
@@ -89,8 +90,7 @@ class Driver:
 
     async def registered(self) -> RegistrationStatus:
         """Wait until the kubelet has told the outcome of the registration; return it."""
-        await until(lambda: bool(self.statuses))
-        return self.statuses[-1]
+        return (await until(lambda: self.statuses))[-1]
 
     def _registration_service(self) -> dict[str, grpc.RpcMethodHandler]:
         info = PluginInfo(self.plugin_type, self.name, str(self.endpoint), self.versions)
@@ -130,13 +130,6 @@ class Driver:
     async def _watch(self, _: WatchResourcesRequest) -> AsyncIterator[WatchResourcesResponse]:
         while True:
             yield await self.health.get()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds; fail after ten seconds."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def serve(path: Path, services: dict[Any, dict[str, grpc.RpcMethodHandler]]) -> grpc.aio.Server:

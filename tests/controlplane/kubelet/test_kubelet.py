@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
-from tests.controlplane.kubelet.driver import Driver, until
+from tests.controlplane.kubelet.driver import Driver
 from tests.releases import every_release
+from tests.waiting import until
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.api import V1, V1ALPHA4, V1BETA1
 from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
@@ -70,7 +71,7 @@ async def test_shared_claim_is_prepared_once(cluster: Cluster) -> None:
         await cluster.create_pod(name, "shared")
     await cluster.claim("shared", *"abc")
     async with driver_for(cluster, hold=asyncio.Event()) as driver, cluster.kubelet():
-        await until(lambda: bool(driver.calls))
+        await until(lambda: driver.calls)
         driver.hold.set()  # type: ignore[union-attr]
         await cluster.reaches("Running", *"abc")
         for name in "ab":

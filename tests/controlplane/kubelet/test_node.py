@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
+from tests.waiting import until
 from understudy.controlplane.client.resources import NODES
 from understudy.controlplane.kubelet.node import LEASE_NAMESPACE, LEASES
 from understudy.controlplane.kubelet.pods import PodIPs
 from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
-from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj
 
 
 async def test_node_is_registered(cluster: Cluster) -> None:
@@ -40,19 +40,14 @@ async def test_lease_is_renewed(cluster: Cluster) -> None:
     """The lease of the node is held by it and renewed, by the next kubelet too; its owner is the Node."""
 
     async def renewed(since: str) -> str:
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    lease = await cluster.client.get(LEASES, NODE, LEASE_NAMESPACE)
-                except StatusError as why:
-                    if why.code != 404:
-                        raise
-                else:
-                    if lease["spec"]["renewTime"] > since:
-                        assert lease["spec"]["holderIdentity"] == NODE
-                        assert lease["metadata"]["ownerReferences"][0]["name"] == NODE
-                        return str(lease["spec"]["renewTime"])
-                await asyncio.sleep(0.01)
+        async def leases() -> list[Obj]:
+            listed = await cluster.client.list(LEASES, LEASE_NAMESPACE)
+            return [lease for lease in listed["items"] if lease["spec"]["renewTime"] > since]
+
+        (lease,) = await until(leases)
+        assert lease["spec"]["holderIdentity"] == NODE
+        assert lease["metadata"]["ownerReferences"][0]["name"] == NODE
+        return str(lease["spec"]["renewTime"])
 
     async with cluster.kubelet():
         first = await renewed("")

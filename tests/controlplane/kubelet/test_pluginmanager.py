@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubelet.driver import Driver, until
+from tests.controlplane.kubelet.driver import Driver
+from tests.waiting import until
 from understudy.controlplane.kubelet import pluginmanager
 from understudy.controlplane.kubelet.pluginmanager import PluginManager, RegistrationError, RegistrationStatus
 

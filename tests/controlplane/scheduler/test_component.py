@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST, RELEASES
+from tests.waiting import until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.allocator import AllocatedState, Rules
@@ -79,10 +79,7 @@ class Lab:
 
     async def pod(self, name: str, condition: Callable[[Obj], Any]) -> Obj:
         """Return a pod once a condition holds."""
-        async with asyncio.timeout(20):
-            while not condition(pod := await self.client.get(PODS, name, "default")):
-                await asyncio.sleep(0.02)
-        return pod
+        return await until(lambda: self.client.get(PODS, name, "default"), condition)
 
     async def bound(self, name: str) -> str:
         """Return the node of a pod once it has one."""
@@ -125,8 +122,8 @@ async def test_pod_gets_node_and_device(release: Version) -> None:
             status = claim.get("status") or {}
             states.append(("finalizers" in claim["metadata"], "allocation" in status, "reservedFor" in status))
         assert states == [(False, False, False), (True, False, False), (True, True, True)]
-        events = (await it.client.list(EVENTS, "default"))["items"]
-        assert [event["message"] for event in events] == ["Successfully assigned default/p to n"]
+        events = await until(lambda: it.client.list(EVENTS, "default"), lambda events: events["items"])
+        assert [event["message"] for event in events["items"]] == ["Successfully assigned default/p to n"]
 
 
 async def test_pod_waits_and_is_woken_by_what_it_waits_for() -> None:
@@ -252,13 +249,13 @@ async def test_many_pods_share_no_device() -> None:
         for i in range(32):
             await it.add_claim(f"c{i}")
             await it.add_pod(f"p{i}", f"c{i}")
-        async with asyncio.timeout(30):
-            while True:
-                pods = (await it.client.list(PODS))["items"]
-                waiting = [pod for pod in pods if "cannot allocate all claims" in why(pod).get("message", "")]
-                if sum(bool(pod["spec"].get("nodeName")) for pod in pods) == 30 and len(waiting) == 2:
-                    break
-                await asyncio.sleep(0.05)
+
+        async def bound_and_waiting() -> tuple[int, int]:
+            pods = (await it.client.list(PODS))["items"]
+            waiting = ["cannot allocate all claims" in why(pod).get("message", "") for pod in pods]
+            return sum("nodeName" in pod["spec"] for pod in pods), sum(waiting)
+
+        await until(bound_and_waiting, lambda counts: counts == (30, 2))
         claims = (await it.client.list(it.claims))["items"]
         allocations = [claim["status"]["allocation"] for claim in claims if claim.get("status")]
         devices = [(r["pool"], r["device"]) for allocation in allocations for r in allocation["devices"]["results"]]

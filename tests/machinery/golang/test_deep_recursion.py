@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 from asyncio import sleep
-from time import monotonic
-from time import sleep as sleep_in_thread
 
 import pytest
 
+from tests.waiting import PATIENCE, wait_until
 from understudy.machinery.golang.deep_recursion import (
     call_deeply,
     is_limit_raised,
@@ -49,10 +48,7 @@ def test_errors_reach_the_caller() -> None:
 def test_stacks_end() -> None:
     """No thread is left behind."""
     call_deeply(count, 10_000)
-    deadline = monotonic() + 10
-    while monotonic() < deadline and any(thread.name == "understudy-deep" for thread in threading.enumerate()):
-        sleep_in_thread(0.01)
-    assert not [thread for thread in threading.enumerate() if thread.name == "understudy-deep"]
+    wait_until(lambda: "understudy-deep" not in [thread.name for thread in threading.enumerate()])
 
 
 def test_limit_stays_raised_for_the_last_stack() -> None:
@@ -75,24 +71,21 @@ def test_limit_stays_raised_for_threads_that_are_deep() -> None:
         if levels:
             return 1 + wait_at(levels - 1)
         is_deep.set()
-        may_go_on.wait(10)
+        may_go_on.wait(PATIENCE)
         return count(1_000)
 
     def raise_limit() -> None:
         is_raised.set()
-        is_deep.wait(10)
+        is_deep.wait(PATIENCE)
 
     limit = sys.getrecursionlimit()
     raising = start_on_deep_stack(lambda: on_deep_stack(raise_limit))
-    is_raised.wait(10)
+    is_raised.wait(PATIENCE)
     deep = start_on_deep_stack(lambda: wait_at(5_000))
-    raising.result(10)
+    raising.result(PATIENCE)
     may_go_on.set()
-    assert deep.result(10) == 6_000
-    deadline = monotonic() + 10
-    while monotonic() < deadline and sys.getrecursionlimit() != limit:
-        sleep_in_thread(0.01)
-    assert (sys.getrecursionlimit(), is_limit_raised()) == (limit, False)
+    assert deep.result(PATIENCE) == 6_000
+    wait_until(lambda: (sys.getrecursionlimit(), is_limit_raised()) == (limit, False))
 
 
 def test_coroutine_runs_to_its_end() -> None:

@@ -57,7 +57,7 @@ def sending(data: bytes) -> Streams:
     return answer
 
 
-async def call(target: Target, timeout: int = 5, services: ServiceResolver | None = None) -> Reply | CallError:
+async def call(target: Target, timeout: int = 30, services: ServiceResolver | None = None) -> Reply | CallError:
     client = HttpWebhookClient(services or ServiceResolver(lambda *_: None, lambda *_: (), {}))
     try:
         (answer,) = await client.call([Call(target, b"{}", timeout)])
@@ -115,9 +115,10 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def test_texts(answer: Streams, tls: ssl.SSLContext | None, authority: trustme.CA, text: str) -> None:
     """Every way in which a call fails has the text that Go gives it."""
     async with serving(answer, tls) as port:
-        reply = await call(Target(f"https://127.0.0.1:{port}/x", bundle(authority), None), timeout=1)
+        timeout = 1 if answer is silent else 30
+        reply = await call(Target(f"https://127.0.0.1:{port}/x", bundle(authority), None), timeout=timeout)
     if text:
-        assert str(reply) == f'Post "https://127.0.0.1:{port}/x?timeout=1s": {text}'
+        assert str(reply) == f'Post "https://127.0.0.1:{port}/x?timeout={timeout}s": {text}'
     else:
         assert reply == Reply(200, "application/json", b"{}")
 
@@ -134,9 +135,9 @@ async def test_a_port_where_nothing_listens() -> None:
     """A refused connection names the address that was dialled."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    text = f'Post "https://127.0.0.1:{port}/?timeout=5s": dial tcp 127.0.0.1:{port}: connect: connection refused'
-    assert str(await call(Target(f"https://127.0.0.1:{port}", "", None))) == text
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        text = f'Post "https://{address}/?timeout=30s": dial tcp {address}: connect: connection refused'
+        assert str(await call(Target(f"https://{address}", "", None))) == text
 
 
 async def test_redirects_and_retries() -> None:
@@ -160,7 +161,7 @@ async def test_redirects_and_retries() -> None:
             200, "application/json", b"{}"
         )
     lines = [request.split(b"\r\n")[0].split(b" HTTP")[0] for request in requests]
-    assert lines == [b"POST /first?timeout=5s", b"POST /second", b"GET /third", b"POST /first?timeout=5s"]
+    assert lines == [b"POST /first?timeout=30s", b"POST /second", b"GET /third", b"POST /first?timeout=30s"]
     assert f"Referer: https://127.0.0.1:{port}/second".encode() in requests[2]
     assert b"Content-Type" not in requests[2]
 
@@ -180,7 +181,7 @@ async def test_a_service() -> None:
         assert isinstance(await call(target, services=services), Reply)
     assert b"Host: hook.ns.svc:443\r\n" in requests[0]
     missing = str(await call(target))
-    assert missing == 'Post "https://hook.ns.svc:443/x?timeout=5s": service "hook" not found'
+    assert missing == 'Post "https://hook.ns.svc:443/x?timeout=30s": service "hook" not found'
 
 
 SLICE: Obj = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from tests.clock import FixedClock
 from tests.controlplane.kubelet.conftest import DRIVER, Cluster
 from tests.controlplane.kubelet.driver import Driver
+from tests.waiting import until
 from understudy.controlplane.kubelet.dra.api import (
     Device,
     DeviceHealth,
@@ -164,9 +164,8 @@ async def test_status_of_a_pod(cluster: Cluster) -> None:
         device = DeviceIdentifier("pool", "gpu-0")
         await driver.health.put(WatchResourcesResponse((DeviceHealth(device, HealthStatus.UNHEALTHY),)))
         resource = {"resourceID": f"{DRIVER}/gpu=c", "health": "Unhealthy"}
-        async with asyncio.timeout(10):
-            while True:
-                (container,) = (await cluster.pod("p"))["status"]["containerStatuses"]
-                if container.get("allocatedResourcesStatus") == [{"name": "claim:c", "resources": [resource]}]:
-                    break
-                await asyncio.sleep(0.01)
+        expected = [{"name": "claim:c", "resources": [resource]}]
+        await until(
+            lambda: cluster.pod("p"),
+            lambda pod: pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") == expected,
+        )

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.controlplane.kubelet.conftest import Cluster
-from tests.controlplane.kubelet.driver import Driver, until
+from tests.controlplane.kubelet.driver import Driver
+from tests.waiting import until
 from understudy.controlplane.client.resources import PODS, resource_claims
 from understudy.controlplane.kubelet.dra.api import (
     V1BETA1,

@@ -9,6 +9,7 @@ import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.controlplane.kubelet.driver import Driver
+from tests.waiting import PATIENCE, until
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
 from understudy.controlplane.kubelet.dra.api import V1, V1ALPHA4, V1BETA1
@@ -111,12 +112,12 @@ async def slice_of(cluster: Cluster, driver: str, node: str = NODE) -> None:
 
 async def slices_left(cluster: Cluster, *expected: str) -> None:
     """Wait until exactly these slices are left."""
-    async with asyncio.timeout(10):
-        while True:
-            listed = await cluster.client.list(resource_slices(cluster.release))
-            if [item["metadata"]["name"] for item in listed["items"]] == list(expected):
-                return
-            await asyncio.sleep(0.01)
+
+    async def names() -> list[str]:
+        listed = await cluster.client.list(resource_slices(cluster.release))
+        return [item["metadata"]["name"] for item in listed["items"]]
+
+    await until(names, lambda left: left == [*expected])
 
 
 async def test_slices_at_the_start(cluster: Cluster) -> None:
@@ -132,33 +133,38 @@ async def test_slices_of_a_driver_that_goes(cluster: Cluster, release: Version) 
     """The slices of a driver that stays away are deleted: at once up to 1.32, after a while from 1.33 on."""
     versions = ("1.0.0",) if release < V1_32 else (V1BETA1,)
     delay = None if release < V1_33 else 0.2
-    async with cluster.kubelet(wiping_delay=delay):
+    async with cluster.kubelet(wiping_delay=delay, wipe_at_start=False):
         async with Driver(cluster.root, versions=versions) as driver:
             await driver.registered()
-            await slices_left(cluster)
             await slice_of(cluster, "gpu.example.com")
             await slice_of(cluster, "other.example.com")
         await slices_left(cluster, f"other.example.com-{NODE}")
 
 
+def wipe_is_due() -> bool:
+    """Report whether the driver is away, so that its slices will be deleted."""
+    return "wipe slices of gpu.example.com" in [task.get_name() for task in asyncio.all_tasks()]
+
+
 async def test_driver_that_comes_back(cluster: Cluster) -> None:
     """The slices of a driver that is back in time stay."""
-    async with cluster.kubelet(wiping_delay=0.5):
+    async with cluster.kubelet(wiping_delay=2 * PATIENCE, wipe_at_start=False):
         async with Driver(cluster.root) as driver:
             await driver.registered()
-            await slices_left(cluster)
             await slice_of(cluster, "gpu.example.com")
+            await until(lambda: not wipe_is_due())
+        await until(wipe_is_due)
         async with Driver(cluster.root) as again:
             await again.registered()
-            await asyncio.sleep(0.6)
+            await until(lambda: not wipe_is_due())
             await slices_left(cluster, f"gpu.example.com-{NODE}")
 
 
 async def test_driver_that_stops_to_listen(cluster: Cluster) -> None:
     """From 1.34 a driver that is registered but not connected counts as away."""
-    async with cluster.kubelet(wiping_delay=0.1), Driver(cluster.root) as driver:
+    async with cluster.kubelet(wiping_delay=0.1, wipe_at_start=False), Driver(cluster.root) as driver:
         await driver.registered()
-        await slices_left(cluster)
+        await until(lambda: not wipe_is_due())
         await slice_of(cluster, "gpu.example.com")
         await driver.stop_listening()
         await slices_left(cluster)
