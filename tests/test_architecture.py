@@ -21,7 +21,8 @@ FLOORS = [
     ["admission.structural_schema"],
     ["admission.validation"],
     [
-        *("admission.chain", "admission.objects", "admission.webhooks", "admission.matching", "admission.expressions"),
+        *("admission.chain", "admission.metrics", "admission.objects", "admission.webhooks", "admission.matching"),
+        "admission.expressions",
         "admission.plugins",
     ],
     ["controlplane.allocator"],

@@ -73,8 +73,22 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class TimedReply(NamedTuple):
+    """The result of a call, with the seconds that it took."""
+
+    result: Reply | CallError
+    seconds: float
+
+
 class CallError(Exception):
-    """A webhook could not be asked, or its answer could not be read; the text is the real server's."""
+    """A webhook could not be asked, or its answer could not be read; the text is the real server's.
+
+    code  status code of an answer that is an error, 503 for other errors
+    """
+
+    def __init__(self, message: str, code: int = 503) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class LoopWouldWaitError(Exception):
@@ -84,7 +98,7 @@ class LoopWouldWaitError(Exception):
 class WebhookClient(Protocol):
     """Sends reviews to webhooks."""
 
-    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+    async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks, all at once, and return their answers in the same order."""
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
@@ -94,9 +108,9 @@ class WebhookClient(Protocol):
 class NoWebhooks:
     """Calls no webhook, for a server without a network."""
 
-    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+    async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Return an error for each call."""
-        return [self.call_and_wait(call) for call in calls]
+        return [TimedReply(self.call_and_wait(call), 0.0) for call in calls]
 
     def call_and_wait(self, call: Call) -> CallError:
         """Return an error."""
@@ -109,7 +123,7 @@ def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> O
     The result has kind and apiVersion only if the answer has them.
     """
     if not 200 <= reply.status <= 206:
-        raise CallError(_error_text(reply, schemas))
+        raise _error(reply, schemas)
     if not reply.body:
         content_type = reply.content_type or "application/json"
         raise CallError(f"0-length response with status code: {reply.status} and content type: {content_type}")
@@ -136,17 +150,17 @@ def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas) -> Obj:
     return obj
 
 
-def _error_text(reply: Reply, schemas: Schemas) -> str:
-    """Return the text of an answer that is an error: that of the Status which it holds, or one for its code."""
+def _error(reply: Reply, schemas: Schemas) -> CallError:
+    """Return the error of an answer that is one: that of the Status which it holds, or one for its code."""
     try:
         status = _decode(reply.body, GroupVersionKind("", "v1", "Status"), schemas) if reply.body else {}
     except DecodeError:
         status = {}
     if status.get("status") == "Failure":
-        return str(status.get("message", ""))
+        return CallError(str(status.get("message", "")), status.get("code") or 0)
     is_text = not reply.content_type or reply.content_type.lower().startswith("text/")
     text = reply.body[:_LONGEST_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
-    return _text_of_code(reply.status, text)
+    return CallError(_text_of_code(reply.status, text), reply.status)
 
 
 _TEXTS = {

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/cel (activation.go, composition.go
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
@@ -16,10 +17,11 @@ from understudy.admission.expressions.activation import Activation
 
 
 class Result(NamedTuple):
-    """The value of an expression, or the text of the error that it ended with ("": none)."""
+    """The value of an expression, or the text of the error that it ended with ("": none), and how long that took."""
 
     value: Value
     error: str = ""
+    seconds: float = 0.0
 
 
 class Composition:
@@ -67,10 +69,12 @@ class _Variables(dict[str, Value]):
 def _evaluate(compiled: Compiled, scope: Activation, budget: Budget) -> Result:
     if compiled.error is not None:
         return Result(None, f"compilation error: {compiled.error}")
-    result = _run(compiled, scope, budget)
-    if result.error:
-        return Result(None, f"expression '{compiled.expression}' resulted in error: {result.error}")
-    return result
+    started = perf_counter()
+    value, error, _ = _run(compiled, scope, budget)
+    seconds = perf_counter() - started
+    if error:
+        return Result(None, f"expression '{compiled.expression}' resulted in error: {error}", seconds)
+    return Result(value, "", seconds)
 
 
 def _run(compiled: Compiled, scope: Activation, budget: Budget) -> Result:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from understudy.admission.chain import Chain, Plugin
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.admission.plugins.limit_ranger import LimitRanger
@@ -117,6 +118,7 @@ def new_chain(
     objects: ObjectInterfaces,
     authorizer: Authorizer,
     webhooks: WebhookClient,
+    metrics: AdmissionMetrics,
     release: Version,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
@@ -125,10 +127,10 @@ def new_chain(
     """
     check_plugin_names(enable, disable, release)
     configurable = (
-        MutatingAdmissionPolicy(objects, authorizer, release),
-        MutatingAdmissionWebhook(objects, authorizer, webhooks),
-        ValidatingAdmissionPolicy(objects, authorizer, release),
-        ValidatingAdmissionWebhook(objects, authorizer, webhooks),
+        MutatingAdmissionPolicy(objects, authorizer, metrics, release),
+        MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
+        ValidatingAdmissionPolicy(objects, authorizer, metrics, release),
+        ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
     )
     plugins: list[Plugin] = [
         NamespaceLifecycle(),

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
@@ -38,7 +39,7 @@ class OfflinePolicies:
         self._registry = Registry(MemoryStore(), Serving(release))
         objects, authorizer = RegistryObjects(self._registry, Schemas.of(release.version)), AlwaysAllow()
         plugins = [
-            plugin(objects, authorizer, release.version)
+            plugin(objects, authorizer, AdmissionMetrics(release.version), release.version)
             for plugin in (MutatingAdmissionPolicy, ValidatingAdmissionPolicy)
         ]
         self._chain = Chain(plugins)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.errors import TokenError
@@ -146,12 +147,14 @@ class ServerState:
     anonymous: bool = False
     jwt_authenticators: Sequence[JWTAuthenticator] = ()
     account_tokens: AccountTokens = field(init=False)
+    admission_metrics: AdmissionMetrics = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
     _field_managers: dict[tuple[Kind, str, str], FieldManager] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock, self.release.version, self.account_token_options)
+        self.admission_metrics = AdmissionMetrics(self.release.version)
         self.chain = self._new_chain(lasts=True)
 
     def _new_chain(self, *, lasts: bool) -> Chain:
@@ -164,6 +167,7 @@ class ServerState:
             RegistryObjects(self.registry, self.schemas, lasts=lasts),
             self.authorizer,
             self.webhooks,
+            self.admission_metrics,
             self.release.version,
         )
 

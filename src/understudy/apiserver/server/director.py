@@ -298,7 +298,9 @@ class Director:
             if (count := store.watching(prefix_of(kind)))
         }
         version, gates = state.release.version_info, state.gates.described()
-        text = self._metrics.text(version=version, gates=gates, objects=objects, watches=watches)
+        text = self._metrics.text(
+            version=version, gates=gates, objects=objects, watches=watches, admission=state.admission_metrics
+        )
         return Response(200, text, CONTENT_TYPE[self.state.release.version])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.releases import NEWEST
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
@@ -71,6 +72,7 @@ def test_metrics_count_requests() -> None:
         gates={"DRAAdminAccess": ("ALPHA", False)},
         objects={"pods": 3},
         watches={("", "v1", "pods"): 1},
+        admission=AdmissionMetrics(V1_32),
     ).decode()
     labels = 'dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"'
     assert f'apiserver_request_total{{code="200",component="apiserver",{labels}}} 2\n' in text

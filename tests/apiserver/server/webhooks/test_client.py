@@ -61,7 +61,7 @@ async def call(target: Target, timeout: int = 30, services: ServiceResolver | No
     client = HttpWebhookClient(services or ServiceResolver(lambda *_: None, lambda *_: (), {}))
     try:
         (answer,) = await client.call([Call(target, b"{}", timeout)])
-        return answer
+        return answer.result
     finally:
         await client.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
@@ -13,6 +14,7 @@ from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
@@ -87,11 +89,19 @@ _Key = tuple[str, str, str, str]
 class Dispatcher:
     """Lets policies change the object of one request, each what the ones before have left."""
 
-    def __init__(self, attributes: Attributes, ctx: Context, objects: ObjectInterfaces, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        attributes: Attributes,
+        ctx: Context,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        metrics: AdmissionMetrics,
+    ) -> None:
         self._attributes = attributes
         self._ctx = ctx
         self._objects = objects
         self._authorizer = authorizer
+        self._metrics = metrics
         self._state = Invoked()
         self._versions: dict[GroupVersionKind, VersionedAttributes] = {}
         self._last: VersionedAttributes | None = None
@@ -143,10 +153,16 @@ class Dispatcher:
             self._last = versioned
             if versioned.object is None:
                 continue
+            started, why = perf_counter(), ""
             try:
                 self._apply(mutation, item, versioned, params)
-            except (PatchError, OutOfBudgetError) as error:
-                errors.append(PolicyError(item.hook.policy, item.binding, str(error), "Invalid"))
+            except (PatchError, OutOfBudgetError, StatusError) as error:
+                why = str(error)
+                if isinstance(error, StatusError):
+                    raise
+                errors.append(PolicyError(item.hook.policy, item.binding, why, "Invalid"))
+            finally:
+                self._metrics.observe_mutation(*key[:2], why, perf_counter() - started)
         if versioned.object != before:
             state.require()
             self._attributes.reinvocation.needed = True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -26,10 +27,13 @@ class ValidatingAdmissionPolicy:
 
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, release: Version) -> None:
+    def __init__(
+        self, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics, release: Version
+    ) -> None:
         self.source = PolicySource("validating", self._compile, objects)
         self._objects = objects
         self._authorizer = authorizer
+        self._metrics = metrics
         self._release = release
 
     def handles(self, point: Point) -> bool:
@@ -40,7 +44,8 @@ class ValidatingAdmissionPolicy:
         """Raise what the first of the policies that refuse a request says, after all of them have warned."""
         from understudy.admission.plugins.policy.validator import Dispatcher  # CEL: most servers have no policies
 
-        Dispatcher(attributes, ctx, self._objects, self._authorizer).dispatch(self.source.hooks())
+        dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
+        dispatcher.dispatch(self.source.hooks())
 
     def _compile(self, policy: Obj) -> Validator:
         from understudy.admission.plugins.policy.validator import Validator

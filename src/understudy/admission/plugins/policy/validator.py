@@ -13,6 +13,7 @@ from understudy.admission.context import Context
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
 from understudy.admission.expressions.evaluation import Result
 from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
@@ -34,12 +35,16 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 class Decision(NamedTuple):
     """A reason to refuse a request.
 
-    always  whether it is refused whatever actions the binding names
+    always   whether it is refused whatever actions the binding names
+    ignored  whether it is not refused, whatever they are: an error that the failure policy ignores
+    seconds  how long the expression took
     """
 
     message: str
     reason: str = ""
     always: bool = False
+    ignored: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,14 @@ class Validator:
             annotations = common.composition.evaluate(self.annotations, activation, Budget())
         except OutOfBudgetError as error:
             return self._failed(str(error))
-        for result in annotations:
-            if result.error:
-                decisions += self._failed(result.error, always=True)
+        if self.common.failure_policy != "Ignore":
+            failed = (result for result in annotations if result.error)
+            decisions += [Decision(result.error, always=True, seconds=result.seconds) for result in failed]
         return decisions
 
-    def _failed(self, text: str, *, always: bool = False) -> list[Decision]:
+    def _failed(self, text: str, seconds: float = 0.0) -> list[Decision]:
         """Return the decision about a request of which an expression has failed, as the failure policy says."""
-        return [] if self.common.failure_policy == "Ignore" else [Decision(text, always=always)]
+        return [Decision(text, ignored=self.common.failure_policy == "Ignore", seconds=seconds)]
 
     def _decisions(self, results: list[Result], activation: Activation, budget: Budget) -> list[Decision]:
         """Return the reasons to refuse a request, from the results of all validations."""
@@ -113,9 +118,10 @@ class Validator:
         validations = self.policy["spec"].get("validations") or ()
         for validation, result, message in zip(validations, results, messages, strict=True):
             if result.error or failure:
-                decisions += self._failed(result.error or failure)
+                decisions += self._failed(result.error or failure, result.seconds)
             elif result.value is not True:
-                decisions.append(Decision(_message(validation, message), validation.get("reason") or "Invalid"))
+                reason = validation.get("reason") or "Invalid"
+                decisions.append(Decision(_message(validation, message), reason, seconds=result.seconds))
         return decisions
 
 
@@ -130,11 +136,19 @@ def _message(validation: Obj, result: Result) -> str:
 class Dispatcher:
     """Asks policies about one request."""
 
-    def __init__(self, attributes: Attributes, ctx: Context, objects: ObjectInterfaces, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        attributes: Attributes,
+        ctx: Context,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        metrics: AdmissionMetrics,
+    ) -> None:
         self._attributes = attributes
         self._ctx = ctx
         self._objects = objects
         self._authorizer = authorizer
+        self._metrics = metrics
 
     def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
         """Raise what the first of the policies that refuse the request says, after all of them have warned."""
@@ -150,7 +164,7 @@ class Dispatcher:
                 versions[kind] = VersionedAttributes(self._attributes, kind, self._objects)
             for params in item.params:
                 for decision in self._ask(item, versions[kind], params):
-                    denied += _act(item, decision, self._ctx)
+                    denied += self._act(item, decision)
         if denied:
             raise _refusal(self._attributes, *denied[0])
 
@@ -168,15 +182,21 @@ class Dispatcher:
             conditions = new_activation(versioned, attributes.resource, params=params, authorizer=self._authorizer)
         return validator.validate(conditions, activation)
 
-
-def _act(item: Invocation[Validator], decision: Decision, ctx: Context) -> list[tuple[Obj, Obj | None, Decision]]:
-    """Warn of a decision if the binding says so; return it with its policy and binding if the request is refused."""
-    policy, binding, actions = item.hook.policy, item.binding, item.binding["spec"]["validationActions"]
-    if decision.always:
-        return [(policy, binding, decision)]
-    if "Warn" in actions:
-        ctx.warn(f"Validation failed for {_names(policy, binding)}: {decision.message}")
-    return [(policy, binding, decision)] if "Deny" in actions else []
+    def _act(self, item: Invocation[Validator], decision: Decision) -> list[tuple[Obj, Obj | None, Decision]]:
+        """Warn of a decision if the binding says so, and count it; return it with its policy and binding if the request
+        is refused."""
+        policy, binding = item.hook.policy, item.binding
+        actions: list[str] = binding["spec"]["validationActions"]
+        if decision.ignored:
+            actions = ["Allow"]
+        elif decision.always:
+            actions = ["Deny"]
+        names = policy["metadata"]["name"], binding["metadata"]["name"]
+        for action in actions:
+            self._metrics.observe_validation(*names, action.lower(), decision.message, decision.seconds)
+        if "Warn" in actions:
+            self._ctx.warn(f"Validation failed for {_names(policy, binding)}: {decision.message}")
+        return [(policy, binding, decision)] if "Deny" in actions else []
 
 
 def _names(policy: Obj, binding: Obj | None) -> str:

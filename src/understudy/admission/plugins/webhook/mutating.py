@@ -5,9 +5,11 @@ from __future__ import annotations
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
 from understudy.admission.plugins.webhook.hooks import Hook, HookSource
-from understudy.admission.plugins.webhook.review import CallingWebhookError, question, verdict
+from understudy.admission.plugins.webhook.metrics import ADMIT, observe
+from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, internal_error, unknown_error
@@ -26,10 +28,13 @@ class MutatingAdmissionWebhook:
 
     name = "MutatingAdmissionWebhook"
 
-    def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient) -> None:
+    def __init__(
+        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
+    ) -> None:
         self.source = HookSource("mutatingwebhookconfigurations", objects, authorizer)
         self._objects = objects
         self._client = client
+        self._metrics = metrics
 
     def handles(self, point: Point) -> bool:
         """Report whether a webhook could be called about requests of a kind."""
@@ -43,12 +48,7 @@ class MutatingAdmissionWebhook:
             match = self.source.match(hook, attributes, ctx, versions.of)
             if match is None or (attributes.reinvocation.begun and hook.key not in state.again):
                 continue
-            try:
-                changed = await self._call(hook, match, versions, ctx)
-            except CallingWebhookError as failure:
-                if not hook.ignores_failures:
-                    raise failure.status_error() from None
-                changed = False
+            changed = await self._ask(hook, match, versions, attributes, ctx)
             if changed:
                 state.require()
                 attributes.reinvocation.needed = True
@@ -57,14 +57,29 @@ class MutatingAdmissionWebhook:
         versions.check()
         state.output = deep_copy(attributes.object)
 
-    async def _call(self, hook: Hook, match: Match, versions: _Versions, ctx: Context) -> bool:
-        """Ask a webhook and apply its patch; report whether that changed the object.
+    async def _ask(self, hook: Hook, match: Match, versions: _Versions, attributes: Attributes, ctx: Context) -> bool:
+        """Ask a webhook and apply its patch; report whether that changed the object. Raises StatusError."""
+        versioned, seconds, changed = versions.of(match.kind), 0.0, False
+        outcome: CallingWebhookError | StatusError | None = None
+        try:
+            asked = question(hook, match, versioned)
+            (answer,) = await self._client.call([asked.call])
+            seconds = answer.seconds
+            changed = self._apply(hook, match, versions, verdict(asked, answer.result, ctx, mutating=True), ctx)
+        except (CallingWebhookError, StatusError) as error:
+            outcome = error
+        observe(self._metrics, hook, attributes, ADMIT, seconds, outcome)
+        if isinstance(outcome, StatusError):
+            raise outcome
+        if outcome is not None and not hook.ignores_failures:
+            raise outcome.status_error()
+        return changed
+
+    def _apply(self, hook: Hook, match: Match, versions: _Versions, given: Verdict, ctx: Context) -> bool:
+        """Apply the patch of a webhook; report whether that changed the object.
 
         Raises CallingWebhookError, StatusError.
         """
-        asked = question(hook, match, versions.of(match.kind))
-        (answer,) = await self._client.call([asked.call])
-        given = verdict(asked, answer, ctx, mutating=True)
         operations = _operations(hook, given.patch, ctx.release)
         if not operations.operations:
             return False
@@ -74,7 +89,7 @@ class MutatingAdmissionWebhook:
             text = f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
             raise internal_error(text)
         if given.patch_type != "JSONPatch":
-            raise CallingWebhookError(hook, f"unsupported patch type {go_quote(given.patch_type)}")
+            raise CallingWebhookError(hook, f"unsupported patch type {go_quote(given.patch_type)}", given.code)
         try:
             patched = self._objects.decode(json_patch.apply(operations, before), match.kind, strict=False)
         except json_patch.DoesNotApplyError as error:

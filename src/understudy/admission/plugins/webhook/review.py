@@ -28,14 +28,22 @@ _DEFAULT_TIMEOUT = 10  # seconds
 
 
 class CallingWebhookError(Exception):
-    """A webhook could not be asked. Its failure policy decides what that means; the text is the real server's."""
+    """A webhook could not be asked. Its failure policy decides what that means; the text is the real server's.
 
-    def __init__(self, hook: Hook, why: str) -> None:
+    code  as which it is counted
+    """
+
+    def __init__(self, hook: Hook, why: str, code: int = 503) -> None:
         super().__init__(f"failed calling webhook {go_quote(hook.name)}: {why}")
+        self.code = code
 
     def status_error(self) -> StatusError:
         """Return the 500 for a request that is refused, since the failure policy is Fail."""
         return internal_error(str(self))
+
+
+class WebhookRejectionError(StatusError):
+    """A webhook refuses a request."""
 
 
 class Question(NamedTuple):
@@ -48,10 +56,15 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The answer of a webhook that lets a request pass. `patch` is b"" if the object is to stay as it is."""
+    """The answer of a webhook that lets a request pass.
+
+    patch  b"" if the object is to stay as it is
+    code   status code of its Status, as if the webhook had refused the request
+    """
 
     patch: bytes
     patch_type: str
+    code: int
 
 
 def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Question:
@@ -66,7 +79,7 @@ def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Questi
     version = next((item for item in hook.fields["admissionReviewVersions"] if item in _VERSIONS), None)
     if version is None:
         why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
-        raise CallingWebhookError(hook, why)
+        raise CallingWebhookError(hook, why, 400)
     uid = str(uuid.uuid4())
     kind = GroupVersionKind(_GROUP, version, "AdmissionReview")
     request = {
@@ -83,8 +96,8 @@ def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Questi
 def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutating: bool) -> Verdict:
     """Return what a webhook answered; its warnings are added to those of the request.
 
-    Raises CallingWebhookError for a call that failed or an answer that is no good, and the StatusError with which the
-    webhook refuses the request.
+    Raises CallingWebhookError for a call that failed or an answer that is no good, WebhookRejectionError if the webhook
+    refuses the request.
     """
     hook = asked.hook
     try:
@@ -92,7 +105,7 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
             raise answer
         review = read_review(answer, asked.kind, Schemas.of(ctx.release))
     except CallError as error:
-        raise CallingWebhookError(hook, f"failed to call webhook: {error}") from None
+        raise CallingWebhookError(hook, f"failed to call webhook: {error}", error.code) from None
     if problem := _problem(review, asked, mutating=mutating):
         raise CallingWebhookError(hook, f"received invalid webhook response: {problem}")
     response = review["response"]
@@ -102,7 +115,8 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
         raise refusal(hook.name, response.get("status") or {})
     # Reviews of v1beta1 need not name the type of a patch.
     patch_type = response.get("patchType") if asked.kind.version == "v1" else "JSONPatch"
-    return Verdict(base64.b64decode(response.get("patch") or ""), patch_type or "")
+    code = _refusal_code(response.get("status") or {})
+    return Verdict(base64.b64decode(response.get("patch") or ""), patch_type or "", code)
 
 
 def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
@@ -129,16 +143,21 @@ def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
     return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
 
 
-def refusal(name: str, status: Obj) -> StatusError:
+def refusal(name: str, status: Obj) -> WebhookRejectionError:
     """Return the error of a webhook that refuses a request, with the Status that it gives (`ToStatusErr`)."""
     explanation = status.get("message") or status.get("reason") or ""
     text = f"admission webhook {go_quote(name)} denied the request"
     details = status.get("details")
-    return StatusError(
-        max(status.get("code") or 0, 400),
+    return WebhookRejectionError(
+        _refusal_code(status),
         status.get("reason") or "",
         f"{text}: {explanation}" if explanation else f"{text} without explanation",
         details,
         retry_after=(details or {}).get("retryAfterSeconds") or None,
         metadata=status.get("metadata"),
     )
+
+
+def _refusal_code(status: Obj) -> int:
+    """Return the status code with which a webhook refuses a request, from the Status that it gives."""
+    return max(status.get("code") or 0, 400)

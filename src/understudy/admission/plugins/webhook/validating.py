@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.webhook.hooks import Hook, HookSource, versions_by_kind
+from understudy.admission.plugins.webhook.metrics import VALIDATING, observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -17,10 +19,13 @@ class ValidatingAdmissionWebhook:
 
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient) -> None:
+    def __init__(
+        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
+    ) -> None:
         self.source = HookSource("validatingwebhookconfigurations", objects, authorizer)
         self._objects = objects
         self._client = client
+        self._metrics = metrics
 
     def handles(self, point: Point) -> bool:
         """Report whether a webhook could be called about requests of a kind."""
@@ -31,26 +36,32 @@ class ValidatingAdmissionWebhook:
         versioned = versions_by_kind(attributes, self._objects)
         matches = [(hook, self.source.match(hook, attributes, ctx, versioned)) for hook in self.source.hooks()]
         asked: list[Question] = []
-        failures: list[StatusError] = []
+        outcomes: list[tuple[Hook, float, CallingWebhookError | StatusError | None]] = []
         for hook, match in matches:
             if match is None:
                 continue
             try:
                 asked.append(question(hook, match, versioned(match.kind)))
             except (CallingWebhookError, StatusError) as error:
-                failures += _failures(hook, error)
+                outcomes.append((hook, 0.0, error))
         answers = await self._client.call([item.call for item in asked]) if asked else []
         for item, answer in zip(asked, answers, strict=True):
+            outcome: CallingWebhookError | StatusError | None = None
             try:
-                verdict(item, answer, ctx, mutating=False)
+                verdict(item, answer.result, ctx, mutating=False)
             except (CallingWebhookError, StatusError) as error:
-                failures += _failures(item.hook, error)
-        if failures:
-            raise failures[0]
+                outcome = error
+            outcomes.append((item.hook, answer.seconds, outcome))
+        for hook, seconds, outcome in outcomes:
+            observe(self._metrics, hook, attributes, VALIDATING, seconds, outcome)
+        for hook, _, outcome in outcomes:
+            if outcome is not None:
+                _raise_failure(hook, outcome)
 
 
-def _failures(hook: Hook, error: CallingWebhookError | StatusError) -> list[StatusError]:
-    """Return the error with which a webhook stops a request, as its failure policy says."""
+def _raise_failure(hook: Hook, error: CallingWebhookError | StatusError) -> None:
+    """Raise the error with which a webhook stops a request, if its failure policy does not ignore it."""
     if isinstance(error, StatusError):
-        return [error]
-    return [] if hook.ignores_failures else [error.status_error()]
+        raise error
+    if not hook.ignores_failures:
+        raise error.status_error()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter as Counts
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
+from understudy.admission.metrics import AdmissionMetrics, Counter, Histogram
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
@@ -26,7 +29,7 @@ LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_r
 class _Series:
     """Count the requests with the same labels: by code in `codes`, by bucket of seconds in `durations`."""
 
-    codes: Counter[int] = field(default_factory=Counter)
+    codes: Counts[int] = field(default_factory=Counts)
     durations: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0  # sum over all requests
 
@@ -52,15 +55,18 @@ class Metrics:
         gates: Mapping[str, tuple[str, bool]],
         objects: Mapping[str, int],
         watches: Mapping[tuple[str, str, str], int],
+        admission: AdmissionMetrics,
     ) -> bytes:
         """Return the text of /metrics.
 
-        version  what /version answers
-        gates    {name: (stage, on)}
-        objects  {resource: how many are stored}
-        watches  {(group, version, resource): how many are open}
+        version    what /version answers
+        gates      {name: (stage, on)}
+        objects    {resource: how many are stored}
+        watches    {(group, version, resource): how many are open}
+        admission  what was counted of webhooks and policies; a family without samples is left out
         """
         families = (
+            *(_admission(family) for family in admission.families if family.series),
             ("apiserver_request_total", "counter", "Requests by what they asked for and their code.", self._totals()),
             ("apiserver_request_duration_seconds", "histogram", "Seconds to the answer.", self._times()),
             ("apiserver_longrunning_requests", "gauge", "Open watches.", _watches(watches)),
@@ -78,12 +84,8 @@ class Metrics:
     def _times(self) -> Iterator[str]:
         name = "apiserver_request_duration_seconds"
         for labels in sorted(labels for labels in self._series if labels[0] != WATCH):
-            series, pairs, seen = self._series[labels], _labels(labels), 0
-            for bound, count in zip((*BUCKETS, "+Inf"), series.durations, strict=True):
-                seen += count
-                yield _sample(f"{name}_bucket", {**pairs, "le": str(bound)}, seen)
-            yield _sample(f"{name}_sum", pairs, series.seconds)
-            yield _sample(f"{name}_count", pairs, seen)
+            series = self._series[labels]
+            yield from _histogram(name, _labels(labels), BUCKETS, series.durations, series.seconds)
 
 
 def slis(checks: Checks, failing: Collection[str] = ()) -> bytes:
@@ -103,13 +105,44 @@ def _family(name: str, kind: str, about: str, samples: Iterable[str]) -> bytes:
     return "\n".join(lines).encode()
 
 
+def _admission(family: Counter | Histogram) -> tuple[str, str, str, Iterator[str]]:
+    """Return the name, type, description and samples of a family of admission metrics."""
+    kind = "counter" if isinstance(family, Counter) else "histogram"
+    return family.name, kind, family.about, _admission_samples(family)
+
+
+def _admission_samples(family: Counter | Histogram) -> Iterator[str]:
+    for values in sorted(family.series):
+        labels = dict(zip(family.labels, values, strict=True))
+        if isinstance(family, Counter):
+            yield _sample(family.name, labels, family.series[values])
+        else:
+            series = family.series[values]
+            yield from _histogram(family.name, labels, family.buckets, series.counts, series.seconds)
+
+
+def _histogram(
+    name: str, labels: Mapping[str, str], buckets: Sequence[float], counts: Sequence[int], seconds: float
+) -> Iterator[str]:
+    """Yield the samples of a histogram. `counts`: how many fell into each bucket, and beyond the last."""
+    seen = 0
+    for bound, count in zip((*buckets, inf), counts, strict=True):
+        seen += count
+        yield _sample(f"{name}_bucket", labels, seen, bound)
+    yield _sample(f"{name}_sum", labels, seconds)
+    yield _sample(f"{name}_count", labels, seen)
+
+
 def _labels(labels: RequestLabels) -> dict[str, str]:
     return {"component": "apiserver" if labels[3] else "", **dict(zip(LABELS, labels, strict=True))}
 
 
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    pairs = ",".join(f"{key}={go_quote(text)}" for key, text in sorted(labels.items()))
-    return f"{name}{{{pairs}}} {value}"
+def _sample(name: str, labels: Mapping[str, str], value: float, bound: float | None = None) -> str:
+    """Return a sample. `bound`: the upper bound of a histogram's bucket."""
+    pairs = [f"{key}={go_quote(text)}" for key, text in sorted(labels.items())]
+    if bound is not None:
+        pairs.append('le="+Inf"' if bound == inf else f'le="{bound:g}"')
+    return f"{name}{{{','.join(pairs)}}} {value}"
 
 
 def _watches(watches: Mapping[tuple[str, str, str], int]) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply
+from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.golang.deep_recursion import is_alone
 
@@ -29,24 +30,24 @@ class HttpWebhookClient:
         """Call webhooks on the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
 
-    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+    async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks, all at once, and return their answers in the same order."""
         if not _is_on_loop():
             return self._wait(calls)
         if len(calls) == 1:
-            return [await self._call(calls[0])]
-        return list(await asyncio.gather(*map(self._call, calls)))
+            return [await self._timed(calls[0])]
+        return list(await asyncio.gather(*map(self._timed, calls)))
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
         """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
         if _is_on_loop():
             raise LoopWouldWaitError
-        return self._wait([call])[0]
+        return self._wait([call])[0].result
 
-    def _wait(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+    def _wait(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks from a thread, and return their answers in the same order."""
         if is_alone():  # the loop stands still
-            return [CallError("exceeded max depth") for _ in calls]
+            return [TimedReply(CallError("exceeded max depth"), 0.0) for _ in calls]
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.call(calls), self._loop).result()
 
@@ -55,6 +56,10 @@ class HttpWebhookClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    async def _timed(self, call: Call) -> TimedReply:
+        started = time.monotonic()
+        return TimedReply(await self._call(call), time.monotonic() - started)
 
     async def _call(self, call: Call) -> Reply | CallError:
         from understudy.apiserver.server.webhooks.exchange import Exchange, new_session  # aiohttp, which takes a while

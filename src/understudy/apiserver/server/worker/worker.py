@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
-from understudy.admission.webhooks import Call, CallError, Reply
+from understudy.admission.webhooks import Call, CallError, Reply, TimedReply
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.endpoints.routing import Answer
@@ -40,7 +40,7 @@ class OnlyOnLoopError(Exception):
 class _WebhooksOfLoop:
     """The webhooks for requests in the thread: they have to be called on the event loop."""
 
-    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+    async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         raise OnlyOnLoopError
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
