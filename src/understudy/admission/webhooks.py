@@ -83,10 +83,10 @@ class TimedReply(NamedTuple):
 class CallError(Exception):
     """A webhook could not be asked, or its answer could not be read; the text is the real server's.
 
-    code  status code of an answer that is an error, 503 for other errors
+    code  status code of an answer that is an error, None for other errors
     """
 
-    def __init__(self, message: str, code: int = 503) -> None:
+    def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.code = code
 

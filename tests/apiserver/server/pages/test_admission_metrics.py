@@ -112,3 +112,23 @@ def test_checks_of_mutating_policies(release: str, counts: bool) -> None:
         f'apiserver_mutating_admission_policy_check_total{{error_type="{error}",policy="{name}",policy_binding="{name}"}}'
         for error, name in expected
     ]
+
+
+@pytest.mark.parametrize(("release", "code"), [("1.33", 400), ("1.34", 503)])
+def test_calls_without_an_answer(release: str, code: int) -> None:
+    """A webhook that cannot be reached counts as one that is not available, before 1.34 as a bad request."""
+    with Server(emulated_version=release) as server:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        hook = {"name": "hook.understudy.test", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [rule]}
+        server.apply(
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "hook"},
+                "webhooks": [{**hook, "sideEffects": "None", "admissionReviewVersions": ["v1"]}],
+            }
+        )
+        assert send(server, "POST", MAPS, CONFIG_MAP).status == 500
+        counted = samples(server, "apiserver_admission_webhook_request_total")
+    labels = f'code="{code}",{HOOK},rejected="true",type="validating"'
+    assert counted == {f"apiserver_admission_webhook_request_total{{{labels}}}": "1"}

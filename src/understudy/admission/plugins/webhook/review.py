@@ -17,6 +17,7 @@ from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
 from understudy.admission.webhooks import Call, CallError, Reply, read_review, target_of
 from understudy.machinery.errors import StatusError, bad_request, internal_error
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -25,6 +26,7 @@ from understudy.machinery.types import GroupVersionKind, Obj, named_kind
 _GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _DEFAULT_TIMEOUT = 10  # seconds
+_CODE_OF_FAILED_CALLS = ByRelease({V1_34: 503, V1_31: 400})  # as which those without an answer are counted
 
 
 class CallingWebhookError(Exception):
@@ -105,7 +107,8 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
             raise answer
         review = read_review(answer, asked.kind, Schemas.of(ctx.release))
     except CallError as error:
-        raise CallingWebhookError(hook, f"failed to call webhook: {error}", error.code) from None
+        code = _CODE_OF_FAILED_CALLS[ctx.release] if error.code is None else error.code
+        raise CallingWebhookError(hook, f"failed to call webhook: {error}", code) from None
     if problem := _problem(review, asked, mutating=mutating):
         raise CallingWebhookError(hook, f"received invalid webhook response: {problem}")
     response = review["response"]
