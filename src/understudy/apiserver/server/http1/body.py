@@ -22,11 +22,11 @@ class Body:
     error        why the body cannot be read to its end, "" if it can
     """
 
-    __slots__ = ("_changed", "_parts", "_size", "_waiter", "error", "is_complete")
+    __slots__ = ("_drained", "_parts", "_size", "_waiter", "error", "is_complete")
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        """Make an empty body; `changed` is called when more or less of it than before waits to be read."""
-        self._changed = changed
+    def __init__(self, drained: Callable[[], None]) -> None:
+        """Make an empty body; `drained` is called when one that was full has been read."""
+        self._drained = drained
         self._parts: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -47,17 +47,17 @@ class Body:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-        self._changed()
 
     async def read(self) -> bytes:
         """Return what has come since the last call: at least one byte, or b"" at the end."""
         while not self._parts and not self.is_complete:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        data = b"".join(self._parts)
+        data, was_full = b"".join(self._parts), self.is_full
         self._parts.clear()
         self._size = 0
-        self._changed()
+        if was_full:
+            self._drained()
         return data
 
     async def read_all(self) -> bytes:

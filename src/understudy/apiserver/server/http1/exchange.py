@@ -9,10 +9,17 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 from understudy.apiserver.server.http1.body import Body
-from understudy.apiserver.server.http1.head import HTTP_1_0, HTTP_1_1, Head
+from understudy.apiserver.server.http1.head import (
+    CONNECTION,
+    CONTENT_LENGTH,
+    HTTP_1_0,
+    HTTP_1_1,
+    TRANSFER_ENCODING,
+    Head,
+)
 
 # Go's phrases for a status (`http.StatusText`); Python words two of them anew from 3.13 on.
 _PHRASES = {
@@ -21,6 +28,7 @@ _PHRASES = {
     422: "Unprocessable Entity",
 }
 _WITHOUT_BODY = (204, 304)
+_DATE = istr("Date")
 _LARGE = 16 * 1024  # bytes of a body that is not copied once more to stand behind its head
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -67,7 +75,7 @@ class Exchange:
         if self.method == "HEAD" or status in _WITHOUT_BODY:
             content = b""
         else:
-            headers["Content-Length"] = str(len(content))
+            headers[CONTENT_LENGTH] = str(len(content))
         head = self._head(status, headers)
         if len(content) > _LARGE:
             await self._connection.write(head, content)
@@ -87,7 +95,7 @@ class Exchange:
     async def begin(self, status: int, headers: CIMultiDict[str]) -> None:
         """Send the head of an answer whose body comes in chunks; HTTP/1.0 knows none, and ends with the connection."""
         if self.version == HTTP_1_1:
-            headers["Transfer-Encoding"] = "chunked"
+            headers[TRANSFER_ENCODING] = "chunked"
         else:
             self.closes = True
         await self._connection.write(self._head(status, headers))
@@ -116,9 +124,9 @@ class Exchange:
         self._connection.write_unless_slow(data)
 
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
-        headers["Date"] = _http_date(int(time.time()))
+        headers[_DATE] = _http_date(int(time.time()))
         if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
-            headers["Connection"] = "close" if self.closes else "keep-alive"
+            headers[CONNECTION] = "close" if self.closes else "keep-alive"
         line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {_PHRASES.get(status, '')}"
         return _encoded(line, headers.items())
 

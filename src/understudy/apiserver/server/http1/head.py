@@ -13,9 +13,11 @@ from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import cache_short_texts
 
 MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `DefaultMaxHeaderBytes`, and a buffer
 CHUNKED = -1  # the length of a body that comes in chunks
+_KEPT_HEADERS = 256  # of plain heads; a client sends the same ones again and again, but for Content-Length
 
 HTTP_1_0, HTTP_1_1 = (1, 0), (1, 1)
 CONNECTION, CONTENT_LENGTH, HOST = istr("Connection"), istr("Content-Length"), istr("Host")
@@ -76,14 +78,20 @@ def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
     Raises RefusedError.
     """
     line = _PLAIN_LINE.match(data, start, end)
-    if line is None or end - start > MAX_HEAD:
+    if line is None or line[1] == b"CONNECT" or end - start > MAX_HEAD:
         return None
-    text = data[line.end() : end - 2].decode("utf-8", "surrogateescape")
+    method, target = line[1].decode(), line[2].decode()
+    if "%" in target:
+        _read_target(method, target)
+    headers = _plain_headers(data[line.end() : end - 2].decode("utf-8", "surrogateescape"))
+    return headers and Head(method, target, *headers[2:])
+
+
+@cache_short_texts(_KEPT_HEADERS)
+def _plain_headers(text: str) -> Head | None:
+    """Return the head of some request with these headers, or None if they are not plain. Raises RefusedError."""
     fields = _PLAIN_FIELD.findall(text)
-    if len(fields) != text.count("\n"):
-        return None
-    method, target = line.groups()
-    return _head(method.decode(), target.decode(), HTTP_1_1, fields)
+    return _head("GET", "/", HTTP_1_1, fields) if len(fields) == text.count("\n") else None
 
 
 class FieldReader:

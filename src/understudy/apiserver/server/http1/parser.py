@@ -23,15 +23,15 @@ class RequestParser:
     """The parser of one connection.
 
     give_up  is called when a head takes too long
-    changed  is called when more or less of a body than before waits to be read
+    drained  is called when a body has been read of which so much waited that the client must wait
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None], changed: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None], drained: Callable[[], None]
     ) -> None:
         self._loop = loop
         self._give_up = give_up
-        self._changed = changed
+        self._drained = drained
         self._head: HeadReader | None = None  # reads the head that has begun, unless it came at once
         self._body: SizedReader | ChunkedReader | None = None
         self._tail: bytearray | None = None  # what follows a request for a WebSocket: it may be no HTTP
@@ -118,7 +118,7 @@ class RequestParser:
         self._newlines = _MAX_NEWLINES if head.method == "POST" else 0
         if not head.length:
             return NO_BODY
-        body = Body(self._changed)
+        body = Body(self._drained)
         self._body = ChunkedReader(body) if head.length == CHUNKED else SizedReader(body, head.length)
         return body
 

@@ -127,7 +127,8 @@ class HTTPProtocol(asyncio.Protocol):
             await self._arrived
             self._arrived = None
         received = self._requests.popleft()
-        self._regulate()
+        if self._is_paused:
+            self._regulate()
         return received
 
     async def _answer_requests(self) -> None:
