@@ -10,10 +10,9 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable
-from random import getrandbits
 from urllib.parse import unquote
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
@@ -26,6 +25,7 @@ from understudy.apiserver.server.watch_stream import Pumps, pump
 from understudy.machinery.errors import StatusError, internal_error, request_too_large, unknown_error
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
+from understudy.machinery.validation.generated_names import new_uid
 
 MAX_UNREAD = 256 * 1024  # bytes of a body that are read for nothing, to keep the connection: `maxPostHandlerReadBytes`
 _CONTINUE = re.compile(r"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)
@@ -127,9 +127,9 @@ async def _send(exchange: Exchange, answer: Response) -> None:
 
 
 def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
-    headers = CIMultiDict([("Audit-Id", _audit_id()), _UNCACHED])
+    headers = CIMultiDict([(_AUDIT_ID, new_uid()), _UNCACHED])
     if answer.content_type:  # a 304 has none, and clients keep what it says
-        headers["Content-Type"] = answer.content_type
+        headers[_CONTENT_TYPE] = answer.content_type
     for name, value in answer.headers:
         if name in REPEATED:
             headers.add(name, value)
@@ -138,14 +138,9 @@ def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
     return headers
 
 
-_UNCACHED = ("Cache-Control", "no-cache, private")
+_AUDIT_ID, _CONTENT_TYPE = istr("Audit-Id"), istr("Content-Type")
+_UNCACHED = (istr("Cache-Control"), "no-cache, private")
 
 
 def _accepts_gzip(accept_encoding: str) -> bool:
     return "gzip" in [token.strip() for token in accept_encoding.split(",")]
-
-
-def _audit_id() -> str:
-    """Return a text that looks like a random UUID, ten times as fast as `uuid.uuid4`."""
-    text = f"{getrandbits(128):032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
