@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -26,6 +28,11 @@ class SystemClock:
 
 def timestamp(seconds: float) -> str:
     """Return a time, in seconds since 1970, as `metav1.Time` is written: RFC 3339, UTC, whole seconds."""
+    return _timestamp(math.floor(seconds))
+
+
+@lru_cache(1)  # every write asks for the time, thousands in a second
+def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
