@@ -104,7 +104,7 @@ class Updater:
         before = self.reconcile(old, before)
         changed, removed = self.compare(old, new, self.api_version) or ({}, {})
         after = self.remove_from_owners(before, old, new, changed, removed)
-        changed_fields = difference(self.without_reset_fields(changed, self.api_version), NEVER_OWNED)
+        changed_fields = difference(changed, NEVER_OWNED)
         if changed_fields:
             previous = after.get(manager)
             fields = union(changed_fields, previous.fields) if previous else changed_fields

@@ -97,9 +97,18 @@ class MapType(Type):
         """Return the default values that the schema gives to fields."""
         return {}
 
+    @cached_property
+    def _elements(self) -> dict[str, tuple[str, Type]]:
+        """Return the path elements and types of the fields by name: all sets of fields share these path elements."""
+        return {name: (f"f:{name}", kind) for name, kind in self.fields.items()}
+
+    def field_of(self, key: str) -> tuple[str, Type]:
+        """Return the path element and the type of a field; without a schema the type is deduced from the value."""
+        return self._elements.get(key) or (f"f:{key}", self.element or DEDUCED)
+
     def type_of(self, key: str) -> Type:
         """Return the type of a field; without a schema it is deduced from the value."""
-        return self.fields.get(key) or self.element or DEDUCED
+        return self.field_of(key)[1]
 
     def added_fields(self, value: Any) -> Set:
         """Return the node of a map that was not there before: each entry, and the map itself. Raises InvalidValue."""
@@ -108,10 +117,9 @@ class MapType(Type):
         if not isinstance(value, dict):
             raise wrong_type("map", value)
         out = {".": LEAF}
-        type_of = self.type_of
         for key, item in value.items():
-            kind = type_of(key)
-            out["f:" + key] = LEAF if kind.atomic else kind.added_fields(item)
+            name, kind = self.field_of(key)
+            out[name] = LEAF if kind.atomic else kind.added_fields(item)
         return out
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
@@ -127,12 +135,16 @@ class MapType(Type):
         removed: Set = {}
         for key, item in new.items():
             before = old.get(key, _ABSENT)
+            if before is item or before == item:
+                continue
+            name, kind = self.field_of(key)
             if before is _ABSENT:
-                changed["f:" + key] = self.type_of(key).added_fields(item)
-            elif before is not item and before != item:
-                _add_nodes(changed, removed, "f:" + key, self.type_of(key).compare(before, item))
+                changed[name] = kind.added_fields(item)
+            else:
+                _add_nodes(changed, removed, name, kind.compare(before, item))
         for key in old.keys() - new.keys():
-            removed["f:" + key] = self.type_of(key).added_fields(old[key])
+            name, kind = self.field_of(key)
+            removed[name] = kind.added_fields(old[key])
         return changed or None, removed or None
 
 
