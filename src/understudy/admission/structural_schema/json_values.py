@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import is_not
 from typing import Any
 
 from understudy.machinery.golang.fmt import base_type
@@ -57,5 +58,5 @@ def is_same(value: Any, other: Any) -> bool:
 
 def map_items(value: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     """Return the list of what `change` makes of the items; the list itself if it changes none."""
-    out = [change(item) for item in value]
-    return out if any(new is not item for new, item in zip(out, value, strict=True)) else value
+    out = list(map(change, value))
+    return out if any(map(is_not, out, value)) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_not
 from typing import Any
 
 from understudy.machinery.types import Obj
@@ -45,7 +46,7 @@ class Pruner:
                 continue
             part = self._properties.get(name, self._others)
             if part is not None:
-                if not isinstance(item, dict | list):
+                if not isinstance(item, (dict, list)):
                     continue
                 below = "" if unknown is None else f"{path}.{name}" if path else name
                 new = part._prune(item, below, unknown, part._preserves)
@@ -69,7 +70,7 @@ class Pruner:
             items._prune(item, "" if unknown is None else f"{path}[{i}]", unknown, preserves)
             for i, item in enumerate(value)
         ]
-        return out if any(new is not item for new, item in zip(out, value, strict=True)) else value
+        return out if any(map(is_not, out, value)) else value
 
 
 _KNOWS_NOTHING = Pruner({})

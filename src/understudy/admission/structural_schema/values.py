@@ -69,18 +69,18 @@ class _Compiler:
         plans: dict[type, _Plan] = {}
 
         def check(value: Any, place: str, result: Result, old: Correlation | None) -> None:
-            plan = plans.get(type(value))
-            if plan is None:
-                plan = plans[type(value)] = self._plan(json_type(value), schema)
+            try:
+                matches, checks = plans[type(value)]
+            except KeyError:
+                matches, checks = plans[type(value)] = self._plan(json_type(value), schema)
+            own = result if old is None else Result(result.root)
+            own.matches += matches
+            for part in checks:
+                part(value, place, own, old)
             if old is not None:
-                outer, result = result, Result(result.root)
-            result.matches += plan.matches
-            for part in plan.checks:
-                part(value, place, result, old)
-            if old is not None:
-                if result.errors and old.is_unchanged:
-                    result.errors = {}
-                outer.merge(result)
+                if own.errors and old.is_unchanged:
+                    own.errors = {}
+                result.merge(own)
 
         return check
 
@@ -174,7 +174,7 @@ class _Compiler:
             if forbidden or check_other is not None:
                 for name in value.keys() - properties.keys() if properties else value:
                     if check_other is not None:
-                        check_other(value[name], f"{place}.{name}", result, _old_field(old, name, place))
+                        check_other(value[name], f"{place}.{name}", result, old and _old_field(old, name, place))
                     else:
                         text = f"{place}.{name} in body is a forbidden property"
                         result.add(ErrorType.INVALID, place, text, name)
@@ -182,7 +182,7 @@ class _Compiler:
                 check_item = properties.get(name)
                 if check_item is not None:
                     inside = f"{place}.{name}" if place else name
-                    check_item(item, inside, result, _old_field(old, name, place))
+                    check_item(item, inside, result, old and _old_field(old, name, place))
             for name in required:
                 if name not in value:
                     missing = f"{place}.{name}"
@@ -306,6 +306,8 @@ def _compile_enum(values: Sequence[Any]) -> Check | None:
 def _is_enum_value(value: Any, item: Any) -> bool:
     """Report whether a value, converted to the type of a value of an enum, is that value. Go converts numbers into each
     other, and integers into characters; it converts nothing to or from null."""
+    if type(value) is str and type(item) is str:
+        return value == item
     kinds = json_type(value), json_type(item)
     if kinds[0] == kinds[1]:
         return kinds[0] != "null" and is_same(value, item)
@@ -319,9 +321,9 @@ def _is_enum_value(value: Any, item: Any) -> bool:
     return False
 
 
-def _old_field(old: Correlation | None, name: str, place: str) -> Correlation | None:
+def _old_field(old: Correlation, name: str, place: str) -> Correlation | None:
     """Return how a field changed. Version and kind of a whole object are always checked: both objects have these."""
-    if old is None or (not place and name in ("kind", "apiVersion")):
+    if not place and name in ("kind", "apiVersion"):
         return None
     return old.key(name)
 

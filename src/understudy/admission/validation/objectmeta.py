@@ -9,7 +9,7 @@ is reported again: clients count the causes of a Status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,15 +47,7 @@ NameRule = Callable[[str, bool], list[str]]
 
 def validate(meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, path: Path = METADATA) -> Errors:
     """Check the metadata of an object that has a name, by the rule `name` (upstream: `ValidateObjectMeta`)."""
-    return [
-        *_names(meta, namespaced, name, path),
-        *_generation(meta, path.child("generation")),
-        *label_errors(meta.get("labels"), path.child("labels")),
-        *annotation_errors(meta.get("annotations"), path.child("annotations")),
-        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences")),
-        *_finalizers(meta.get("finalizers") or (), path.child("finalizers")),
-        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields")),
-    ]
+    return _names(meta, namespaced, name, path) + _generation(meta, path) + _check_fields(meta, _RULES, path)
 
 
 def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
@@ -71,13 +63,7 @@ def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
         value = meta.get(name)
         if value != old.get(name) and {value, old.get(name)} != {"", None}:
             errors.append(invalid(path.child(name), printed(value), IMMUTABLE))
-    return [
-        *errors,
-        *label_errors(meta.get("labels"), path.child("labels")),
-        *annotation_errors(meta.get("annotations"), path.child("annotations")),
-        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences")),
-        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields")),
-    ]
+    return errors + _check_fields(meta, _UPDATE_RULES, path)
 
 
 def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
@@ -92,8 +78,10 @@ def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
 
 def finalizer_warnings(meta: Obj, old: Obj, path: Path = METADATA) -> list[str]:
     """Return the warnings about new finalizers of a custom resource (upstream: `validateKubeFinalizerName`)."""
-    warnings = []
-    for name in sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ())):
+    warnings: list[str] = []
+    if not meta.get("finalizers"):
+        return warnings
+    for name in sorted(set(meta["finalizers"]) - set(old.get("finalizers") or ())):
         texts = qualified_name_texts(name)
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             with_path = " including a path (/)" if "." in name else ""
@@ -204,17 +192,28 @@ def _names(meta: Obj, namespaced: bool, rule: NameRule, path: Path) -> Errors:
         errors += [invalid(path.child("name"), name, text) for text in rule(name, False)]
     else:
         errors.append(required(path.child("name"), "name or generateName is required"))
-    namespace, where = meta.get("namespace"), path.child("namespace")
+    namespace = meta.get("namespace")
     if not namespaced:
-        return [*errors, forbidden(where, "not allowed on this type")] if namespace else errors
+        return [*errors, forbidden(path.child("namespace"), "not allowed on this type")] if namespace else errors
     if not namespace:
-        return [*errors, required(where)]
-    return errors + [invalid(where, namespace, text) for text in label_name(namespace, False)]
+        return [*errors, required(path.child("namespace"))]
+    return errors + [invalid(path.child("namespace"), namespace, text) for text in label_name(namespace, False)]
 
 
 def _generation(meta: Obj, path: Path) -> Errors:
     generation = _number(meta, "generation")
-    return [invalid(path, generation, "must be greater than or equal to 0")] if generation < 0 else []
+    if generation >= 0:
+        return []
+    return [invalid(path.child("generation"), generation, "must be greater than or equal to 0")]
+
+
+def _check_fields(meta: Obj, rules: Mapping[str, Callable[[Any, Path], Errors]], path: Path) -> Errors:
+    """Check the fields of metadata that are not empty, each by its rule."""
+    errors: Errors = []
+    for name, rule in rules.items():
+        if value := meta.get(name):
+            errors += rule(value, path.child(name))
+    return errors
 
 
 _OWNER_FIELDS = {
@@ -279,6 +278,21 @@ def _managed_fields(entries: Sequence[Obj], path: Path) -> Errors:
         if size(entry.get("subresource", "")) > SUBRESOURCE_LENGTH:
             errors.append(too_long(here.child("subresource"), SUBRESOURCE_LENGTH, in_bytes=True))
     return errors
+
+
+_UPDATE_RULES: Mapping[str, Callable[[Any, Path], Errors]] = {
+    "labels": label_errors,
+    "annotations": annotation_errors,
+    "ownerReferences": _owners,
+    "managedFields": _managed_fields,
+}
+_RULES: Mapping[str, Callable[[Any, Path], Errors]] = {
+    "labels": label_errors,
+    "annotations": annotation_errors,
+    "ownerReferences": _owners,
+    "finalizers": _finalizers,
+    "managedFields": _managed_fields,
+}
 
 
 def _text(value: Any) -> Any:

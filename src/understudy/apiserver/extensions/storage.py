@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from understudy.admission.structural_schema.json_values import map_items
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.machinery.golang.json_writer import go_number
@@ -89,8 +90,7 @@ def _as_json(value: Any) -> Any:
         changed = {k: new for k, v in value.items() if type(v) in _NESTED and (new := _as_json(v)) is not v}
         return {**value, **changed} if changed else value
     if isinstance(value, list):
-        items = [_as_json(item) for item in value]
-        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+        return map_items(value, _as_json)
     return go_number(value) if type(value) is float else value
 
 

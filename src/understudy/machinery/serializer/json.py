@@ -151,7 +151,7 @@ def type_meta_of(value: Any) -> tuple[str, str]:
 
 def _type_meta_fast(value: Any) -> tuple[str, str] | None:
     """Return (apiVersion, kind) of a value, or None if anything about them is unusual."""
-    if not isinstance(value, dict) or any(_is_folded(key) for key in value):
+    if not isinstance(value, dict) or any(map(_is_folded, value)):
         return None
     version, kind = value.get("apiVersion", ""), value.get("kind", "")
     return (version, kind) if type(version) is str and type(kind) is str else None
@@ -159,7 +159,7 @@ def _type_meta_fast(value: Any) -> tuple[str, str] | None:
 
 def _is_folded(key: str) -> bool:
     """Report whether a key means `kind` or `apiVersion` but is spelt in another case."""
-    return key not in ("kind", "apiVersion") and key.translate(_FOLD) in ("kind", "apiversion")
+    return len(key) in (4, 10) and key not in ("kind", "apiVersion") and key.translate(_FOLD) in ("kind", "apiversion")
 
 
 def _type_meta_exact(text: str) -> tuple[str, str]:

@@ -36,10 +36,7 @@ class Path:
 
     def child(self, *names: str) -> Path:
         """Return the path of a field below this one."""
-        path = Path()
-        path._parent = self
-        path._last = "." + ".".join(names)
-        return path
+        return self._below("." + ".".join(names))
 
     def index(self, index: int) -> Path:
         """Return the path of an element of a list."""
@@ -47,9 +44,12 @@ class Path:
 
     def key(self, key: str) -> Path:
         """Return the path of an entry of a map."""
-        path = Path()
+        return self._below(f"[{key}]")
+
+    def _below(self, text: str) -> Path:
+        path = Path.__new__(Path)  # without `__init__`: validation makes thousands of paths
         path._parent = self
-        path._last = f"[{key}]"
+        path._last = text
         return path
 
     def __str__(self) -> str:

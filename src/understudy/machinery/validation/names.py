@@ -57,6 +57,7 @@ _rfc_1035_label = Format(
     "abc-123",
 )
 _qualified = Format(_QUALIFIED, _WORD, "MyName", "my.name", "123-abc")
+_label_key = re.compile(rf"({SUBDOMAIN}/)?{_QUALIFIED}")
 _label_value = Format(
     f"({_QUALIFIED})?", f"a valid label must be an empty string or {_WORD[5:]}", "MyValue", "my_value", "12345"
 )
@@ -130,6 +131,8 @@ def qualified_name_texts(value: str) -> list[str]:
 
     Keys of labels and annotations, finalizers and condition types are such names.
     """
+    if len(value) <= LABEL_LENGTH and _label_key.fullmatch(value):  # most are, and neither part can be too long
+        return []
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         text = f"{_qualified.text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -146,6 +149,8 @@ def qualified_name_texts(value: str) -> list[str]:
 
 def label_value_texts(value: str) -> list[str]:
     """Check the value of a label (upstream: `IsValidLabelValue`)."""
+    if len(value) <= LABEL_LENGTH and _label_value.fits(value):  # then it is ASCII
+        return []
     return _label_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
 
 
