@@ -14,10 +14,11 @@ from understudy.machinery.types import Obj
 
 
 async def test_node_is_registered(cluster: Cluster) -> None:
-    """`register_node` creates the Node: ready, with labels, capacity and addresses."""
+    """`register_node` creates the Node: ready, with labels, capacity and addresses, and open for pods."""
     await cluster.client.delete(NODES, NODE)
     async with cluster.kubelet(register_node=True):
         node = await cluster.client.get(NODES, NODE)
+    assert node["spec"] == {}
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == NODE
     conditions = {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}
     assert conditions == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
@@ -27,12 +28,17 @@ async def test_node_is_registered(cluster: Cluster) -> None:
 
 
 async def test_node_that_exists_keeps_its_capacity(cluster: Cluster) -> None:
-    """A Node that is there becomes ready, with the capacity that somebody gave it."""
+    """A Node that is there becomes ready, with the capacity and the taints that somebody gave it."""
+    taint = {"key": "example.com/mine", "effect": "NoSchedule"}
+    tainted = await cluster.client.get(NODES, NODE)
+    assert [taint["key"] for taint in tainted["spec"]["taints"]] == ["node.kubernetes.io/not-ready"]
+    await cluster.client.patch(NODES, NODE, {"spec": {"taints": [*tainted["spec"]["taints"], taint]}})
     status = {"capacity": {"cpu": "64"}, "allocatable": {"cpu": "63"}}
     await cluster.client.patch(NODES, NODE, {"status": status}, subresource="status")
     async with cluster.kubelet(register_node=True):
         node = await cluster.client.get(NODES, NODE)
     assert (node["status"]["capacity"], node["status"]["allocatable"]) == ({"cpu": "64"}, {"cpu": "63"})
+    assert node["spec"]["taints"] == [taint]
     assert "Ready" in [condition["type"] for condition in node["status"]["conditions"]]
 
 

@@ -10,18 +10,14 @@ from pathlib import Path
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.resources import NODES
 from understudy.controlplane.kubelet.node import NodeKeeper
 from understudy.controlplane.kubelet.sandboxes import read_boot_id
 from understudy.machinery.clock import SystemClock
-from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 log = logging.getLogger(__name__)
-
-NOT_READY = "node.kubernetes.io/not-ready"  # the taint that admission gives to new nodes
 
 
 class Nodes:
@@ -72,7 +68,6 @@ class Nodes:
                 else:
                     await stack.enter_async_context(kubelet)
                     self._tell(f"node {name}: kubelet looks for drivers in {self._root / name / 'plugins_registry'}")
-                await self._remove_taint(name)
                 await asyncio.Event().wait()
         except Exception as why:  # the other nodes go on
             self._tell(f"node {name}: {why}")
@@ -89,15 +84,3 @@ class Nodes:
         return Kubelet(
             self._connection, name, root, self._release, self._gates, register_node=True, wipe_at_start=False
         )
-
-    async def _remove_taint(self, name: str) -> None:
-        """Do what the node lifecycle controller does once a node is ready."""
-        node = await self._client.get(NODES, name)
-        taints = [taint for taint in node["spec"].get("taints") or () if taint["key"] != NOT_READY]
-        if len(taints) != len(node["spec"].get("taints") or ()):
-            try:
-                await self._client.update(NODES, {**node, "spec": {**node["spec"], "taints": taints}})
-            except StatusError as why:
-                if why.code != 409:
-                    raise
-                await self._remove_taint(name)

@@ -24,6 +24,7 @@ RENEW_EVERY = 10.0  # seconds
 RETRY_EVERY = 1.0  # to register
 MAX_PODS = 110
 DEFAULT_ADDRESS = "127.0.0.1"
+NOT_READY = "node.kubernetes.io/not-ready"  # the taint that admission gives to new nodes
 _GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Conditions besides Ready: reason and message of their absence.
 _PRESSURES = {
@@ -46,11 +47,13 @@ class NodeKeeper:
     async def register(self) -> None:
         """Create the Node, or make one that exists ready; try until the server agrees.
 
-        One that exists keeps its capacity and addresses, if it has any. Upstream: `registerWithAPIServer`.
+        One that exists keeps its capacity and addresses, if it has any. Upstream: `registerWithAPIServer`. The taint
+        of nodes that are not ready goes, since there may be no node lifecycle controller, which removes it otherwise.
         """
         while True:
             try:
                 await self._register()
+                await self._remove_taint()
                 return
             except (StatusError, ConnectionError) as why:
                 log.warning("cannot register node %s: %s", self._name, why)
@@ -89,6 +92,20 @@ class NodeKeeper:
             await self._client.patch(
                 NODES, self._name, {"status": status}, content_type=STRATEGIC_PATCH, subresource="status"
             )
+
+    async def _remove_taint(self) -> None:
+        """Let pods come to the node, if its user may change taints: NodeRestriction lets no kubelet do so."""
+        node = await self._client.get(NODES, self._name)
+        taints = node["spec"].get("taints") or []
+        kept = [taint for taint in taints if taint["key"] != NOT_READY]
+        if kept == taints:
+            return
+        try:
+            await self._client.update(NODES, {**node, "spec": {**node["spec"], "taints": kept}})
+        except StatusError as why:
+            if why.code != 403:
+                raise
+            log.info("the taint of node %s stays: %s", self._name, why)
 
     async def _renew_lease(self) -> None:
         """Create the lease, or set its time. Upstream: `backoffEnsureLease`, `retryUpdateLease`."""
