@@ -37,7 +37,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--root", metavar="DIR", required=True, type=Path, help="folder of sockets and state")
     parser.add_argument("--register-node", action="store_true", help="create the Node, ready, if it does not exist")
     parser.add_argument(
-        "--sync-frequency", metavar="SECONDS", type=float, help="until a failed preparation is tried again: 60"
+        "--sync-frequency",
+        metavar="SECONDS",
+        type=float,
+        help="until failed claims are tried again: 60 to prepare them, 10 to unprepare them",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="tell on stderr what happens")
     add_server_flags(parser, ("emulated_version", "feature_gates"))
@@ -69,11 +72,12 @@ def run(args: argparse.Namespace) -> int:
 
 async def _until_stopped(args: argparse.Namespace, connection: Connection) -> int:
     from understudy.controlplane.kubelet.kubelet import Kubelet
-    from understudy.controlplane.kubelet.pods import RESYNC_PERIOD
+    from understudy.controlplane.kubelet.pods import BACKOFF_PERIOD, RESYNC_PERIOD
     from understudy.machinery.releases.features import Gates
 
     stopped = stopped_by_signal()
     version = await version_of(args.emulated_version, connection)
+    resync_period = args.sync_frequency or RESYNC_PERIOD
     kubelet = Kubelet(
         connection,
         args.node,
@@ -81,7 +85,8 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
         version,
         Gates.of(version, args.feature_gates),
         register_node=args.register_node,
-        resync_period=args.sync_frequency or RESYNC_PERIOD,
+        resync_period=resync_period,
+        backoff_period=min(BACKOFF_PERIOD, resync_period),
     )
     async with kubelet:
         print(f"understudy: kubelet {version} of node {args.node}, plugins in {args.root}/plugins_registry", flush=True)
