@@ -17,12 +17,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.program import PROGRAM
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.machinery.releases.version import V1_32, V1_34, Version
@@ -70,29 +68,6 @@ def test_go_clients_over_tls(program: str) -> None:
     with Server(emulated_version=str(NEWEST), feature_gates=GATES, tls=True) as server:
         some = "-test.run=Informers|Watch|Manager|Leader"
         run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
-
-
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_go_driver(program: str, release: Version) -> None:
-    """A DRA driver on kubeletplugin registers with the kubelet of a node, and prepares and unprepares claims."""
-    with Server(emulated_version=str(release)) as server, tempfile.TemporaryDirectory(prefix="kubelet-") as root:
-        flags = ["--server", server.url, "--node", "host", "--root", root, "--register-node", "--sync-frequency", "0.5"]
-        kubelet = subprocess.Popen([*PROGRAM, "kubelet", *flags], stdout=subprocess.PIPE, text=True)
-        try:
-            assert kubelet.stdout is not None
-            assert kubelet.stdout.readline().startswith("understudy: kubelet")
-            address = {"UNDERSTUDY_URL": server.url, "UNDERSTUDY_TOKEN": ""}
-            run(
-                program,
-                "-test.run=Kubelet",
-                "-test.timeout=5m",
-                UNDERSTUDY_KUBELET_ROOT=root,
-                UNDERSTUDY_NODE="host",
-                **address,
-            )
-        finally:
-            kubelet.terminate()
-            kubelet.communicate(timeout=30)
 
 
 def test_go_files_are_formatted() -> None:
