@@ -35,12 +35,13 @@ JSON = "application/json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
 CONFIG_MAPS, PODS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/pods"
+CLASSES = "/apis/resource.k8s.io/v1beta1/deviceclasses"
 
 SMALL = 1000  # parts; the other size is four times that
 MOST_GROWTH = 9.0
 NEGLIGIBLE = 0.15  # CPU seconds at the large size that are never too many
 TRIES = 3
-UNIQUE = count()  # makes headers that no cache knows
+UNIQUE = count()  # makes headers and expressions that no cache knows
 
 Step = tuple[str, str, str, Any]  # method, address, Content-Type or the Accept header of a GET, body
 Case = Callable[[int], list[Step]]
@@ -53,6 +54,11 @@ def config_map(**metadata: Any) -> dict[str, Any]:
 def pod(*env: dict[str, str], **container: Any) -> dict[str, Any]:
     containers = [{"name": "a", "image": "i", "env": list(env), **container}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
+
+
+def device_class(expression: str) -> dict[str, Any]:
+    head = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": {"name": "x"}}
+    return {**head, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
 
 
 def created_then(created: dict[str, Any], method: str, query: str, content_type: str, body: Any) -> list[Step]:
@@ -116,6 +122,23 @@ CASES: dict[str, Case] = {
             }
         },
     ),
+    "strategic patch by keys": lambda n: created_then(
+        pod(*variables(n)),
+        "PATCH",
+        "",
+        STRATEGIC,
+        {"spec": {"containers": [{"name": "a", "env": variables(n, value="2")[::-1]}]}},
+    ),
+    "strategic patch that empties a list": lambda n: created_then(
+        config_map(finalizers=finalizers(n)),
+        "PATCH",
+        "",
+        STRATEGIC,
+        {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers(n)}},
+    ),
+    "terms of a selector": lambda n: [
+        ("POST", CLASSES, JSON, device_class(f"{next(UNIQUE)} == 1 || {' || '.join(['true'] * (n // 4))}"))
+    ],
     "insertions at the front": lambda n: created_then(
         config_map(finalizers=["example.com/a"]),
         "PATCH",
