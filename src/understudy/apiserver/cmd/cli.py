@@ -7,13 +7,13 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
+from understudy.apiserver.cmd.output import print_error
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -125,8 +125,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
             signal.signal(number, stop)
         start_on_deep_stack(run_loop).result()
     except (ValueError, LoadError, OSError) as why:
-        message = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else str(why)
-        print("understudy:", " ".join(message.splitlines()), file=sys.stderr)
+        print_error(why)
         return USAGE_ERROR
     return 0
 

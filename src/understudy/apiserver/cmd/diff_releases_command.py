@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from understudy.apiserver.cmd import validate_command
+from understudy.apiserver.cmd.output import print_error
 from understudy.apiserver.cmd.release_differences import ACCEPTED, Outcome, outcomes
 from understudy.apiserver.cmd.validate_command import (
     INVALID,
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         validators = list(validators_of(args.emulated_version, args.feature_gates).values())
     except ValueError as why:
-        print(f"understudy: {why}", file=sys.stderr)
+        print_error(why)
         return UNREADABLE
     rows: list[Compared] = []
     manifests, unreadable = parse_all(files(args.paths))

@@ -20,6 +20,7 @@ from typing import Any
 
 from understudy.apiserver.client.manifests import SUFFIXES
 from understudy.apiserver.cmd.flags import add_release_flags
+from understudy.apiserver.cmd.output import print_error
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.machinery.golang.json_reader import DecodeError
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         validators = validators_of(args.emulated_version, args.feature_gates)
     except ValueError as why:
-        print(f"understudy: {why}", file=sys.stderr)
+        print_error(why)
         return UNREADABLE
     releases: dict[Located, dict[str, None]] = {}  # the releases that have a finding, in order
     manifests, unreadable = parse_all(files(args.paths))

@@ -19,6 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.cmd.output import print_error
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         release = Release.named(args.emulated_version).version
     except UnknownReleaseError as why:
-        print(f"understudy: {why}", file=sys.stderr)
+        print_error(why)
         return UNREADABLE
     for number, line in enumerate(sys.stdin, 1):
         if not line.strip():
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             case = json.loads(line)
             answer = answer_of(case, release)
         except (ValueError, KeyError, TypeError, AttributeError) as why:
-            print(f"understudy: line {number} is no case: {why!r}", file=sys.stderr)
+            print_error(f"line {number} is no case: {why!r}")
             return UNREADABLE
         print(json.dumps({"case": case["case"], "answer": answer}, ensure_ascii=False), flush=True)
     return ANSWERED

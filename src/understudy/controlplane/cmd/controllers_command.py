@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.cmd.output import print_error
 from understudy.controlplane.cmd.remote_server import (
     add_remote_server_flags,
     connection_of,
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(_until_stopped(args, connection_of(args)))
     except (ValueError, ConnectionError, StatusError, OSError) as why:
-        print("understudy:", " ".join(str(why).splitlines()), file=sys.stderr)
+        print_error(why)
         return UNUSABLE
 
 
@@ -91,7 +91,7 @@ async def _wait(stopped: asyncio.Event, tasks: list[asyncio.Task[None]]) -> int:
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done - {signal}:
                 if (error := task.exception()) is not None:
-                    print(f"understudy: controller {task.get_name()}: {error!r}", file=sys.stderr)
+                    print_error(f"controller {task.get_name()}: {error!r}")
                     return FAILED
         return STOPPED
     finally:

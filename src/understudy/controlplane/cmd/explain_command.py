@@ -17,12 +17,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.cmd.output import print_error
+from understudy.controlplane.cmd.remote_server import connection_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         explained = list(_explained(args))
     except ValueError as why:
-        print(f"understudy: {why}", file=sys.stderr)
+        print_error(why)
         return UNREADABLE
     if args.output == "json":
         print(json.dumps([each.as_json() for each in explained], indent=2))
@@ -136,13 +137,9 @@ def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[st
     rules  whether DeviceTaintRules are needed
     """
     if args.server or args.kubeconfig:
-        from understudy.apiserver.client.connection import Connection
-        from understudy.controlplane.client.kubeconfig import read_kubeconfig
-
         if args.paths:
             raise _UnusableError("the objects come either from manifests or from a server")
-        connection = read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
-        return asyncio.run(_objects_of_server(connection, release, rules))
+        return asyncio.run(_objects_of_server(connection_of(args), release, rules))
     if not args.paths:
         raise _UnusableError("name manifests, --server or --kubeconfig")
     return _objects_of_manifests(args.paths, release)

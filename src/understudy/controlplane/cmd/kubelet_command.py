@@ -10,11 +10,11 @@ import argparse
 import asyncio
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.cmd.output import print_error
 from understudy.controlplane.cmd.remote_server import (
     add_remote_server_flags,
     connection_of,
@@ -63,10 +63,9 @@ def run(args: argparse.Namespace) -> int:
     except ImportError as why:
         if why.name != "grpc":
             raise
-        message = f"kubelet {why}"
+        print_error(f"kubelet {why}")
     except (KubeconfigError, CheckpointError, StatusError, ValueError, OSError) as why:
-        message = " ".join(str(why).splitlines())
-    print(f"understudy: {message}", file=sys.stderr)
+        print_error(why)
     return UNUSABLE
 
 
