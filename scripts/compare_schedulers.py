@@ -8,9 +8,9 @@ Without --server both work on understudy. Each story (`scheduler_stories.py`) is
 once with each scheduler. At the end of each step pods, claims and events are compared, but for what differs from one
 run to the next: uids, versions, times, names of events. The exit status is 1 if anything else differs.
 
-A step has ended with kube-scheduler when its queues are empty and nothing has changed for --quiet seconds; with ours
-when there is the same, or when nothing has changed for --patience seconds. Stories that differ are told once more, with
-four times as long a quiet: a busy machine may have made kube-scheduler late.
+A step has ended with kube-scheduler when it is idle and nothing has changed for --quiet seconds, with ours when the
+same is there. With both it has ended too when nothing has changed for --patience seconds. Stories that differ are told
+once more, with four times as long a quiet: a busy machine may have made kube-scheduler late.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Obj = dict[str, Any]
 IsIdle = Callable[[], Awaitable[bool]]
 Tellings = dict[str, list[list[str]]]  # by story, what there is at the end of each step, as lines
 QUIET = 1.0  # seconds without a change after which a step has ended with an idle scheduler
-PATIENCE = 6.0  # seconds without a change after which it has ended anyway
+PATIENCE = 8.0  # seconds without a change after which it has ended anyway
 START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
 LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
 DRA = "DynamicResourceAllocation"
@@ -78,7 +78,9 @@ UNSTABLE_OF_EVENTS = {
     "managedFields",
 }
 MADE_NAME = re.compile(r"(-extended-resources-)[a-z0-9]{5}")
-BUSY = re.compile(r'^scheduler_pending_pods\{queue="(active|backoff)"\} [1-9]', re.MULTILINE)  # a metric
+BUSY = re.compile(  # a metric
+    r'^scheduler_(pending_pods\{queue="(active|backoff)"|goroutines\{operation="binding")\} [1-9]', re.MULTILINE
+)
 TELLINGS = count(1)  # numbers for namespaces
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -146,16 +148,6 @@ class Stage:
                 await self.client.patch(resource, name, change.body, within, subresource=change.subresource)
             case "delete":
                 await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
-            case "await":
-                await self._wait_for(resource, name, within, change.body)
-
-    async def _wait_for(self, resource: Resource, name: str, namespace: str, content: Obj) -> None:
-        """Wait until an object has some content, but not for ever."""
-        end = time.monotonic() + self.patience
-        while time.monotonic() < end:
-            if has(await self.client.get(resource, name, namespace), content):
-                return
-            await asyncio.sleep(0.05)
 
     async def _settled(self, namespace: str, expected: list[str] | None) -> list[str]:
         """Return pods, claims and events at the end of a step."""
@@ -201,13 +193,6 @@ class Stage:
         return [name for name in names if not name.startswith("system-")]
 
 
-def has(value: Any, content: Any) -> bool:
-    """Report whether a value is another one, or an object with its fields."""
-    if isinstance(value, dict) and isinstance(content, dict):
-        return all(key in value and has(value[key], item) for key, item in content.items())
-    return bool(value == content)
-
-
 def stable(value: Any, unstable: set[str]) -> Any:
     """Return an object without what differs from one run to the next, and its managed fields in some order."""
     if isinstance(value, dict):
@@ -251,7 +236,7 @@ class KubeScheduler:
                 await asyncio.sleep(0.1)
 
     async def is_idle(self) -> bool:
-        """Report whether no pod waits to be looked at, now or after a pause."""
+        """Report whether no pod waits to be looked at, now or after a pause, and none is being bound."""
         metrics = await self._get("/metrics")
         return bool(metrics) and not BUSY.search(metrics)
 

@@ -25,10 +25,7 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """A request: `create` an object with its status, `patch` an object or its status, or `delete` one.
-
-    `await` waits until the object has what is in `body`, for what a scheduler does by its clock.
-    """
+    """A request: `create` an object with its status, `patch` an object or its status, or `delete` one."""
 
     verb: str
     resource: Resource
@@ -379,32 +376,40 @@ def tainted_device(m: Maker) -> list[Step]:
     ]
 
 
-def attached_device(m: Maker) -> list[Step]:
-    """A device has to be attached before the pod is bound; another one cannot be attached."""
-
-    def status(condition: str) -> Obj:
-        conditions = [
-            {
-                "type": f"example.com/{condition}",
-                "status": "True",
-                "reason": "Tested",
-                "message": "as the story has it",
-                "lastTransitionTime": "2025-01-01T00:00:00Z",
-            }
-        ]
-        device = {"driver": DRIVER, "pool": "n1", "device": "dev-0", "conditions": conditions}
-        return {"status": {"devices": [device]}}
-
+def slow_device(m: Maker) -> list[Change]:
+    """Return a node with a device that has to be attached, and its class."""
     needed = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/failed"]}
     slow = m.slice("n1")
     slow.body["spec"]["devices"] = [m.device("dev-0", 0, **needed)]
+    return [*m.node("n1"), slow, m.device_class()]
+
+
+def device_condition(m: Maker, name: str) -> Change:
+    """Return the change by which the device of the claim `c` gets a condition."""
+    since = "2025-01-01T00:00:00Z"
+    condition = {
+        "type": f"example.com/{name}",
+        "status": "True",
+        "reason": "Tested",
+        "message": "as the story has it",
+        "lastTransitionTime": since,
+    }
+    device = {"driver": DRIVER, "pool": "n1", "device": "dev-0", "conditions": [condition]}
+    return Change("patch", m.claims, "c", {"status": {"devices": [device]}}, "status")
+
+
+def attached_device(m: Maker) -> list[Step]:
+    """A device has to be attached before the pod is bound."""
+    return [slow_device(m), [m.claim("c"), m.pod("p", "c")], [device_condition(m, "attached")]]
+
+
+def unattachable_device(m: Maker) -> list[Step]:
+    """A device cannot be attached the first time: it is given back, and chosen again."""
     return [
-        [*m.node("n1"), slow, m.device_class()],
+        slow_device(m),
         [m.claim("c"), m.pod("p", "c")],
-        [
-            Change("patch", m.claims, "c", status("attached"), "status"),
-            Change("await", PODS, "p", {"spec": {"nodeName": "n1"}}),
-        ],
+        [device_condition(m, "failed")],
+        [device_condition(m, "attached")],
     ]
 
 
@@ -438,7 +443,7 @@ STORIES: dict[Version, list[Story]] = {
         *(shared, two_claims, other_scheduler),
     ],
     V1_34: [alternatives],
-    V1_36: [tainted_device, attached_device, extended_resources],
+    V1_36: [tainted_device, attached_device, unattachable_device, extended_resources],
 }
 
 
