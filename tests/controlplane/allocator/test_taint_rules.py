@@ -13,8 +13,11 @@ from understudy.machinery.types import Obj
 
 TAINT = {"key": "rule", "effect": "NoSchedule"}
 SELECTOR = {"cel": {"expression": 'device.attributes["gpu.example.com"].model == "a"'}}
+SHARED = {"cel": {"expression": "device.allowMultipleAllocations"}}
 CLASSES: dict[str, Obj] = {"a": {"metadata": {"name": "a"}, "spec": {"selectors": [SELECTOR]}}}
-SLICE = slice_(device("x", attributes=attributes(model="a")), device("y", taints=[{"key": "own"}]))
+SLICE = slice_(
+    device("x", attributes=attributes(model="a")), device("y", taints=[{"key": "own"}], allowMultipleAllocations=True)
+)
 
 
 def tainted(release: Version, slice_: Obj, selector: dict[str, Any] | None) -> list[str]:
@@ -38,6 +41,7 @@ def tainted(release: Version, slice_: Obj, selector: dict[str, Any] | None) -> l
         (V1_34, {"deviceClassName": "a"}, ["x"]),
         (V1_34, {"deviceClassName": "none"}, []),
         (V1_34, {"selectors": [SELECTOR]}, ["x"]),
+        (V1_34, {"selectors": [SHARED]}, []),
     ],
 )
 def test_devices_of_a_rule(release: Version, selector: dict[str, Any] | None, devices: list[str]) -> None:

@@ -76,10 +76,15 @@ class Device:
 
     @cached_property
     def value(self) -> Any:
-        """Return the CEL value of `device`. Raises EvaluationError for attributes that have none."""
+        """Return the CEL value of `device`. Raises EvaluationError for attributes that have none.
+
+        Its `allowMultipleAllocations` is false in an allocator that does not know capacity.
+        """
         from understudy.admission.cel.interpreter.device import device_value
 
-        return device_value({**self.spec, "driver": self.slice.driver}, lists=self.slice.lists)
+        shareable = self.shareable and self.slice.knows_capacity
+        shown = {**self.spec, "driver": self.slice.driver, "allowMultipleAllocations": shareable}
+        return device_value(shown, lists=self.slice.lists)
 
 
 class Slice:
@@ -90,6 +95,7 @@ class Slice:
         self.obj = obj
         self.order = 0
         self.lists = lists
+        self.knows_capacity = rules.knows_capacity
         self.name: str = obj["metadata"]["name"]
         self.driver: str = spec["driver"]
         pool = spec["pool"]

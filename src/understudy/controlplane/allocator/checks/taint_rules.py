@@ -75,11 +75,15 @@ class RuleMatcher:
         return {**slice_, "spec": {**spec, "devices": devices}} if changed else slice_
 
     def _matches(self, selectors: Iterable[Obj], device: Obj) -> bool:
-        """Report whether all CEL selectors match a device; one that cannot be evaluated does not."""
+        """Report whether all CEL selectors match a device; one that cannot be evaluated does not.
+
+        The device's `allowMultipleAllocations` is false here.
+        """
+        shown = {**device, "allowMultipleAllocations": False}
         for selector in selectors:
             compiled = cel.compile(selector["cel"]["expression"], self._environment)
             try:
-                if compiled.error is not None or compiled.matches(device_value(device, lists=False)) is not True:
+                if compiled.error is not None or compiled.matches(device_value(shown, lists=False)) is not True:
                     return False
             except cel.EvaluationError as why:
                 log.info("selector %s: %s", selector["cel"]["expression"], why)
