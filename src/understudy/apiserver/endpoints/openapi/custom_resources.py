@@ -10,7 +10,7 @@ from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.golang.json_writer import encode_sorted
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -20,9 +20,32 @@ _REFERENCE = "#/components/schemas/"
 _CHILDREN = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not")
 _DROPPED = frozenset(("example", "externalDocs", "id", "$schema", *_CHILDREN))
 _GVK = "x-kubernetes-group-version-kind"
+# The order in which Go writes the fields of a schema; vendor extensions follow, sorted.
+_FIELDS = (
+    *("$ref", "description", "type", "nullable", "format", "title", "default", "maximum", "exclusiveMaximum"),
+    *("minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems"),
+    *("multipleOf", "enum", "maxProperties", "minProperties", "required", "items", "allOf", "oneOf", "anyOf", "not"),
+    *("properties", "additionalProperties"),
+)
+_PLACES = {name: place for place, name in enumerate(_FIELDS)}
 # Groups that the server knows, and the scheme of client-go does not, from which upstream takes the types of metadata.
 _UNKNOWN_TO_CLIENTS = frozenset(
     ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
+)
+# Group-versions that clients know and the server does not serve any more.
+_UNSERVED = ByRelease(
+    {
+        V1_36: (
+            *(("apps", "v1beta1"), ("apps", "v1beta2"), ("authentication.k8s.io", "v1alpha1")),
+            *(("authentication.k8s.io", "v1beta1"), ("authorization.k8s.io", "v1beta1"), ("batch", "v1beta1")),
+            *(("discovery.k8s.io", "v1beta1"), ("events.k8s.io", "v1beta1"), ("extensions", "v1beta1")),
+            *(("flowcontrol.apiserver.k8s.io", version) for version in ("v1beta1", "v1beta2", "v1beta3")),
+            *(("node.k8s.io", "v1alpha1"), ("node.k8s.io", "v1beta1"), ("policy", "v1beta1")),
+            *(("rbac.authorization.k8s.io", "v1alpha1"), ("rbac.authorization.k8s.io", "v1beta1")),
+            *(("scheduling.k8s.io", "v1beta1"), ("storage.k8s.io", "v1alpha1")),
+        ),
+        V1_31: (),
+    }
 )
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 # Whether versions without selectable fields have an empty list of them.
@@ -46,18 +69,31 @@ def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
     for definition, kinds, _ in defined:
         kind = kinds[version]
         selectable = _selectable_fields(definition, version, release)
-        out[type_name(kind.gvk(version))] = _object_schema(definition, kind, version) | selectable
-        out[type_name(kind.gvk(version)._replace(kind=definition.list_kind))] = (
-            _list_schema(definition, kind, version) | selectable
-        )
+        out[type_name(kind.gvk(version))] = _in_order(_object_schema(definition, kind, version) | selectable)
+        list_name = type_name(kind.gvk(version)._replace(kind=definition.list_kind))
+        out[list_name] = _in_order(_list_schema(definition, kind, version) | selectable)
     core = Schemas.of(release).document("", "v1")
     names = [f"{META}.{name}" for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status", "Patch")]
     if any("scale" in kinds[version].subresources for _, kinds, _ in defined):
         names.append("io.k8s.api.autoscaling.v1.Scale")
     _add(out, core, names)
     options = f"{META}.DeleteOptions"
-    kinds_of_clients = [gvk for gvk in out[options][_GVK] if gvk["group"] not in _UNKNOWN_TO_CLIENTS]
+    kinds_of_clients = _delete_options_of_clients(out[options][_GVK], release)
     return dict(sorted((out | {options: {**out[options], _GVK: kinds_of_clients}}).items()))
+
+
+def _delete_options_of_clients(named: list[Obj], release: Version) -> list[Obj]:
+    """Return the kinds of DeleteOptions in the scheme of client-go, one for each group-version.
+
+    named  those that the type names in the document of the core group: before 1.36 all that the server knows
+    """
+    known = {(gvk["group"], gvk["version"]) for gvk in named}
+    known |= {*Schemas.of(release).group_versions("DeleteOptions"), *_UNSERVED[release]}
+    return [
+        {"group": group, "kind": "DeleteOptions", "version": version}
+        for group, version in sorted(known)
+        if group not in _UNKNOWN_TO_CLIENTS
+    ]
 
 
 def _add(out: Obj, document: Obj, names: Iterable[str]) -> None:
@@ -77,12 +113,20 @@ def _references(value: Any) -> list[str]:
     return [name for item in value for name in _references(item)] if isinstance(value, list) else []
 
 
+def _in_order(schema: Obj) -> Obj:
+    """Return a schema with its fields in the order in which Go writes them, its properties sorted."""
+    out = {key: schema[key] for key in sorted(schema, key=lambda key: (_PLACES.get(key, len(_PLACES)), key))}
+    if "properties" in out:
+        out["properties"] = dict(sorted(out["properties"].items()))
+    return out
+
+
 def _object_schema(definition: Definition, kind: Kind, version: str) -> Obj:
     """Return the schema of the objects (`buildKubeNative`)."""
     schema = published(definition.schema(version)) or {"type": "object"}
     if definition.schema(version):
         schema = {**schema, "properties": {**schema.get("properties", {}), **_meta_properties("ObjectMeta")}}
-    return {**schema, _GVK: [kind.gvk(version)._asdict()]}
+    return {**schema, _GVK: [_named(kind.gvk(version))]}
 
 
 def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
@@ -93,8 +137,13 @@ def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
         "type": "object",
         "required": ["items"],
         "properties": {"items": {"type": "array", "items": reference}, **_meta_properties("ListMeta")},
-        _GVK: [kind.gvk(version)._replace(kind=definition.list_kind)._asdict()],
+        _GVK: [_named(kind.gvk(version)._replace(kind=definition.list_kind))],
     }
+
+
+def _named(gvk: GroupVersionKind) -> Obj:
+    """Return a kind as schemas name it."""
+    return dict(sorted(gvk._asdict().items()))
 
 
 def _meta_properties(metadata: str) -> Obj:
@@ -126,7 +175,7 @@ def published(schema: Obj) -> Obj:
     for key in _CHILDREN:
         value = schema.get(key)
         if key == "properties" and value:
-            out[key] = {name: published(value[name]) for name in sorted(value)}
+            out[key] = {name: published(part) for name, part in value.items()}
         elif isinstance(value, dict) and key != "properties":
             out[key] = published(value)
         elif isinstance(value, list) and value:
@@ -139,4 +188,4 @@ def published(schema: Obj) -> Obj:
         out["properties"] = {**out.get("properties", {}), **_meta_properties("ObjectMeta")}
         required = out.get("required", [])
         out["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
-    return out
+    return _in_order(out)

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 from struct import pack
 from typing import Any
 
+from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, PROTOBUF, STREAMS
 from understudy.machinery.golang.json_writer import encode_unescaped
 from understudy.machinery.types import Obj
 
 V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 # The unions of built-in kinds: ports and quantities.
 _UNIONS = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "number"}])
-_KEPT = ("x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields")
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_GVK = "x-kubernetes-group-version-kind"
+_KEPT = (_GVK, "x-kubernetes-selectable-fields")
+_MEDIA_TYPES = ("*/*", *MEDIA, *STREAMS, *PATCHES)
 
 
 def swagger(version: str, documents: Iterable[Obj]) -> Obj:
@@ -94,7 +96,8 @@ def _path_item(item: Obj) -> Obj:
 
 def _parameter(parameter: Obj) -> Obj:
     """Return a v3 parameter in the form of v2, which has its schema inline."""
-    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
+    shape = dict(sorted(parameter["schema"].items(), reverse=True))  # uniqueItems before type
+    return {**shape, **{key: value for key, value in parameter.items() if key != "schema"}}
 
 
 def _operation(operation: Obj) -> Obj:
@@ -103,9 +106,12 @@ def _operation(operation: Obj) -> Obj:
     body = operation.get("requestBody")
     answers = operation["responses"]["200"].get("content", {})
     if body:
-        out["consumes"] = list(body["content"])
+        out["consumes"] = _media_types(body["content"])
+    elif answers:  # built-in resources read the form of the answer that is asked for, too
+        out["consumes"] = ["*/*"] if _GVK in operation and PROTOBUF in answers else _media_types(answers)
     if answers:
-        out["produces"] = list(answers)
+        out["produces"] = _media_types(answers)
+    out["schemes"] = ["https"]
     for key in ("tags", "operationId"):
         if key in operation:
             out[key] = operation[key]
@@ -118,7 +124,14 @@ def _operation(operation: Obj) -> Obj:
         out["parameters"] = parameters
     out["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}
     out.update({key: value for key, value in operation.items() if key.startswith("x-")})
+    if _GVK in out:
+        out[_GVK] = dict(sorted(out[_GVK].items()))
     return out
+
+
+def _media_types(content: Obj) -> list[str]:
+    """Return the media types of a body, which v3 sorts, in the order of v2."""
+    return [media_type for media_type in _MEDIA_TYPES if media_type in content]
 
 
 def _response(answer: Obj) -> Obj:
@@ -160,6 +173,7 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "consumes": (7, "[string]"),
         "parameters": (8, "[ParametersItem]"),
         "responses": (9, "Responses"),
+        "schemes": (10, "[string]"),
         "x-": (13, "Extension"),
     },
     "BodyParameter": {"name": (2, "string"), "in": (3, "string"), "required": (4, "bool"), "schema": (5, "Schema")},

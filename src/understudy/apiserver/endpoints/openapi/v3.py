@@ -39,7 +39,7 @@ V2_MEDIA = {
     V2_PROTOBUF: V2_PROTOBUF,
 }
 YEAR = 365 * 24 * 3600
-VERSION = b"2"  # grows when the same schemas are rendered differently, for clients that keep documents by hash
+VERSION = b"3"  # grows when the same schemas are rendered differently, for clients that keep documents by hash
 
 PAGES = {
     ".well-known/openid-configuration": ("/.well-known/openid-configuration/", "get service account issuer"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
-from types import MappingProxyType
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import CUSTOM_PATCHES, JSON, MEDIA, PATCHES, STREAMS, YAML
@@ -90,6 +89,7 @@ CUSTOM_VERBS = {
 }
 ON_COLLECTION = ("list", "create", "deletecollection")
 DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
+UNAUTHORIZED: Obj = {"401": {"description": "Unauthorized"}}
 
 
 def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
@@ -126,7 +126,7 @@ def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
     if not type_name:
         return {}
     reference = {"$ref": f"#/components/schemas/{type_name}"}
-    return {"content": {media_type: {"schema": reference} for media_type in media}}
+    return {"content": {media_type: {"schema": reference} for media_type in sorted(media)}}
 
 
 class _Resource:
@@ -137,7 +137,6 @@ class _Resource:
     list_media: tuple[str, ...] = (*MEDIA, *STREAMS)
     body_media: tuple[str, ...] = ("*/*",)
     patches: tuple[str, ...] = PATCHES
-    failures: Mapping[str, Obj] = MappingProxyType({})  # answers to what goes wrong, by status
 
     def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         self.kind = kind
@@ -206,7 +205,7 @@ class _Resource:
             operation["requestBody"] = {**_content(body, patches), **required}
         operation["responses"] = {
             code: {"description": DESCRIPTIONS[code], **_content(answers, media)} for code in verb.codes
-        } | dict(self.failures)
+        } | UNAUTHORIZED
         operation["x-kubernetes-action"] = verb.action
         operation["x-kubernetes-group-version-kind"] = self._kind_of(gvk)._asdict()
         return operation
@@ -222,7 +221,6 @@ class _CustomResource(_Resource):
     verbs = CUSTOM_VERBS
     media = list_media = body_media = (JSON, YAML)
     patches = CUSTOM_PATCHES
-    failures = MappingProxyType({"401": {"description": "Unauthorized"}})
 
     def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         super().__init__(kind, version, type_name)
