@@ -154,6 +154,24 @@ def duration_error(text: str) -> str:
     return f"time: {problem} duration {go_quote(text)}"
 
 
+def duration_text(nanos: int) -> str:
+    """Return a span of time as Go prints it (`Duration.String`), such as `1h0m1.5s`."""
+    sign, nanos = "-" if nanos < 0 else "", abs(nanos)
+    for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
+        if 0 < nanos < size * 1000:
+            return f"{sign}{_decimal(nanos, size)}{unit}"
+    hours, rest = divmod(nanos, 3600 * 10**9)
+    minutes, rest = divmod(rest, 60 * 10**9)
+    longer = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{longer}{_decimal(rest, 10**9)}s"
+
+
+def _decimal(value: int, size: int) -> str:
+    """Return a multiple of 1/size, a power of ten, without zeros at its end."""
+    whole, rest = divmod(value, size)
+    return f"{whole}.{rest:0{len(str(size)) - 1}d}".rstrip("0") if rest else str(whole)
+
+
 def parse_duration(text: str) -> int | None:
     """Return the nanoseconds of a duration in Go's notation (`1h30m`, `-1.5s`), None if it is invalid."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))

@@ -107,8 +107,28 @@ def test_what_becomes_of_an_object(
             "error applying patch: failed to convert patch object to typed object: .data.y: expected string, got "
             "&value.valueUnstructured{Value:0}",
         ),
+        (
+            apply('Object{data: {"y": timestamp("2024-01-02T03:04:05.5+02:00")}}'),
+            "error applying patch: failed to convert patch object to typed object: .data.y: expected string, got "
+            '&value.valueUnstructured{Value:time.Date(2024, time.January, 2, 3, 4, 5, 500000000, time.Location(""))}',
+        ),
+        (
+            apply('Object{immutable: timestamp("2024-01-02T03:04:05Z")}'),
+            "error applying patch: failed to convert patch object to typed object: .immutable: expected boolean, got "
+            "&{2024-01-02 03:04:05 +0000 UTC}",
+        ),
+        (
+            apply('Object{immutable: duration("3h0.25s")}'),
+            "error applying patch: failed to convert patch object to typed object: .immutable: expected boolean, got "
+            "&{3h0m0.25s}",
+        ),
+        (
+            apply('Object{immutable: duration("-20us")}'),
+            "error applying patch: failed to convert patch object to typed object: .immutable: expected boolean, got "
+            "&{-20µs}",
+        ),
     ],
-    ids=range(6),
+    ids=range(10),
 )
 def test_a_mutation_that_fails(server: Server, request: pytest.FixtureRequest, mutation: Obj, text: str) -> None:
     """A mutation that fails refuses the request with a 403 whose reason is Invalid, unless the policy ignores it."""

@@ -53,6 +53,16 @@ def test_a_policy_refuses_what_its_expression_is_not_true_for(server: Server) ->
     }
 
 
+def test_audit_annotations_have_no_authorizer(server: Server) -> None:
+    """An audit annotation that asks for rights compiles, but fails, and so refuses the request whatever the action."""
+    annotation = {"key": "k", "valueExpression": "authorizer.requestResource.check('list').error()"}
+    spec = {"auditAnnotations": [annotation]}
+    store_policy(server, "annotated", spec, validationActions=["Audit"])
+    expression = annotation["valueExpression"]
+    why = f"expression '{expression}' resulted in error: no such attribute(s): authorizer.requestResource"
+    assert reason(create(server, "annotated")) == why
+
+
 def test_a_policy_takes_effect_and_ends_at_once(server: Server) -> None:
     """The first request after a write of a policy or binding knows of it."""
     store_policy(server, "at-once", {"validations": validations("false")})

@@ -5,17 +5,20 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
 
 from __future__ import annotations
 
+from calendar import month_name
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.interpreter.field_access import Message
 from understudy.admission.cel.interpreter.unstructured import to_json
-from understudy.admission.cel.values import Value
+from understudy.admission.cel.values import Duration, Timestamp, Value
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.times import duration_text
 from understudy.machinery.patch import json_patch
 from understudy.machinery.patch.structured_merge_diff.merge import merge
 from understudy.machinery.patch.structured_merge_diff.typed import (
@@ -77,13 +80,17 @@ _NULL = GoValue("NULL_VALUE", "0", "structpb.NullValue")
 def _native(value: Value) -> Any:
     """Return the value of an apply configuration as Go has it. Raises EvaluationError for keys that are no strings.
 
-    Nulls and bytes fit no schema (`ObjectVal.ConvertToNative`).
+    Nulls, bytes, timestamps and durations fit no schema (`ObjectVal.ConvertToNative`).
     """
     if value is None:
         return _NULL
     if isinstance(value, bytes):
         items = ", ".join(map(hex, value))
         return GoValue(f"[{' '.join(map(str, value))}]", f"[]uint8{{{items}}}", "[]uint8")
+    if isinstance(value, Duration):
+        return GoValue(duration_text(value.nanos), str(value.nanos), "time.Duration")
+    if isinstance(value, Timestamp):
+        return _go_time(value)
     if isinstance(value, Message):
         return {name: _native(item) for name, item in value.values.items()}
     if isinstance(value, list):
@@ -91,6 +98,19 @@ def _native(value: Value) -> Any:
     if isinstance(value, dict):
         return {key: _native(value[key]) for key in to_json(dict.fromkeys(value))}
     return to_json(value)
+
+
+def _go_time(value: Timestamp) -> GoValue:
+    """Return a timestamp as a Go time in its zone."""
+    seconds, nanos = divmod(value.nanos, 10**9)
+    at = datetime(1970, 1, 1) + timedelta(seconds=seconds, minutes=value.zone)
+    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+    hours, minutes = divmod(abs(value.zone), 60)
+    offset = f"{'-' if value.zone < 0 else '+'}{hours:02d}{minutes:02d}"
+    location = 'time.Location("")' if value.zone else "time.UTC"
+    fields = (at.year, f"time.{month_name[at.month]}", at.day, at.hour, at.minute, at.second, nanos, location)
+    printed = f"{at:%Y-%m-%d %H:%M:%S}{fraction} {offset} {offset if value.zone else 'UTC'}"
+    return GoValue(printed, f"time.Date({', '.join(map(str, fields))})", "time.Time")
 
 
 def _atomics(kind: Type, value: Any, path: str) -> Iterator[str]:

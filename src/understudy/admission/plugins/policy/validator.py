@@ -83,7 +83,7 @@ class Validator:
         """Return the reasons to refuse a request (`validator.Validate`).
 
         conditions  the variables of match conditions
-        activation  those of all others
+        activation  those of all others; the authorizer fails in audit annotations, though they compile with it
         """
         common, budget = self.common, Budget()
         try:
@@ -92,9 +92,10 @@ class Validator:
             results = common.composition.evaluate(self.validations, activation, budget)
         except (ConditionError, OutOfBudgetError) as error:
             return self._failed(str(error))
-        decisions = self._decisions(results, activation, budget)
+        without_authorizer = {name: value for name, value in activation.items() if not name.startswith("authorizer")}
+        decisions = self._decisions(results, without_authorizer, budget)
         try:
-            annotations = common.composition.evaluate(self.annotations, activation, Budget())
+            annotations = common.composition.evaluate(self.annotations, without_authorizer, Budget())
         except OutOfBudgetError as error:
             return self._failed(str(error))
         if self.common.failure_policy != "Ignore":
@@ -107,11 +108,13 @@ class Validator:
         return [Decision(text, ignored=self.common.failure_policy == "Ignore", seconds=seconds)]
 
     def _decisions(self, results: list[Result], activation: Activation, budget: Budget) -> list[Decision]:
-        """Return the reasons to refuse a request, from the results of all validations."""
-        without_authorizer = {name: value for name, value in activation.items() if not name.startswith("authorizer")}
+        """Return the reasons to refuse a request, from the results of all validations.
+
+        activation  the variables of message expressions, which may not ask for rights
+        """
         messages, failure = [Result(None)] * len(results), ""
         try:
-            messages = self.common.composition.evaluate(self.messages, without_authorizer, budget)
+            messages = self.common.composition.evaluate(self.messages, activation, budget)
         except OutOfBudgetError as error:
             failure = f"failed messageExpression: {error}"
         decisions: list[Decision] = []
