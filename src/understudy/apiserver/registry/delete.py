@@ -173,6 +173,8 @@ class Deletion:
 
     def _propagation_policy(self, finalizers: list[str], options: DeleteOptions) -> str:
         """Return "Orphan", "Foreground" or "Background": from the options, else the finalizers, else the kind."""
+        if self.kind.behavior.default_gc_policy == "Unsupported":
+            return "Background"
         if options.orphan_dependents is not None:
             return "Orphan" if options.orphan_dependents else "Background"
         if options.propagation is not None:

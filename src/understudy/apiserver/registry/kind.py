@@ -109,7 +109,8 @@ class Behavior:
     graceful_delete          turns the requested grace period into the granted one, in seconds; the request may say
                              none. None: the kind has no graceful deletion (`CheckGracefulDelete`)
     default_gc_policy        "Background" or "Orphan": for dependents if neither options nor finalizers say it
-                             (`DefaultGarbageCollectionPolicy`); `orphan_warning` warns of that, "" for no warning
+                             (`DefaultGarbageCollectionPolicy`); `orphan_warning` warns of that, "" for no warning.
+                             "Unsupported": objects never have dependents, whatever the options say (events)
     begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces)
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from understudy.admission.validation.compose import as_on_create, no_metadata_validation
@@ -99,13 +100,13 @@ NEW = Strategy(
     validate_update=events.update_new,
 )
 
+EVENTS = Behavior(table_row=_row, cached=False, default_gc_policy="Unsupported")
+
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return both kinds by (group, kind): they have the same objects, whose internal form is that of core/v1."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {
-        ("", "Event"): Behavior(strategy=OLD, selectable=SELECTABLE, table_row=_row, cached=False),
-        ("events.k8s.io", "Event"): Behavior(
-            strategy=NEW, selectable=SELECTABLE_NEW, table_row=_row, conversions=conversions, cached=False
-        ),
+        ("", "Event"): replace(EVENTS, strategy=OLD, selectable=SELECTABLE),
+        ("events.k8s.io", "Event"): replace(EVENTS, strategy=NEW, selectable=SELECTABLE_NEW, conversions=conversions),
     }

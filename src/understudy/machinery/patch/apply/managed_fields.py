@@ -163,8 +163,13 @@ class Updater:
         return None if converted is None else type_.decoded({**converted, "apiVersion": version})
 
     def type_of(self, version: str) -> ObjectType | None:
-        """Return the type of the kind in an API version, None if that is gone."""
-        return self.type if version == self.api_version else self.type.of_version(version)
+        """Return the type of the kind in an API version, None if that is gone.
+
+        It is gone for the real server, too, if it is of another group: events are served in two.
+        """
+        if version == self.api_version:
+            return self.type
+        return self.type.of_version(version) if _group(version) == _group(self.api_version) else None
 
     def reconcile(self, live: Obj, before: ManagedFields) -> ManagedFields:
         """Collapse owned paths into fields that the schema treats as atomic (upstream: `ReconcileFieldSetWithSchema`).
@@ -191,6 +196,10 @@ class Updater:
     def _reset_fields(self, version: str) -> Set:
         """Return the fields that the request cannot change, in the form of a version."""
         return _set_of(self._reset.get(version) or self._reset.get("", ()))
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def _unless_same(fields: Set, other: Set) -> Set:
