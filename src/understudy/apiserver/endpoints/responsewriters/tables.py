@@ -228,6 +228,15 @@ def check_conversion(form: Output, kind: Kind, *, listing: bool) -> None:
     if kind.custom is not None and not listing:
         raise unknown_error("content is not a list")
     go_type = kind.codec(kind.versions[0]).go_type + ("List" if listing else "")
-    what = f"a list ({go_type})" if listing else f"not a list ({go_type})"
+    raise _wrong_form(form, f"a list ({go_type})" if listing else f"not a list ({go_type})")
+
+
+def check_scale_conversion(form: Output, kind: Kind) -> None:
+    """Raise StatusError (406) if a client asks for the list form of the Scale of an object."""
+    if form.target == PARTIAL_LIST:
+        raise _wrong_form(form, f"not a list ({'*v1.Scale' if kind.custom is not None else '*autoscaling.Scale'})")
+
+
+def _wrong_form(form: Output, what: str) -> StatusError:
     message = f"you requested {form.target}, but the requested object is {what}"
-    raise StatusError(406, "NotAcceptable", message)
+    return StatusError(406, "NotAcceptable", message)

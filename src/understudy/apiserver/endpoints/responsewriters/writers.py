@@ -18,6 +18,7 @@ from understudy.apiserver.endpoints.negotiation import (
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
+    check_scale_conversion,
     endpoint,
     list_endpoint,
     partial,
@@ -128,6 +129,7 @@ def created_response(request: Request, scope: RequestScope) -> Response:
 def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Response:
     """Return the Scale of an object."""
     form = form_of(request, scope)
+    check_scale_conversion(form, scope.kind)
     if form.target == "Table":
         scale = scale_table(scope.kind, scope.version, scale, request=request, form=form)
     elif form.target:

@@ -40,7 +40,8 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
 
 
 async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer PUT of a scale (`ScaleREST.Update`). Raises 400, 404, 409, 422."""
+    """Answer PUT of a scale (`ScaleREST.Update`). Raises 400, 404, 406, 409, 422."""
+    form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     view = view_of(scope)
     try:
@@ -65,6 +66,8 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
 async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PATCH of a scale. It reads the patch only once the object is there: a missing one is reported first."""
     media = patch_type(request.headers, patches_of(scope.kind))
+    form_of(request, scope)
+    request.check_body()
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
     view = view_of(scope)
