@@ -26,10 +26,10 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import yaml
@@ -523,6 +523,7 @@ GENERATED = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z|[+-]\d\d:\d\d)"), "TIME"),
     (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
     (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
+    (re.compile(r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"), "TOKEN"),
     (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
     (re.compile(r"time\.Date\([^)]*\)"), "TIME"),
     (re.compile(r"((resourceVersion|annotations)\W+)\d{2,}"), r"\1VERSION"),  # a patch can move one to the other
@@ -660,26 +661,26 @@ class ServerPair:
 
     def __init__(self, real: Server, other: Server, known: str = "") -> None:
         self.servers = (real, other)
-        self.kinds = served_kinds(real)
+        self.kinds = served_kinds(real, KINDS)
         self._known = re.compile(known) if known else None
         self.verbs: Counter[str] = Counter()
         self.unanswered = 0
-        self._both = ThreadPoolExecutor(2)
-        self._run = f"d{os.getpid():x}"
+        self.both = ThreadPoolExecutor(2)
+        self.run = f"d{os.getpid():x}"
         self._names = itertools.count()
 
     def difference(self, sequence: list[Step]) -> Difference | None:
         """Return the first difference; None if all requests agree. Raises UnansweredError if the real server does not
         answer one, and SystemExit if a server does not create the namespace.
         """
-        namespace = f"{self._run}-{next(self._names)}"
+        namespace = f"{self.run}-{next(self._names)}"
         players = [Player(server, namespace) for server in self.servers]
         for server in self.servers:
-            server.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            self.open_namespace(server, namespace)
         try:
             for index, step in enumerate(sequence):
                 self.verbs[step.method] += 1
-                real, other = self._both.map(lambda player, step=step: player.send(step), players)
+                real, other = self.both.map(lambda player, step=step: player.send(step), players)
                 if real.status == UNANSWERED:
                     self.unanswered += 1
                     raise UnansweredError(f"{step.method} {step.path}: {real.body.decode()}")
@@ -690,7 +691,15 @@ class ServerPair:
                     return Difference(index, lines)
             return None
         finally:
-            list(self._both.map(lambda server: clean(server, namespace, self.kinds), self.servers))
+            list(self.both.map(lambda server: self.close_namespace(server, namespace), self.servers))
+
+    def open_namespace(self, server: Server, namespace: str) -> None:
+        """Create the namespace of a sequence. Raises SystemExit if the server does not do it."""
+        server.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+
+    def close_namespace(self, server: Server, namespace: str) -> None:
+        """Delete the namespace of a sequence with everything that the sequence has left."""
+        clean(server, namespace, self.kinds)
 
     def shrink(self, sequence: list[Step], budget: int = 150) -> list[Step]:
         """Return the shortest sequence, of those tried within the budget, whose last request still differs."""
@@ -752,12 +761,15 @@ def smaller_values(value: Any, depth: int) -> Iterator[Any]:
             yield {**value, key: smaller}
 
 
-def served_kinds(server: Server) -> tuple[Kind, ...]:
-    """Return the kinds that the server's release has, with the versions that it serves."""
+K = TypeVar("K", bound=Kind)
+
+
+def served_kinds(server: Server, known: Iterable[K]) -> tuple[K, ...]:
+    """Return those of the known kinds that the server's release has, with the versions that it serves."""
     kinds = []
-    for kind in KINDS:
-        collections = ((known, known[1].replace("{{ns}}", "default")) for known in kind.versions)
-        versions = tuple(known for known, path in collections if server.call("GET", path)[0] == 200)
+    for kind in known:
+        collections = ((version, version[1].replace("{{ns}}", "default")) for version in kind.versions)
+        versions = tuple(version for version, path in collections if server.call("GET", path)[0] == 200)
         kinds.append(replace(kind, versions=versions))
     return tuple(kind for kind in kinds if kind.versions)
 

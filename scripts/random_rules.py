@@ -134,10 +134,13 @@ class Expressions:
         if depth <= 0 or rng.random() < 0.2:
             return rng.choice(known if known and rng.random() < 0.8 else LITERALS[kind])
         template = rng.choice(TEMPLATES[kind])
-        filled = (
-            _HOLE.sub(lambda hole: self._fill(hole, depth - 1, scope), template).replace("{{", "{").replace("}}", "}")
-        )
+        filled = self.filled(template, depth - 1, scope)
         return f"({filled})" if " " in filled and not filled.startswith(("(", "[", "{")) else filled
+
+    def filled(self, template: str, depth: int, scope: Names = ()) -> str:
+        """Return a template with expressions in its holes, at most so many templates deep."""
+        filled = _HOLE.sub(lambda hole: self._fill(hole, depth, scope), template)
+        return filled.replace("{{", "{").replace("}}", "}")
 
     def _fill(self, hole: re.Match[str], depth: int, scope: Names) -> str:
         kind, name, of = hole.groups()
