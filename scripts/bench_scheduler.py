@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compare_schedulers import DRA, write_kubeconfig
+from compare_schedulers import DRA
+from kubeconfig import write_kubeconfig
 from scheduler_stories import DRIVER, Maker
 from server_process import ServerProcess
 
@@ -133,7 +134,7 @@ async def measure(options: argparse.Namespace, binary: str) -> None:
 def scheduler_process(options: argparse.Namespace, binary: str, connection: Connection, folder: Path) -> Iterator[None]:
     """Run a scheduler until the block is left."""
     if binary:
-        kubeconfig = write_kubeconfig(folder / "kubeconfig", connection)
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", connection.url, connection.token)
         rates = ["--kube-api-qps=10000", "--kube-api-burst=10000"]
         gates = [] if options.emulated_version > "1.33" else [f"--feature-gates={DRA}=true"]
         argv = [binary, f"--kubeconfig={kubeconfig}", "--secure-port=0", "--leader-elect=false", *rates, *gates]

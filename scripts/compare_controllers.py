@@ -35,6 +35,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from controller_stories import STORIES, Tellings, is_alone, read_stories, tell
+from kubeconfig import write_kubeconfig
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -72,20 +73,6 @@ def address(process: subprocess.Popen[bytes], log: Path) -> str:
     raise RuntimeError(f"the server did not start: {log.read_text()}")
 
 
-def write_kubeconfig(path: Path, url: str) -> Path:
-    """Write a kubeconfig of a server's administrator, whose certificate is not checked."""
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": url, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "c", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "current-context": "c",
-    }
-    path.write_text(json.dumps(content))
-    return path
-
-
 @dataclass(frozen=True)
 class Comparison:
     """The runs to compare, each a command for a server and one for controllers beside it.
@@ -121,7 +108,7 @@ class Comparison:
             log = Path(folder) / "server.log"
             with running(shlex.split(server), log) as process:
                 url = address(process, log)
-                kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", url)
+                kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", url, TOKEN)
                 if not controllers:
                     return asyncio.run(self._told(url, stories, goals))
                 command = shlex.split(controllers.format(kubeconfig=kubeconfig))

@@ -34,6 +34,7 @@ from typing import Any
 from unittest.mock import patch
 
 import aiohttp
+from kubeconfig import write_kubeconfig
 from scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 
 from understudy import Server
@@ -204,24 +205,6 @@ def stable(value: Any, unstable: set[str]) -> Any:
     return value
 
 
-def write_kubeconfig(file: Path, connection: Connection) -> Path:
-    """Write a kubeconfig for a server that trusts any certificate; return the file."""
-    cluster: Obj = {"server": connection.url}
-    if connection.url.startswith("https:"):
-        cluster["insecure-skip-tls-verify"] = True
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": cluster}],
-        "users": [{"name": "it", "user": {"token": connection.token} if connection.token else {}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "current-context": "it",
-    }
-    file.write_text(json.dumps(content))
-    file.chmod(0o600)
-    return file
-
-
 class KubeScheduler:
     """A running kube-scheduler, asked over HTTPS for its state."""
 
@@ -253,10 +236,11 @@ async def real_scheduler(binary: str, connection: Connection, log: Path) -> Asyn
     """Run kube-scheduler until the block is left; it gets a function that reports whether the scheduler is idle."""
     with tempfile.TemporaryDirectory() as name, log.open("ab") as file:
         folder = Path(name)
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", connection.url, connection.token)
         config = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(write_kubeconfig(folder / "kubeconfig", connection))},
+            "clientConnection": {"kubeconfig": str(kubeconfig)},
             "leaderElection": {"leaderElect": False},
             "podMaxBackoffSeconds": LONGEST_BACKOFF,
         }

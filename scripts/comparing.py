@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import http.client
 import json
@@ -112,6 +113,16 @@ class Server:
         for connection, _used in self._kept.values():
             connection.close()
         self._kept.clear()
+
+
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the arguments of every script that sends random requests to two servers."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left", help="URL of a real server")
+    parser.add_argument("right", help="URL of the server to compare")
+    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random")
+    return parser
 
 
 def require_servers(*servers: Server) -> None:

@@ -11,7 +11,6 @@ was one, if no sequence agreed, or if the left server left more than a few reque
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import random
@@ -28,6 +27,7 @@ from comparing import (
     Obj,
     Parts,
     Server,
+    argument_parser,
     differences,
     require_servers,
     sample_parts,
@@ -278,11 +278,7 @@ def compare(left: Server, right: Server, kind: Kind, seed: int, length: int, val
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token, for both")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argument_parser(__doc__)
     parser.add_argument("--sequences", type=int, default=20, help="per kind")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--kind", default="", help="only this kind")

@@ -13,7 +13,6 @@ agreed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -25,7 +24,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from comparing import MAX_UNANSWERED, UNANSWERED, Answer, Obj, Server, differences, require_servers
+from comparing import MAX_UNANSWERED, UNANSWERED, Answer, Obj, Server, argument_parser, differences, require_servers
 from random_rights import GROUP, RBAC, Person, World, in_any_order
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
@@ -153,12 +152,8 @@ class Comparison:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
+    parser = argument_parser(__doc__)
     parser.add_argument("--decisions", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0, help="of everything random")
     options = parser.parse_args()
     servers = Server(options.left, options.token), Server(options.right, options.token)
     require_servers(*servers)

@@ -22,7 +22,6 @@ go on at once. These differences stay:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -31,7 +30,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from comparing import MAX_UNANSWERED, Obj, Parts, Server, differences, require_servers
+from comparing import MAX_UNANSWERED, Obj, Parts, Server, argument_parser, differences, require_servers
 from differential import OBJECT_META, Kind, SequenceGenerator, ServerPair, compare, normalized
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -268,11 +267,7 @@ def refusal(answer: Obj) -> Any:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token for both")
-    parser.add_argument("--seed", type=int, default=0, help="of the first definition")
+    parser = argument_parser(__doc__)
     parser.add_argument("--definitions", type=int, default=10)
     parser.add_argument("--sequences", type=int, default=10, help="of requests about the objects of each definition")
     parser.add_argument("--length", type=int, default=15, help="requests in a sequence")

@@ -14,7 +14,6 @@ requests without an answer.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -25,7 +24,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from comparing import MAX_UNANSWERED, MEDIA, UNANSWERED, Answer, Obj, Server, differences, require_servers
+from comparing import (
+    MAX_UNANSWERED,
+    MEDIA,
+    UNANSWERED,
+    Answer,
+    Obj,
+    Server,
+    argument_parser,
+    differences,
+    require_servers,
+)
 from differential import Difference, normalized, signature
 from fuzz_requests import Corpus, Resource, read_corpus
 
@@ -319,11 +328,7 @@ class Comparison:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token, for both")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argument_parser(__doc__)
     parser.add_argument("--requests", type=int, default=2000, help="that are compared, at least")
     parser.add_argument("--only", default="", metavar="REGEX", help="the paths of collections")
     parser.add_argument("--skip", default="^$", metavar="REGEX", help="paths of collections that are left out")

@@ -11,7 +11,6 @@ are differences, if nothing agreed, or if the left server left more than a few r
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -23,7 +22,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from comparing import MAX_UNANSWERED, MEDIA, UNANSWERED, Answer, Obj, Server, differences, require_servers
+from comparing import (
+    MAX_UNANSWERED,
+    MEDIA,
+    UNANSWERED,
+    Answer,
+    Obj,
+    Server,
+    argument_parser,
+    differences,
+    require_servers,
+)
 from differential import mask
 
 SAMPLES = Path(__file__).parent.parent / "tests/apiserver/kinds/recorded/metadata.jsonl"
@@ -177,13 +186,9 @@ def send(server: Server, method: str, path: str, media: str, body: Any) -> Answe
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token, for both")
+    parser = argument_parser(__doc__)
     parser.add_argument("--kind", default="", help="only this kind")
     parser.add_argument("--pairs", type=int, default=10, help="of wrong pieces, per kind")
-    parser.add_argument("--seed", type=int, default=0, help="of their choice")
     options = parser.parse_args()
     servers = Server(options.left, options.token), Server(options.right, options.token)
     run, rng = f"m{os.getpid():x}", random.Random(options.seed)

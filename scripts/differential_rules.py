@@ -11,7 +11,6 @@ is 1 if anything differs, if nothing agreed, or if the left server left more tha
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -22,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from comparing import MAX_UNANSWERED, UNANSWERED, Answer, Obj, Server, differences, require_servers
+from comparing import MAX_UNANSWERED, UNANSWERED, Answer, Obj, Server, argument_parser, differences, require_servers
 from differential import normalized
 from random_rules import random_rule, random_schema, random_value
 
@@ -138,11 +137,7 @@ def groups() -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token, for both")
-    parser.add_argument("--seed", type=int, default=0, help="of the choices")
+    parser = argument_parser(__doc__)
     parser.add_argument("--definitions", type=int, default=20, help="how many")
     options = parser.parse_args()
     servers = Server(options.left, options.token), Server(options.right, options.token)

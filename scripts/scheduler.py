@@ -50,6 +50,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kubeconfig import write_kubeconfig
+
 from understudy import Server
 from understudy.apiserver.kinds.release import DEFAULT
 from understudy.machinery.golang.yaml_reader import load_yaml
@@ -140,18 +142,7 @@ def _trusting(url: str) -> ssl.SSLContext | None:
 @contextmanager
 def running_programs(binaries: dict[str, str], api: Api, folder: Path, report: Callable[[str], None]) -> Iterator[None]:
     """Run the two programs until the block is left; then report their error lines."""
-    kubeconfig = folder / "kubeconfig"
-    cluster: Obj = {"server": api.url} | ({"insecure-skip-tls-verify": True} if api.url.startswith("https:") else {})
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": cluster}],
-        "users": [{"name": "it", "user": {"token": api.token} if api.token else {}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "current-context": "it",
-    }
-    kubeconfig.write_text(json.dumps(content))
-    kubeconfig.chmod(0o600)
+    kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url, api.token)
     with ExitStack() as stack:
         for name, flags in PROGRAMS.items():
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
