@@ -47,7 +47,7 @@ _SHOWS_VALUE = ByRelease({V1_35: True, V1_31: False})
 
 @dataclass(frozen=True, slots=True)
 class Ratcheting:
-    """How a value changed: `current` is its correlation, `parent` the nearest one around it (`ratchetingOptions`)."""
+    """The change of a value: `current` is its correlation, `parent` the nearest one around it (`ratchetingOptions`)."""
 
     current: Correlation | None = None
     parent: Correlation | None = None
@@ -79,12 +79,12 @@ class Outcome:
 
 
 class _StopError(Exception):
-    """No further rules are evaluated: there is no budget left, or one rule cost too much."""
+    """The end of an evaluation before its last rule: there is no budget left, or one rule cost too much."""
 
 
 @dataclass(slots=True)
 class _Evaluation:
-    """One validation of a value. `optional_rules`: whether rules with `optionalOldSelf` apply to new values."""
+    """One validation of a value. `optional_rules` is true if rules with `optionalOldSelf` apply to new values."""
 
     outcome: Outcome
     budget: Budget

@@ -40,7 +40,7 @@ Lookup = Callable[[str, str, str, str], Obj | None]
 
 @dataclass(frozen=True)
 class AccountTokenOptions:
-    """How tokens of service accounts are signed and known.
+    """The options for tokens of service accounts: who issues, signs and verifies them.
 
     issuers      the first one issues, tokens of all are accepted
     audiences    those of this server; without them, its issuers

@@ -48,7 +48,7 @@ def field_terms(selector: str) -> tuple[FieldTerm, ...]:
 
 
 class Decision(NamedTuple):
-    """Whether something is allowed, and why (for people; may be empty)."""
+    """An answer to whether something is allowed, with a reason for people, which may be empty."""
 
     allowed: bool
     reason: str = ""

@@ -13,7 +13,7 @@ LISTED = 4  # devices that a line of text names
 
 
 class Reason(Enum):
-    """The rule that a device fails; `FITS` if there is none. The value is the name in JSON."""
+    """The rules that a device may fail; `FITS` if it fails none. The values are the names in JSON."""
 
     FITS = "Fits"
     IN_USE = "InUse"
@@ -44,8 +44,12 @@ class DeviceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RequestVerdict:
-    """What becomes of a request. `asked` is the number of devices, None for all of them; `fitting` is the number of
-    devices that fit while nothing else is allocated."""
+    """The explanation of one request of a claim.
+
+    asked    the number of devices that it asks for, None for all of them
+    fitting  the number of devices that fit while nothing else is allocated
+    devices  for each device, the rule that it fails
+    """
 
     request: str
     asked: int | None
@@ -59,23 +63,28 @@ class RequestVerdict:
         return {"request": self.request, "asked": asked, "fitting": self.fitting, "devices": devices}
 
     def lines(self) -> Iterator[str]:
-        """Yield the verdict as text; devices of which the same is said share a line."""
+        """Yield the verdict as lines of text; devices with the same message share a line."""
         if self.asked is None:
             yield f"request {self.request}: asks for all devices, {self.fitting} fit"
         else:
             enough = "" if self.fitting < self.asked else ", but not together with what else is asked for"
             yield f"request {self.request}: {self.fitting} of {self.asked} devices found{enough}"
-        said: dict[str, list[str]] = {}
+        by_message: dict[str, list[str]] = {}
         for device in self.devices:
-            said.setdefault(device.message, []).append(device.device)
-        for message, names in said.items():
+            by_message.setdefault(device.message, []).append(device.device)
+        for message, names in by_message.items():
             rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
             yield f"  {', '.join(names[:LISTED])}{rest}: {message}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """What becomes of a claim, NAMESPACE/NAME. `error` is what is wrong with the claim itself, or ""."""
+    """The explanation of one claim.
+
+    claim     NAMESPACE/NAME
+    error     why the claim cannot be allocated on any node, for example an unknown device class, or ""
+    requests  the explanations of its requests, none if there is such an error
+    """
 
     claim: str
     error: str = ""
@@ -93,7 +102,7 @@ class Explanation:
 
     allocations  the AllocationResult of each claim, None if they do not fit
     error        the error of the allocation, or ""
-    claims       what becomes of each claim
+    claims       the explanation of each claim
     pools        pools and slices that are not considered, and why
     """
 

@@ -1,4 +1,4 @@
-"""What differs between the releases' allocators, and between the variants that a release has.
+"""The differences between the allocators of the releases, and between the variants that a release has.
 
 From 1.34 on a release has up to three allocators, and the features that are on decide which one runs: the first of
 stable, incubating and experimental that knows them all (upstream: `structured/internal/…`). Everything else asks the
@@ -25,16 +25,16 @@ class Variant(Enum):
 
 
 class InvalidPools(Enum):
-    """What becomes of a pool that has two devices of one name or, from 1.35 on, counters that contradict each other."""
+    """The treatment of a pool that has two devices of one name or, from 1.35 on, contradictory counters."""
 
-    SKIPPED = "its devices are not looked at; if nothing is found, that is an error for this node"
-    REFUSED = "it is an error to come to the pool"
-    REFUSED_WITH_DEVICE = "it is an error to come to a device of it that the selectors match"
-    UNKNOWN = "nobody notices"
+    SKIPPED = "its devices are not looked at; if the claims do not fit, that is an error for this node"
+    REFUSED = "the search ends with an error when it comes to the pool"
+    REFUSED_WITH_DEVICE = "the search ends with an error when it comes to a device of the pool that selectors match"
+    UNKNOWN = "the pool is treated as any other"
 
 
 class Blocked(Enum):
-    """What becomes of a request for all devices when one of them cannot be allocated."""
+    """The treatment of a request for all devices of which one cannot be allocated."""
 
     FAILS = "the request cannot be met"
     STOPS = "the claims do not fit, nothing else is tried"
@@ -57,7 +57,7 @@ class Rules:
     variant     the allocator of that release
     on          the feature gates that are on, of those that the allocator knows
 
-    Pools:
+    How pools are gathered:
     sorted_pools         whether pools are visited in the order of driver and name, and slices in that of their names;
                          else in the order of the list (upstream: in random order, which users cannot rely on)
     own_slices_first     whether slices of the node itself come before those for several nodes and counters
@@ -71,13 +71,13 @@ class Rules:
     takes_from_incomplete whether devices are taken from incomplete pools
     counts_newer_twice   whether the slice of a newer generation is added twice, so that its pool looks incomplete
 
-    Requests:
+    How requests are read:
     knows_capacity       whether devices may be shared by capacity, have distinct attributes and bind to nodes
     names_request_of_capacity  whether the error about capacity in a subrequest names the request
     class_selects_all    whether the selectors of the class apply to a request for all devices
     shares_first_matches whether the second subrequest for all devices reuses the answers for the first one
 
-    Search:
+    How devices are searched:
     resumes              whether the next device of a request is searched after the previous one; else from the start
     limits_results       whether a subrequest for too many devices is passed over; else it fails as any other
     needs_a_device       whether a request for all devices fails if there is none
@@ -96,7 +96,7 @@ class Rules:
     capacity_by_position whether the capacity of a device is compared with that of another one, by mistake
     all_without_pool     whether a device of a request for all devices makes the scheduler crash if it consumes counters
 
-    Results:
+    How results are written:
     admin_in_results     whether results say that they are for admin access, and are not in use then
     tolerations          whether results have the tolerations of the request
     merges_class_config  whether the configuration of a class is there once, with the names of its requests
@@ -204,7 +204,7 @@ _BASIC = frozenset(
 _BINDING = frozenset({gates.DRA_DEVICE_BINDING_CONDITIONS, gates.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
 _CAPACITY = _BASIC | _BINDING | {gates.DRA_CONSUMABLE_CAPACITY}
 
-# What each allocator of a release supports, in the order in which they are tried. kube-scheduler tells none of them of
+# The feature gates that each allocator of a release supports, in the order in which they are tried. kube-scheduler tells none of them of
 # DRAListTypeAttributes.
 _VARIANTS: ByRelease[Mapping[Variant, frozenset[str]]] = ByRelease(
     {

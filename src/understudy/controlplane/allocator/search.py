@@ -33,10 +33,10 @@ from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules
 
 
 class Position(NamedTuple):
-    """What is to be allocated next: a device of a subrequest of a request of a claim, all counted from 0.
+    """The next thing to allocate: a device of a subrequest of a request of a claim, all counted from 0.
 
     picked  whether the subrequest has been picked
-    start   the device from which on the search goes on
+    start   the number of the device at which the search goes on
     """
 
     claim: int
@@ -48,7 +48,7 @@ class Position(NamedTuple):
 
 
 class End(Enum):
-    """How a search ends, or why it turns back."""
+    """The reasons for which a search ends or turns back."""
 
     DONE = "everything is allocated"
     FAILED = "a request cannot be met"
@@ -60,7 +60,7 @@ Step = Position | End
 
 
 class Refusal(Enum):
-    """Why a device that the selectors match is not allocated in some state of the search."""
+    """The reasons for which a device that the selectors match is not allocated in some state of the search."""
 
     IN_USE = "in use"
     COUNTERS = "counters exhausted"
@@ -75,12 +75,19 @@ Refuse = Callable[[Request, Device, Refusal, object], None]
 
 
 def _ignore(request: Request, device: Device, refusal: Refusal, about: object) -> None:
-    """Forget why a device is not allocated."""
+    """Do nothing about a device that is not allocated."""
 
 
 @dataclass(eq=False, slots=True)
 class Allocated:
-    """A device that the search has taken for a request, and what has to be undone to give it back."""
+    """A device that the search has taken for a request, and what has to be undone to give it back.
+
+    counters     whether it consumes shared counters
+    constraints  how many of the claim's constraints it was added to
+    marked       whether it is in `Search.allocating`
+    share_id     the id of its share, if requests share the device, with the amounts that it has `consumed`
+    was_shared   whether the device had shares in this search before
+    """
 
     request: Request
     device: Device
@@ -100,7 +107,7 @@ class Frame(Protocol):
 
 
 class Search:
-    """One search for devices for the claims of a pod on a node."""
+    """A search for devices for the claims of a pod on a node."""
 
     def __init__(
         self,
@@ -373,10 +380,10 @@ class Search:
 
 
 class ClaimEnd:
-    """The end of a claim. Too many devices for the next claim are nothing but a failure for this one."""
+    """The end of a claim. If the next claim asks for too many devices, this claim has failed like any other."""
 
     def retry(self, end: End) -> Step:
-        """Turn back into the claim."""
+        """Turn back to the last request of the claim."""
         return End.FAILED
 
 

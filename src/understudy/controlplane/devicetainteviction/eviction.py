@@ -14,7 +14,7 @@ NO_EXECUTE = "NoExecute"
 
 
 class Reason(NamedTuple):
-    """Where a taint comes from: a rule, or a device and the number of its taint. Upstream: `trackedTaint`."""
+    """The origin of a taint: a rule, or a device and the number of its taint. Upstream: `trackedTaint`."""
 
     rule: str = ""
     rule_uid: str = ""
@@ -33,7 +33,7 @@ class TrackedTaint(NamedTuple):
 
 @dataclass(frozen=True)
 class Eviction:
-    """When pods have to be evicted, in seconds since 1970, and why. Upstream: `evictionAndReason`."""
+    """An eviction to come: its time, in seconds since 1970, and its reasons. Upstream: `evictionAndReason`."""
 
     when: float
     reasons: frozenset[Reason]

@@ -30,7 +30,7 @@ _READINESS_GATE_UNMET = 'the status of pod readiness gate "{0}" is not "True", b
 
 @dataclass(frozen=True)
 class PodState:
-    """How far a pod has come on its node.
+    """The state of a pod on its node.
 
     started  time at which its containers were started, None before
     stopped  whether they have ended

@@ -53,7 +53,7 @@ class PodIPs:
 
 @dataclass(frozen=True)
 class PodRuntime:
-    """What the workers of all pods share."""
+    """The parts and settings that the workers of all pods share. Periods are in seconds."""
 
     client: APIClient
     events: EventRecorder

@@ -35,7 +35,7 @@ class DeletedOwners:
 
 
 class ClaimSync:
-    """Does the work of one claim. Upstream: `syncClaim`."""
+    """Frees and deletes a claim that is no longer used. Upstream: `syncClaim`."""
 
     def __init__(
         self,

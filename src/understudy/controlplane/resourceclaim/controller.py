@@ -44,7 +44,7 @@ CLAIMS, TEMPLATES, GROUP = "claims", "templates", "group"  # indexes of pods and
 
 
 class Key(NamedTuple):
-    """What to look at: "pod", "podgroup" or "claim", and its name."""
+    """The name of an object in the work queue; `kind` is "pod", "podgroup" or "claim"."""
 
     kind: str
     namespace: str

@@ -9,7 +9,7 @@ from understudy.machinery.errors import StatusError
 
 
 class PodGroupSync:
-    """Does the work of one group. Upstream: `syncPodGroup`."""
+    """Makes the claims of a group of pods and names them in its status. Upstream: `syncPodGroup`."""
 
     def __init__(self, creation: ClaimCreation, groups: PodGroups) -> None:
         self._creation = creation

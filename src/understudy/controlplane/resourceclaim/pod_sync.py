@@ -22,7 +22,7 @@ from understudy.machinery.types import Obj
 
 
 class PodSync:
-    """Does the work of one pod. Upstream: `syncPod`."""
+    """Makes, names and reserves the claims of a pod. Upstream: `syncPod`."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ LONGEST_UNSCHEDULABLE = 300.0  # seconds after which a pod is looked at although
 
 
 class Place(Enum):
-    """Where a pod of the queue is."""
+    """The places in the queue where a pod may be."""
 
     ACTIVE = auto()
     BACKOFF = auto()

@@ -108,8 +108,10 @@ def _plain_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PatchMeta:
-    """How to merge values of a type: its shape, and the patch strategy and merge key of the field (upstream:
-    `PatchMetaFromStruct`)."""
+    """The way to merge the values of a field: shape of its type, patch strategy and merge key.
+
+    Upstream: `PatchMetaFromStruct`.
+    """
 
     shape: Shape
     pointer: bool = False

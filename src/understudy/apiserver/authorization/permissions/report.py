@@ -60,7 +60,7 @@ class Permission:
 
 
 class Permissions:
-    """What a user asked for.
+    """A report of what a user has asked for.
 
     used     what it was allowed
     refused  what it was refused; on a server that allows everything, what RBAC would refuse

@@ -15,10 +15,10 @@ Amounts = dict[str, Quantity]
 
 
 class Demand:
-    """How much of each capacity of a device a request takes.
+    """The amount of each capacity of a device that a request takes.
 
-    `refusal` is why no allocation is possible, whatever is left, or "". `alone` is whether the device has enough while
-    nobody else takes anything.
+    refusal  why the request never gets the device, however much of it is free, or ""
+    alone    whether the device has enough while no other request takes anything
     """
 
     def __init__(self, requested: Mapping[str, str], device: Device) -> None:

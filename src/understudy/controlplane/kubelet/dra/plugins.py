@@ -58,7 +58,7 @@ class UnknownDriverError(Exception):
 
 
 class DRAPlugin:
-    """One endpoint of a driver."""
+    """A registered endpoint of a driver, and the connection to it."""
 
     def __init__(self, driver: str, endpoint: str, service: str) -> None:
         self.driver = driver

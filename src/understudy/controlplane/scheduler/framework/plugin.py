@@ -17,7 +17,7 @@ from understudy.controlplane.scheduler.framework.status import Status
 
 @dataclass
 class CycleState:
-    """What plugins remember about a pod during one attempt. Upstream: `framework.CycleState`.
+    """The notes of plugins about a pod during one attempt to schedule it. Upstream: `framework.CycleState`.
 
     data   what each plugin works out before it looks at nodes, by the plugin's name
     skips  the names of the plugins that have nothing to say about the pod

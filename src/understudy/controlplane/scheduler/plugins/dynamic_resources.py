@@ -58,7 +58,7 @@ class ClaimError(Exception):
 
 @dataclass
 class ClaimsState:
-    """What an attempt knows about the claims of a pod. Upstream: `stateData`.
+    """The claims of a pod and what is to become of them, during one attempt to schedule it. Upstream: `stateData`.
 
     claims          the claims of the pod, in its order, as they were when the attempt began
     allocator       chooses devices for those that have none, None if all have

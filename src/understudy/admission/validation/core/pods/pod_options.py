@@ -28,80 +28,80 @@ class Options:
 
     @property
     def relaxed_env(self) -> bool:
-        """Whether names of environment variables may have nearly all ASCII characters."""
+        """Report whether names of environment variables may have nearly all ASCII characters."""
         return self.gates[features.RELAXED_ENVIRONMENT_VARIABLE_VALIDATION]
 
     @property
     def env_files(self) -> bool:
-        """Whether environment variables may come from files."""
+        """Report whether environment variables may come from files."""
         return self.gates[features.ENV_FILES] or in_use.env_files(self.old)
 
     @property
     def relaxed_dns(self) -> bool:
-        """Whether search paths of DNS may have underscores and be a single dot."""
+        """Report whether search paths of DNS may have underscores and be a single dot."""
         return self.gates[features.RELAXED_DNS_SEARCH_VALIDATION]
 
     @property
     def strict_ips(self) -> bool:
-        """Whether addresses need to be in canonical form."""
+        """Report whether addresses need to be in canonical form."""
         return self.gates[features.STRICT_IP_CIDR_VALIDATION]
 
     @property
     def zero_sleep(self) -> bool:
-        """Whether hooks may sleep for 0 seconds."""
+        """Report whether hooks may sleep for 0 seconds."""
         return self.gates[features.POD_LIFECYCLE_SLEEP_ACTION_ALLOW_ZERO] or in_use.zero_sleep(self.old)
 
     @property
     def pod_resources(self) -> bool:
-        """Whether the pod as a whole may have resources."""
+        """Report whether the pod as a whole may have resources."""
         return self.gates[features.POD_LEVEL_RESOURCES]
 
     @property
     def only_recursive_selinux(self) -> bool:
-        """Whether Recursive is the only change policy for SELinux."""
+        """Report whether Recursive is the only change policy for SELinux."""
         stored = (self.old.get("securityContext") or {}).get("seLinuxChangePolicy")
         return not self.gates[features.SELINUX_MOUNT] and stored != "MountOption"
 
     @property
     def resize_policy_of_init(self) -> bool:
-        """Whether init containers may have resize policies."""
+        """Report whether init containers may have resize policies."""
         allowed = self.release >= V1_33 and self.gates[features.IN_PLACE_POD_VERTICAL_SCALING]
         return allowed or in_use.sidecar_resize_policy(self.old)
 
     @property
     def restart_container_of_init(self) -> bool:
-        """Whether init containers other than sidecars may have the resize policy RestartContainer."""
+        """Report whether init containers other than sidecars may have the resize policy RestartContainer."""
         return self.release < V1_36 or in_use.restart_container_of_init(self.old)
 
     @property
     def restart_rules(self) -> bool:
-        """Whether containers may have restart policies and rules of their own."""
+        """Report whether containers may have restart policies and rules of their own."""
         return self.gates[features.CONTAINER_RESTART_RULES] or in_use.restart_rules(self.old)
 
     @property
     def restart_of_all(self) -> bool:
-        """Whether the exit of a container may restart all of the pod."""
+        """Report whether the exit of a container may restart all of the pod."""
         return self.gates[features.RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS] or in_use.restart_of_all(self.old)
 
     @property
     def comparing_tolerations(self) -> bool:
-        """Whether tolerations may compare numbers."""
+        """Report whether tolerations may compare numbers."""
         return self.gates[features.TAINT_TOLERATION_COMPARISON_OPERATORS] or in_use.comparing_tolerations(self.old)
 
     @property
     def own_users_in_host_network(self) -> bool:
-        """Whether a pod with users of its own may be in the network of the host."""
+        """Report whether a pod with users of its own may be in the network of the host."""
         allowed = self.gates[features.USER_NAMESPACES_HOST_NETWORK_SUPPORT]
         return allowed or in_use.host_network_of_own_users(self.old)
 
     @property
     def own_users_of_devices(self) -> bool:
-        """Whether a pod with users of its own may have block devices."""
+        """Report whether a pod with users of its own may have block devices."""
         return self.release < V1_34 or in_use.devices_of_own_users(self.old)
 
     @property
     def any_affinity_values(self) -> bool:
-        """Whether the required node affinity may have values that are no label values."""
+        """Report whether the required node affinity may have values that are no label values."""
         return self.release < V1_33 or in_use.invalid_affinity_values(self.old)
 
 
