@@ -204,8 +204,8 @@ _BASIC = frozenset(
 _BINDING = frozenset({gates.DRA_DEVICE_BINDING_CONDITIONS, gates.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
 _CAPACITY = _BASIC | _BINDING | {gates.DRA_CONSUMABLE_CAPACITY}
 
-# The feature gates that each allocator of a release supports, in the order in which they are tried. kube-scheduler tells none of them of
-# DRAListTypeAttributes.
+# The feature gates that each allocator of a release supports, in the order in which the allocators are tried.
+# kube-scheduler does not pass DRAListTypeAttributes on to any of them.
 _VARIANTS: ByRelease[Mapping[Variant, frozenset[str]]] = ByRelease(
     {
         V1_36: {Variant.STABLE: _BASIC, Variant.INCUBATING: _CAPACITY},

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, controller_of, nested_field
 
 SCHEDULING = "scheduling.k8s.io"  # the API group of groups of pods
 LONGEST_BASE = 57  # characters of a generated name, so that a hyphen and five random ones fit into 63
 
+_NOT_OWNER = ByRelease(
+    {
+        V1_31: "was not created for pod {pod} (pod is not owner)",
+        V1_36: "was not created for Pod {pod} (Pod is not owner)",
+    }
+)
 
-class ClaimNotFoundError(TryAgainError):
+
+class PodClaimError(TryAgainError):
+    """A claim that a pod cannot use, at least not yet, with upstream's text."""
+
+
+class ClaimNotFoundError(PodClaimError):
     """An entry of a pod whose claim has not been made yet. Upstream: `ErrClaimNotFound`."""
 
     def __init__(self, pod: Obj) -> None:
         super().__init__(f'pod "{full_name(pod)}": ResourceClaim not created yet')
 
 
-class UnsupportedError(TryAgainError):
+class UnsupportedError(PodClaimError):
     """An entry of a pod without a field that is known here. Upstream: `ErrAPIUnsupported`."""
 
 
-class OwnerError(TryAgainError):
+class OwnerError(PodClaimError):
     """A claim that was not made for the pod whose status names it."""
 
 
@@ -57,26 +69,36 @@ def known_claim_names(pod: Obj) -> list[str]:
     for entry in entries_of(pod):
         try:
             name, _ = claim_name(pod, entry)
-        except TryAgainError:
+        except PodClaimError:
             continue
         if name is not None:
             names.append(name)
     return names
 
 
-def check_owner(pod: Obj, claim: Obj, groups: bool = False) -> None:
-    """Raise OwnerError for a claim that was not made for a pod. Upstream: `resourceclaim.IsForPod`.
+def is_for_pod(pod: Obj, claim: Obj, groups: bool = False) -> bool:
+    """Report whether a claim was made for a pod.
 
     groups  whether claims that were made for the pod's group are accepted as well
     """
     owner = controller_of(claim)
-    if owner is None or owner["uid"] != pod["metadata"]["uid"]:
-        group = group_name(pod) if groups else ""
-        if group and owner is not None and is_owned_by_group(claim) and owner["name"] == group:
-            return
-        not_owner = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
-        text = f"ResourceClaim {full_name(claim)} was not created for Pod {full_name(pod)} ({not_owner})"
-        raise OwnerError(text)
+    if owner is None:
+        return False
+    if owner["uid"] == pod["metadata"]["uid"]:
+        return True
+    group = group_name(pod) if groups else ""
+    return bool(group) and is_owned_by_group(claim) and bool(owner["name"] == group)
+
+
+def check_owner(pod: Obj, claim: Obj, release: Version, groups: bool = False) -> None:
+    """Raise OwnerError, with the text of a release, unless `is_for_pod`. Upstream: `resourceclaim.IsForPod`."""
+    if is_for_pod(pod, claim, groups):
+        return
+    group = group_name(pod) if groups else ""
+    text = _NOT_OWNER[release].format(pod=full_name(pod))
+    if group:
+        text = f"was not created for Pod {full_name(pod)} (neither Pod nor PodGroup {group} is the owner)"
+    raise OwnerError(f"ResourceClaim {full_name(claim)} {text}")
 
 
 def group_name(pod: Obj) -> str:

@@ -22,6 +22,7 @@ class WhyNot:
     """
 
     def __init__(self, release: Version, gates: Gates) -> None:
+        self._release = release
         self.devices = Devices(release, gates)
         self.claims = ClaimTracker(self.devices.allocated)
         self.nodes: dict[str, Obj] = {}
@@ -37,10 +38,13 @@ class WhyNot:
     def lines(self, pod: Obj) -> Iterator[str]:
         """Yield, for a few nodes, which device fails which rule for the claims of a pod that have no devices yet."""
         try:
-            claims = [claim for claim in claims_of(PodInfo(pod), self.claims) if not allocation_of(claim)]
+            claims = [
+                claim for claim in claims_of(PodInfo(pod), self.claims, self._release) if not allocation_of(claim)
+            ]
         except ClaimError as why:
             yield str(why)
             return
+        claims = [claim for claim in claims if not allocation_of(claim)]
         if not claims:
             return
         allocator = self.devices.allocator()

@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
-from understudy.controlplane.client.pod_claims import check_owner, claim_name, entries_of, is_allocated, is_reserved_for
+from understudy.controlplane.client.pod_claims import (
+    PodClaimError,
+    claim_name,
+    entries_of,
+    is_allocated,
+    is_for_pod,
+    is_reserved_for,
+)
 from understudy.controlplane.client.store import Key, key_of
-from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction, Reason, TrackedTaint, eviction_by
 from understudy.controlplane.devicetainteviction.pools import Pools
 from understudy.machinery.types import Obj
@@ -78,9 +84,9 @@ class TaintedClaims:
                 allocated = self._claims.get(Key(pod["metadata"]["namespace"], name)) if name is not None else None
                 if allocated is None:
                     continue
-                if generated:
-                    check_owner(pod, allocated.claim, groups=self._groups)
-            except TryAgainError:  # not made yet, or made for another pod
+            except PodClaimError:  # the claim has not been made yet
+                continue
+            if generated and not is_for_pod(pod, allocated.claim, groups=self._groups):
                 continue
             if allocated.eviction is not None and is_reserved_for(pod, allocated.claim, groups=self._groups):
                 eviction = allocated.eviction.joined(eviction)

@@ -11,9 +11,9 @@ from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import (
     ClaimNotFoundError,
     UnsupportedError,
-    check_owner,
     claim_name,
     generate_name,
+    is_for_pod,
 )
 from understudy.controlplane.client.resources import Resource
 from understudy.controlplane.client.store import Store
@@ -69,11 +69,7 @@ class ClaimCreation:
         claim = self._claims.get(obj["metadata"]["namespace"], name)
         if claim is None or not generated:
             return claim is not None
-        try:
-            check_owner(obj, claim, groups=self._with_groups)
-        except TryAgainError:
-            return False
-        return True
+        return is_for_pod(obj, claim, groups=self._with_groups)
 
     async def ensure(self, owner: Owner, entry: Obj) -> Obj:
         """Return the claim of an entry of an owner, which is made if that has not been done.

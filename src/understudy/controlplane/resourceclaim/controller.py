@@ -12,13 +12,13 @@ from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events import EventRecorder
 from understudy.controlplane.client.informer import Informer, Informers
 from understudy.controlplane.client.pod_claims import (
-    check_owner,
     claim_name,
     entries_of,
     full_name,
     group_name,
     is_allocated,
     is_done,
+    is_for_pod,
     is_reserved_for,
     known_claim_names,
 )
@@ -79,7 +79,7 @@ class Controller:
         self._groups = groups = PodGroups(group_informer)
         pods, creation = self._pods.store, ClaimCreation(context, client, events, self._claims, self._templates.store)
         self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
-            "pod": PodSync(client, creation, pods, self._claims, groups, self._contexts),
+            "pod": PodSync(context.version, client, creation, pods, self._claims, groups, self._contexts),
             "podgroup": PodGroupSync(creation, groups),
             "claim": ClaimSync(context.version, client, pods, self._claims, groups, self._deleted),
         }
@@ -164,10 +164,8 @@ class Controller:
         if claim is None:
             return "resourceClaimTemplateName" in entry and not self._waits_for_group(owner, entry)
         if generated:
-            try:
-                check_owner(owner, claim, groups=self._groups.enabled)
-            except TryAgainError as why:
-                log.debug("%s, claim %s: %s", full_name(owner), entry["name"], why)
+            if not is_for_pod(owner, claim, groups=self._groups.enabled):
+                log.debug("%s: claim %s was made for something else", full_name(owner), name)
                 return False
         if not owner["spec"].get("nodeName"):
             return False

@@ -18,6 +18,7 @@ from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation, 
 from understudy.controlplane.resourceclaim.pod_groups import PodGroups
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 
@@ -26,6 +27,7 @@ class PodSync:
 
     def __init__(
         self,
+        version: Version,
         client: APIClient,
         creation: ClaimCreation,
         pods: Store,
@@ -33,6 +35,7 @@ class PodSync:
         groups: PodGroups,
         contexts: SchedulingContexts | None,
     ) -> None:
+        self._version = version
         self._client = client
         self._creation = creation
         self._pods = pods
@@ -84,7 +87,7 @@ class PodSync:
             if claim is None:
                 return
             if generated:
-                check_owner(pod, claim, groups=self._groups.enabled)
+                check_owner(pod, claim, self._version, groups=self._groups.enabled)
             if not is_allocated(claim):
                 if self._contexts is not None:
                     await self._contexts.ensure(pod)

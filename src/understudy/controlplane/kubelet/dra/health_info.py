@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
+from understudy.controlplane.client.pod_claims import PodClaimError, claim_name, entries_of
 from understudy.controlplane.kubelet.dra.api import DeviceHealth, HealthStatus, WatchResourcesResponse
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
-from understudy.controlplane.kubelet.dra.pod_claims import PodClaimError, name_of
 from understudy.machinery.clock import Clock
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -75,7 +75,7 @@ class DeviceHealthCache:
 
     def allocated_resources_status(self, pod: Obj, container: Obj) -> list[Obj]:
         """Return `status.containerStatuses[].allocatedResourcesStatus` of a container: its devices and their health."""
-        entries = {entry["name"]: entry for entry in pod["spec"].get("resourceClaims") or ()}
+        entries = {entry["name"]: entry for entry in entries_of(pod)}
         statuses: list[Obj] = []
         for used in container.get("resources", {}).get("claims") or ():
             name, request = used["name"], used.get("request", "")
@@ -94,12 +94,12 @@ class DeviceHealthCache:
         1.34 looks for a claim that is named as the entry, 1.35 only finds generated claims.
         """
         try:
-            claim = name_of(pod, entry)
+            name, is_generated = claim_name(pod, entry)
         except PodClaimError:
             return None
         if self._release < V1_35:
-            return claim.claim_name if claim.claim_name == entry["name"] else None
-        return claim.claim_name if claim.is_generated or self._release >= V1_36 else None
+            return name if name == entry["name"] else None
+        return name if is_generated or self._release >= V1_36 else None
 
     def _resources(self, info: ClaimInfo, request: str) -> Iterator[Obj]:
         """Yield the health of a claim's devices, from 1.36 only those of the request, and each id once."""

@@ -16,6 +16,13 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.pod_claims import (
+    PodClaimError,
+    check_owner,
+    claim_name,
+    entries_of,
+    is_reserved_for,
+)
 from understudy.controlplane.client.resources import resource_claims
 from understudy.controlplane.client.store import Key
 from understudy.controlplane.kubelet.dra.api import (
@@ -29,16 +36,10 @@ from understudy.controlplane.kubelet.dra.api import (
 )
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
 from understudy.controlplane.kubelet.dra.plugins import DRAPlugin, DRAPluginManager, UnknownDriverError
-from understudy.controlplane.kubelet.dra.pod_claims import (
-    PodClaimError,
-    check_owner,
-    extended_resource_claim,
-    is_reserved,
-    name_of,
-    pod_claims,
-)
+from understudy.controlplane.kubelet.dra.pod_claims import extended_resource_claim, pod_claims
 from understudy.controlplane.kubelet.grpc_channel import RPCError
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
@@ -113,6 +114,7 @@ class DRAManager:
         self._plugins = plugins
         self._release = release
         self._gates = gates
+        self._with_groups = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
         self._texts = _TEXTS[release]
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
@@ -193,10 +195,10 @@ class DRAManager:
             raise DRAError(self._texts.fetch.format(claim=name, pod=metadata["name"], why=why)) from why
         if is_generated:
             try:
-                check_owner(pod, claim, self._release, self._gates)
+                check_owner(pod, claim, self._release, groups=self._with_groups)
             except PodClaimError as why:
                 raise DRAError(str(why)) from why
-        if not is_reserved(pod, claim, self._gates):
+        if not is_reserved_for(pod, claim, groups=self._with_groups):
             raise DRAError(
                 self._texts.not_reserved.format(
                     pod=metadata["name"], pod_uid=metadata["uid"], claim=name, claim_uid=claim["metadata"]["uid"]
@@ -306,8 +308,7 @@ class DRAManager:
     def _claims(self, pod: Obj, verb: str) -> list[tuple[str, bool]]:
         """Return the names of a pod's claims, and whether each was generated for it. Raises DRAError."""
         try:
-            claims = pod_claims(pod, self._gates)
-            return [(claim.claim_name, claim.is_generated) for claim in claims if claim.claim_name is not None]
+            return pod_claims(pod, self._gates)
         except PodClaimError as why:
             raise DRAError(self._texts.name.format(verb=verb, why=why)) from why
 
@@ -322,9 +323,9 @@ class DRAManager:
 
     def _container_devices(self, pod: Obj, container: Obj) -> Iterator[str]:
         """Yield the CDI ids of one container: of its claims, then of its extended resources."""
-        for entry in pod["spec"].get("resourceClaims") or ():
+        for entry in entries_of(pod):
             for used in container.get("resources", {}).get("claims") or ():
-                name = name_of(pod, entry).claim_name
+                name, _ = claim_name(pod, entry)
                 if used["name"] == entry["name"] and name is not None:
                     yield from self._devices(pod, name, used.get("request", ""))
         extended = extended_resource_claim(pod, self._gates)

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.client.pod_claims import (
-    ClaimNotFoundError,
-    OwnerError,
-    UnsupportedError,
+    PodClaimError,
     check_owner,
     claim_name,
     entries_of,
@@ -129,7 +127,7 @@ class DynamicResources(Plugin):
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod back until all its claims are there."""
         try:
-            claims_of(pod, self._claims)
+            claims_of(pod, self._claims, self._release)
         except ClaimError as why:
             return unresolvable(str(why))
         return None
@@ -138,7 +136,7 @@ class DynamicResources(Plugin):
         """Look the claims up, and the classes of those that have no devices yet."""
         state.data[NAME] = ClaimsState([], None)
         try:
-            claims = claims_of(pod, self._claims)
+            claims = claims_of(pod, self._claims, self._release)
         except ClaimError as why:
             return unresolvable(str(why))
         resources = provided_by_classes(pod, self._class_of)
@@ -271,7 +269,7 @@ class DynamicResources(Plugin):
         if event.kind is Kind.POD:
             return is_about(event, pod) and self.pre_enqueue(pod) is None
         try:
-            claims = claims_of(pod, self._claims)
+            claims = claims_of(pod, self._claims, self._release)
         except ClaimError:
             return False
         if event.kind is Kind.SLICE or event.new is None:
@@ -293,17 +291,18 @@ def _timed_out(node: NodeInfo, release: Version) -> Status:
     return unresolvable("timed out trying to allocate devices")
 
 
-def claims_of(pod: PodInfo, tracker: ClaimTracker) -> list[Obj]:
+def claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> list[Obj]:
     """Return the claims of a pod in its order. Raises ClaimError. Upstream: `foreachPodResourceClaim`."""
-    return list(_claims_of(pod, tracker))
+    try:
+        return list(_claims_of(pod, tracker, release))
+    except PodClaimError as why:
+        raise ClaimError(str(why)) from why
 
 
-def _claims_of(pod: PodInfo, tracker: ClaimTracker) -> Iterator[Obj]:
+def _claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> Iterator[Obj]:
+    """Yield the claims of a pod. Raises ClaimError and PodClaimError."""
     for entry in entries_of(pod.obj):
-        try:
-            name, is_generated = claim_name(pod.obj, entry)
-        except (ClaimNotFoundError, UnsupportedError) as why:
-            raise ClaimError(str(why)) from why
+        name, is_generated = claim_name(pod.obj, entry)
         if name is None:
             continue  # no claim was needed
         claim = tracker.get(pod.namespace, name)
@@ -312,10 +311,7 @@ def _claims_of(pod: PodInfo, tracker: ClaimTracker) -> Iterator[Obj]:
         if "deletionTimestamp" in claim["metadata"]:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
         if is_generated:
-            try:
-                check_owner(pod.obj, claim)
-            except OwnerError as why:
-                raise ClaimError(str(why)) from why
+            check_owner(pod.obj, claim, release)
         yield claim
 
 
