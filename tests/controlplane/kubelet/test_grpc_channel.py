@@ -28,6 +28,8 @@ DIAL = (
     ' connect: {why}"'
 )
 
+EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the HTTP/2 frame with which a server begins
+
 
 async def failure(path: Path, method: str = METHOD, timeout: float = 10.0) -> str:
     """Return the text of the error with which a call ends."""
@@ -55,6 +57,23 @@ async def test_errors_of_the_server(root: Path) -> None:
         assert (await failure(driver.endpoint, "no.Such/Method")).startswith("rpc error: code = Unimplemented desc = ")
         late = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
         assert await failure(driver.endpoint, timeout=0.05) == late
+
+
+async def test_driver_that_dies_in_a_call(root: Path) -> None:
+    """The text says that the connection has ended, or that it was reset: there were bytes that nobody has read."""
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(EMPTY_SETTINGS)
+        received = b""
+        while METHOD.encode() not in received and (more := await reader.read(1000)):
+            received += more
+        writer.close()
+
+    path = root / "s"
+    async with await asyncio.start_unix_server(die, path):
+        lost = await failure(path)
+    text = "rpc error: code = Unavailable desc = error reading from server: "
+    assert lost in (f"{text}EOF", f"{text}read unix @->{path}: read: connection reset by peer")
 
 
 async def test_stream_that_cannot_begin(root: Path) -> None:

@@ -24,6 +24,7 @@ M = TypeVar("M", bound=Message)
 # Sockets have no name that a server could check; its own backoff keeps a channel from waiting for that of an older one.
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 _NOT_CONNECTED = "failed to connect to all addresses"
+_RESET, _CLOSED = "Connection reset by peer", ("Socket closed", "Stream removed")
 
 
 class RPCError(Exception):
@@ -84,6 +85,10 @@ class GRPCChannel:
         elif description.startswith(_NOT_CONNECTED) and (refusal := _refusal(self._path)):
             dial = f"dial unix {self._path}: connect: {refusal}"
             description = f"connection error: desc = {go_quote(f'transport: Error while dialing: {dial}')}"
+        elif _RESET in description:
+            description = f"error reading from server: read unix @->{self._path}: read: connection reset by peer"
+        elif description.startswith(_CLOSED):
+            description = "error reading from server: EOF"
         return RPCError(code, description)
 
 
