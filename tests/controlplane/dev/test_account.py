@@ -100,8 +100,39 @@ def test_warnings_are_told(account: Account, lines: list[str]) -> None:
         ("Normal", "x"),
         ("Warning", "FailedScheduling"),
     ):
-        account.event_added({"type": kind, "reason": reason, "message": "m", "involvedObject": about})
+        account.event_changed({"type": kind, "reason": reason, "message": "m", "involvedObject": about})
     assert lines == ["pod default/p: FailedPrepareDynamicResources: m"]
+
+
+def test_repeated_warnings_are_told_less_and_less(account: Account, lines: list[str]) -> None:
+    """A warning that comes again and again is a line when the number of times has doubled."""
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    for count in range(1, 10):
+        account.event_changed(
+            {"type": "Warning", "reason": "R", "message": "m", "count": count, "involvedObject": about}
+        )
+    times = ["", " (2 times)", " (4 times)", " (8 times)"]
+    assert lines == [f"pod default/p: R: m{text}" for text in times]
+
+
+def test_devices_are_told(account: Account, lines: list[str]) -> None:
+    """A line says what a driver publishes, and again when the number of devices or their taints change."""
+    taint = {"key": "broken", "value": "yes", "effect": "NoExecute"}
+    one, two = resource_slice("n", 1), resource_slice("n", 2)
+    [device] = one["spec"]["devices"]
+    tainted = {**one, "spec": {**one["spec"], "devices": [{**device, "taints": [taint]}]}}
+    account.slice_added(two)
+    account.slice_updated(two, {**two, "metadata": {**two["metadata"], "resourceVersion": "2"}})
+    account.slice_updated(two, one)
+    account.slice_updated(one, tainted)
+    account.slice_deleted(tainted)
+    name = one["metadata"]["name"]
+    assert lines == [
+        f"slice {name}: 2 devices of pool n (d.example)",
+        f"slice {name}: 1 device of pool n (d.example)",
+        f"slice {name}: 1 device of pool n (d.example), {device['name']} is tainted broken=yes:NoExecute",
+        f"slice {name}: deleted",
+    ]
 
 
 def test_why_a_claim_gets_no_devices(lines: list[str]) -> None:

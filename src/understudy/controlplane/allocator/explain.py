@@ -12,7 +12,7 @@ from understudy.admission.cel import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.constraints import Constraint, DistinctAttribute, MatchAttribute
 from understudy.controlplane.allocator.checks.counters import SharedCounters
-from understudy.controlplane.allocator.checks.taints import untolerated_taint
+from understudy.controlplane.allocator.checks.taints import taint_text, untolerated_taint
 from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.explanation import (
     ClaimVerdict,
@@ -169,7 +169,7 @@ class Explainer:
         if not self._rules.device_taints:
             return None
         taint = untolerated_taint(device.taints, request.tolerations, self._rules.effects)
-        return (Reason.TAINT, _tainted(taint)) if taint else None
+        return (Reason.TAINT, f"taint {taint_text(taint)} is not tolerated") if taint else None
 
     def _with_attributes(self, request: Request, device: Device, constraints: Sequence[Constraint]) -> Verdict | None:
         for constraint in constraints:
@@ -245,11 +245,6 @@ def _exhausted(counter: str) -> str:
 
 def _breaks(constraint: Constraint, device: Device) -> str:
     return f"{constraint.field}: {constraint.refusal(device)}"
-
-
-def _tainted(taint: Obj) -> str:
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"taint {taint['key']}{value}:{taint.get('effect', '')} is not tolerated"
 
 
 def _step_limit(steps: int) -> CheckTime:

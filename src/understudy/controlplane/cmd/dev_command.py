@@ -30,6 +30,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--root", metavar="DIR", type=Path, help="folder of the kubelets, one in it for each node (default: a new one)"
     )
+    parser.add_argument(
+        "--sync-frequency", metavar="SECONDS", type=float, default=10.0, help="until failed claims are tried again: 10"
+    )
     parser.set_defaults(run=run, port=PORT)
 
 
@@ -47,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
         if not _has_grpc():
             print("understudy: no kubelets run: pip install 'understudy[kubelet]'", flush=True)
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-            await until(asyncio.wrap_future(stopped), Cluster(server, args.root or Path(folder), _tell))
+            cluster = Cluster(server, args.root or Path(folder), _tell, args.sync_frequency)
+            await until(asyncio.wrap_future(stopped), cluster)
 
     return run_server(lambda: _options(args), use)
 

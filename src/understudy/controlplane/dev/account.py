@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from understudy.controlplane.allocator.checks.taints import taint_text
 from understudy.machinery.types import Obj
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"  # annotation of claims that were made from a template
@@ -58,12 +59,30 @@ class Account:
         if _uses_claims(pod):
             self._pod(pod, "deleted")
 
-    def event_added(self, event: Obj) -> None:
-        """Tell of a warning; those of the scheduler are in the conditions of pods as well."""
-        about = event["involvedObject"]
-        if event.get("type") == "Warning" and event.get("reason") != "FailedScheduling":
+    def slice_added(self, resource_slice: Obj) -> None:
+        """Tell which devices a driver publishes."""
+        self._tell(_published(resource_slice))
+
+    def slice_updated(self, old: Obj, new: Obj) -> None:
+        """Tell which devices a driver publishes, if that has changed or if one is tainted now."""
+        if _published(old) != _published(new):
+            self._tell(_published(new))
+
+    def slice_deleted(self, resource_slice: Obj) -> None:
+        """Tell that devices are published no more."""
+        self._tell(f"slice {resource_slice['metadata']['name']}: deleted")
+
+    def event_changed(self, event: Obj) -> None:
+        """Tell of a warning: when it is new, and when it has come 2, 4, 8, … times.
+
+        Those of the scheduler are in the conditions of pods as well.
+        """
+        about, count = event["involvedObject"], event.get("count") or 1
+        is_power_of_two = count & (count - 1) == 0
+        if event.get("type") == "Warning" and event.get("reason") != "FailedScheduling" and is_power_of_two:
             where = f"{about.get('namespace', '')}/{about['name']}".lstrip("/")
-            self._tell(f"{about['kind'].lower()} {where}: {event.get('reason')}: {event.get('message')}")
+            times = f" ({count} times)" if count > 1 else ""
+            self._tell(f"{about['kind'].lower()} {where}: {event.get('reason')}: {event.get('message')}{times}")
 
     def _claim_changes(self, old: Obj, claim: Obj) -> None:
         """Tell of devices that were allocated or given back, and of pods that the claim is reserved for."""
@@ -119,6 +138,20 @@ def _devices(allocation: Obj) -> str:
     for result in (allocation.get("devices") or {}).get("results") or ():
         by_pool.setdefault(f"pool {result['pool']} ({result['driver']})", []).append(result["device"])
     return "; ".join(f"{', '.join(devices)} of {pool}" for pool, devices in by_pool.items()) or "no devices"
+
+
+def _published(resource_slice: Obj) -> str:
+    """Return what a slice offers: `slice s: 2 devices of pool n1 (gpu.example.com), gpu-0 is tainted key:NoExecute`."""
+    spec = resource_slice["spec"]
+    devices = spec.get("devices") or ()
+    taints = [
+        f", {device['name']} is tainted {taint_text(taint)}"
+        for device in devices
+        for taint in (device.get("basic") or device).get("taints") or ()
+    ]
+    number = f"{len(devices)} device{'' if len(devices) == 1 else 's'}"
+    offer = f"{number} of pool {spec['pool']['name']} ({spec['driver']}){''.join(taints)}"
+    return f"slice {resource_slice['metadata']['name']}: {offer}"
 
 
 def _users(status: Obj) -> dict[str, str]:

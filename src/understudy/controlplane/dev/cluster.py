@@ -29,6 +29,7 @@ from understudy.machinery.releases.version import V1_33, Version
 CONTROLLERS = ("namespace", "garbage-collector", "resourceclaim", "scheduler")
 DEVICE_TAINT_EVICTION = "device-taint-eviction"  # from 1.33 on
 KUBELET_LOG = "understudy.controlplane.kubelet"
+SYNC_FREQUENCY = 10.0  # seconds; a real kubelet takes 60
 
 
 def controllers_of(release: Version, more: list[str]) -> list[str]:
@@ -42,15 +43,19 @@ def controllers_of(release: Version, more: list[str]) -> list[str]:
 class Cluster:
     """Follows a server that has started, keeps its kubelets, and tells what happens.
 
-    root  folder of the kubelets
-    tell  is called with each line of the account
+    root            folder of the kubelets
+    tell            is called with each line of the account
+    sync_frequency  seconds until the kubelets try failed claims again (up to half as much more)
     """
 
-    def __init__(self, server: Server, root: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: Server, root: Path, tell: Callable[[str], None], sync_frequency: float = SYNC_FREQUENCY
+    ) -> None:
         self._connection = read_kubeconfig(server.kubeconfig)
         self._state = server.state
         self._root = root
         self._tell = tell
+        self._sync_frequency = sync_frequency
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -62,7 +67,7 @@ class Cluster:
         kubelets.setLevel(logging.INFO)
         kubelets.propagate = False  # what they log is told once
         async with APIClient(self._connection, "understudy-dev") as client:
-            nodes = Nodes(self._connection, client, self._root, release, gates, self._tell)
+            nodes = Nodes(self._connection, client, self._root, release, gates, self._tell, self._sync_frequency)
             try:
                 await self._follow(client, nodes, WhyNot(release, gates), release)
             finally:
@@ -84,11 +89,12 @@ class Cluster:
         of_classes, of_slices = informers.of(device_classes(release)), informers.of(resource_slices(release))
         of_classes.add_handler(devices.put_class, _second(devices.put_class), devices.remove_class)
         of_slices.add_handler(devices.put_slice, _second(devices.put_slice), devices.remove_slice)
+        of_slices.add_handler(account.slice_added, account.slice_updated, account.slice_deleted)
         if devices.follows_taint_rules:
             of_rules = informers.of(device_taint_rules(release))
             of_rules.add_handler(devices.put_taint_rule, _second(devices.put_taint_rule), devices.remove_taint_rule)
         informers.of(PODS).add_handler(account.pod_added, account.pod_updated, account.pod_deleted)
-        informers.of(EVENTS).add_handler(account.event_added, _second(account.event_added))
+        informers.of(EVENTS).add_handler(account.event_changed, _second(account.event_changed))
         await informers.run()
 
 

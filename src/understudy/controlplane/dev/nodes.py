@@ -23,13 +23,14 @@ log = logging.getLogger(__name__)
 class Nodes:
     """Starts a kubelet for each node that appears, and stops it when the node is gone.
 
-    root  folder of the kubelets; that of a node has its name
-    tell  is called with a line about each kubelet
+    root            folder of the kubelets; that of a node has its name
+    tell            is called with a line about each kubelet
+    sync_frequency  seconds until a kubelet tries failed claims again
     """
 
     def __init__(
         self, connection: Connection, client: APIClient, root: Path, release: Version, gates: Gates,
-        tell: Callable[[str], None],
+        tell: Callable[[str], None], sync_frequency: float,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._client = client
@@ -37,6 +38,7 @@ class Nodes:
         self._release = release
         self._gates = gates
         self._tell = tell
+        self._sync_frequency = sync_frequency
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def add(self, node: Obj) -> None:
@@ -82,5 +84,14 @@ class Nodes:
         root = self._root / name
         root.mkdir(parents=True, exist_ok=True)
         return Kubelet(
-            self._connection, name, root, self._release, self._gates, register_node=True, wipe_at_start=False
+            self._connection,
+            name,
+            root,
+            self._release,
+            self._gates,
+            register_node=True,
+            resync_period=self._sync_frequency,
+            backoff_period=self._sync_frequency,
+            reconcile_period=self._sync_frequency,
+            wipe_at_start=False,
         )

@@ -142,7 +142,7 @@ class PodWorker:
                 delay = await self._step()
             except StatusError as why:
                 gone = why.code in (404, 409)  # another pod has the name now, or none
-                log.log(logging.INFO if gone else logging.WARNING, "pod %s: %s", self._name, why)
+                log.log(logging.DEBUG if gone else logging.WARNING, "pod %s: %s", self._name, why)
                 delay = None if gone else self._runtime.backoff_period
             except Exception as why:  # no error of one pod ends the others
                 unexpected = not isinstance(why, ConnectionError)

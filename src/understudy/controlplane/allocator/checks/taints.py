@@ -29,3 +29,9 @@ def tolerates(toleration: Obj, taint: Obj) -> bool:
         case "Exists":
             return True
     return False
+
+
+def taint_text(taint: Obj) -> str:
+    """Return a taint as kubectl writes it: `key=value:NoExecute`."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint.get('effect', '')}"
