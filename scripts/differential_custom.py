@@ -13,8 +13,6 @@ go on at once. These differences stay:
 
 - kube-apiserver reports one of several wrong embedded resources, any, and orders objects to delete at random
 - a list's resourceVersion, sent as a precondition, fits the last write only if nobody else has written since
-- whole numbers that are written with a fraction in the defaults of a new definition (1000.0) count as floats while it
-  is validated: CEL rules of integers refuse them, and so do integers from 2**53 on; -0.0 is stored as 0
 - a body of another kind that is refused for an unknown field: the text names its own kind twice
 - keys of list maps beyond 2**53 lose digits in managed fields that are read again
 - a patch that removes `apiVersion` and sets resourceVersion to "0" is 422, not 500

@@ -19,7 +19,7 @@ from understudy.admission.structural_schema.formats import is_supported
 from understudy.admission.structural_schema.json_values import is_same, json_type, with_go_numbers
 from understudy.admission.structural_schema.numbers import compile_number, is_whole, to_int64
 from understudy.admission.structural_schema.result import Result
-from understudy.machinery.golang.json_writer import encode_sorted
+from understudy.machinery.golang.json_writer import as_read_again, encode_sorted
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
@@ -291,7 +291,7 @@ def _compile_size(schema: Obj, unit: str) -> Check | None:
 def _compile_enum(values: Sequence[Any]) -> Check | None:
     if not values:
         return None
-    allowed = with_go_numbers(values)
+    allowed = as_read_again(with_go_numbers(values))
 
     def check(value: Any, place: str, result: Result, old: Correlation | None) -> None:
         if not any(_is_enum_value(value, item) for item in allowed):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from understudy.admission.structural_schema.json_values import map_items
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
-from understudy.machinery.golang.json_writer import go_number
+from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.types import Obj, split_api_version
 
 
@@ -29,7 +27,7 @@ class Storage:
         """Return an object as it is stored: in the storage version, with numbers as JSON keeps them."""
         version = self._schemas.definition.storage_version
         out = self._in_version([obj], version)[0]
-        changed = {k: new for k, v in out.items() if k != "metadata" and (new := _as_json(v)) is not v}
+        changed = {k: new for k, v in out.items() if k != "metadata" and (new := as_read_again(v)) is not v}
         return {**out, **changed} if changed else out
 
     def load_new(self, stored: Obj) -> Obj | None:
@@ -82,16 +80,3 @@ def _with_version(obj: Obj, stored: Obj) -> Obj:
     """Return an object with the resourceVersion that a stored one has, if it has one."""
     version = stored["metadata"].get("resourceVersion")
     return obj if version is None else {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value with its numbers as they are read again: 1.0 is 1. Parts without such numbers are shared."""
-    if isinstance(value, dict):
-        changed = {k: new for k, v in value.items() if type(v) in _NESTED and (new := _as_json(v)) is not v}
-        return {**value, **changed} if changed else value
-    if isinstance(value, list):
-        return map_items(value, _as_json)
-    return go_number(value) if type(value) is float else value
-
-
-_NESTED = (dict, list, float)

@@ -12,6 +12,7 @@ from understudy.apiserver.kinds.admissionregistration import service_port
 from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, resource_strategy, status_strategy
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Behavior
+from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
@@ -47,6 +48,11 @@ def _add_stored_version(definition: Obj, ctx: Context) -> None:
     stored = current_status.get("storedVersions") or []
     if new := [version for version in _storage_version(definition) if version not in stored]:
         current_status["storedVersions"] = stored + new
+
+
+def _read_again(definition: Obj, ctx: Context) -> None:
+    """Turn whole floats into integers, as which the definition is read from the store; validation tells them apart."""
+    definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
 
 
 def _terminate(definition: Obj, ctx: Context) -> None:
@@ -111,6 +117,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate=definitions.create,
                 validate_metadata=definitions.metadata,
                 validate_update=definitions.UPDATE,
+                canonicalize=_read_again,
                 warn_create=format_warnings.warn_create,
                 warn_update=format_warnings.warn_update,
                 unconditional_update=False,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_reader import Node, parse, to_text
-from understudy.machinery.golang.json_writer import go_number
+from understudy.machinery.golang.json_writer import GoFloat, go_number
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}
@@ -17,14 +18,16 @@ _UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def python_value(node: Node) -> Any:
-    """Return the value of a node as Python has it; the last of duplicate keys wins. Raises OverflowError for a number
-    beyond float64."""
+def python_value(node: Node, number: Callable[[str], Any] | None = None) -> Any:
+    """Return the value of a node as Python has it; the last of duplicate keys wins.
+
+    number  returns the value of a literal; without it, that of `interface_number`, whose OverflowError is raised
+    """
     if node.kind == "object":
-        return {key: python_value(item) for key, item in node.value}
+        return {key: python_value(item, number) for key, item in node.value}
     if node.kind == "array":
-        return [python_value(item) for item in node.value]
-    return interface_number(node.value) if node.kind == "number" else node.value
+        return [python_value(item, number) for item in node.value]
+    return (number or interface_number)(node.value) if node.kind == "number" else node.value
 
 
 def loads(body: bytes) -> Any:
@@ -46,6 +49,13 @@ def interface_number(literal: str) -> Any:
     if real in (float("inf"), float("-inf")):
         raise OverflowError
     return go_number(real)
+
+
+def raw_number(literal: str) -> Any:
+    """Return the number that Go decodes from raw JSON: as `interface_number`, but 1.0 stays a float. Raises
+    OverflowError."""
+    value = interface_number(literal)
+    return value if type(value) is not int or _INTEGER.fullmatch(literal) else GoFloat(value)
 
 
 def lenient_value(node: Node) -> Any:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from decimal import Decimal
+from math import copysign, isinf
+from operator import is_not
 from typing import Any
 
 import orjson
@@ -88,7 +90,7 @@ def with_source(value: Any, source: bytes) -> Any:
 
 
 class GoFloat(float):
-    """A float that orjson and Go write differently."""
+    """A float that orjson and Go write differently, such as 1000.0: Go writes 1000."""
 
 
 def go_number(value: float) -> Any:
@@ -108,6 +110,41 @@ def go_interface(value: Any) -> Any:
         return [go_interface(item) for item in value]
     if isinstance(value, float) or (type(value) is int and not -(2**63) <= value < 2**63):
         return go_number(float(value))
+    return value
+
+
+_EXACT = frozenset((str, int, bool, type(None)))  # types whose values are read as they were
+
+
+def go_json(value: Any) -> Any:
+    """Return a parsed JSON value as `go_interface` does, but tell floats from integers: 1.0 stays a float.
+
+    Raises OverflowError for a number beyond float64.
+    """
+    if isinstance(value, dict):
+        return {str(name): go_json(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [go_json(item) for item in value]
+    if isinstance(value, float):
+        if isinf(value):
+            raise OverflowError
+        return GoFloat(value)
+    return go_interface(value)
+
+
+def as_read_again(value: Any) -> Any:
+    """Return a value with its numbers as they are read from the JSON that Go writes: 1.0 is 1, and -0.0 is 0. Parts
+    without such numbers are shared."""
+    if isinstance(value, Raw):
+        return value
+    if isinstance(value, dict):
+        changed = {k: new for k, v in value.items() if type(v) not in _EXACT and (new := as_read_again(v)) is not v}
+        return {**value, **changed} if changed else value
+    if isinstance(value, list):
+        items = list(map(as_read_again, value))
+        return items if any(map(is_not, items, value)) else value
+    if isinstance(value, float):
+        return go_number(float(value)) if value else 0
     return value
 
 
@@ -154,9 +191,9 @@ def _with(value: dict[str, Any], name: str, new: Any) -> dict[str, Any]:
 def _float_text(value: float) -> str:
     """Return a float64 as Go writes it in JSON: with an exponent below 1e-6 and from 1e21 on."""
     if not value:
-        return "-0"
+        return "-0" if copysign(1, value) < 0 else "0"
     if 1e-6 <= abs(value) < 1e21:
-        return f"{Decimal(repr(value)):f}"
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
     return repr(value).replace("e-0", "e-")
 
 

@@ -13,7 +13,14 @@ from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_reader import DecodeError, Node, to_bytes
-from understudy.machinery.golang.json_scalars import base64_error_offset, interface_number, lenient_value, sized_integer
+from understudy.machinery.golang.json_scalars import (
+    base64_error_offset,
+    interface_number,
+    lenient_value,
+    python_value,
+    raw_number,
+    sized_integer,
+)
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
@@ -31,6 +38,14 @@ def _go_path(struct: Struct, key: str) -> str:
     """Return the name of a field in errors about types, since 1.35 with the inlined structs that it is in."""
     inlined = struct.embedding.get(key, ()) if _FULL_PATHS[struct.schemas.release] else ()
     return ".".join((*inlined, key))
+
+
+def _raw_number(literal: str) -> Any:
+    """Return a number of raw JSON. Raises DecodeError for one beyond float64."""
+    try:
+        return raw_number(literal)
+    except OverflowError:
+        raise DecodeError(f"json: cannot unmarshal number {literal} into Go value of type float64") from None
 
 
 class _TypeMismatchError(DecodeError):
@@ -257,7 +272,7 @@ class Decoder:
         return with_source(lenient_value(node), self._source(node))
 
     def _json(self, node: Node, old: Any) -> Any:
-        return old if node.kind == "null" else lenient_value(node)
+        return old if node.kind == "null" else python_value(node, _raw_number)
 
     def _schema_or(self, node: Node, shape: Custom) -> Any:
         assert shape.schema is not None

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from understudy.machinery import quantity
-from understudy.machinery.golang.json_writer import Raw, encode, go_interface, go_number, with_source
+from understudy.machinery.golang.json_writer import Raw, encode, go_interface, go_json, go_number, with_source
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
 from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
 from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
@@ -92,6 +92,14 @@ def convert_bytes(value: Any, source: SourceText | None) -> str:
 def convert_interface(value: Any, source: SourceText | None) -> Any:
     """Return a value of type `interface{}`: keys sorted, whole numbers within 64 bits kept, others as float64."""
     return go_interface(value)
+
+
+def _json(value: Any, source: SourceText | None) -> Any:
+    """Return raw JSON, whose floats stay floats."""
+    try:
+        return go_json(value)
+    except OverflowError:
+        raise NeedsExactDecoder from None
 
 
 def _time(convert: Callable[[str], str | None]) -> Converter:
@@ -180,7 +188,7 @@ def _custom(shape: Custom, key: str, pointer: bool) -> Converter:
         "Quantity": _quantity(pointer),
         "IntOrString": _int_or_string,
         "FieldsV1": _keep,
-        "JSON": convert_interface,
+        "JSON": _json,
     }
     if shape.name == "RawExtension":
         return _raw(key)
