@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 
-from controller_stories import STORIES, Tellings, is_alone, read_stories, tell
+from controller_stories import STORIES, Tellings, digest, is_alone, read_stories, tell
 from kubeconfig import write_kubeconfig
 
 from understudy.apiserver.client.connection import Connection
@@ -128,7 +128,8 @@ class Comparison:
                 if any(item["metadata"]["name"] == "default" for item in listed["items"]):
                     break
                 await asyncio.sleep(0.1)
-            return await tell(client, self.release, stories, self.rest, RULE_PERIOD, goals)
+            digests = {story: [digest(end) for end in ends] for story, ends in goals.items()}
+            return await tell(client, self.release, stories, self.rest, RULE_PERIOD, digests)
 
 
 def differences(first: Tellings, other: Tellings) -> Iterator[str]:
@@ -167,8 +168,14 @@ def main() -> int:
         for file in files:
             names = [story["story"] for story in read_stories(release, file) if story["story"] in first]
             path = STORIES / "recorded" / f"{Path(file).stem}-{release}.jsonl"
-            path.write_text("".join(json.dumps([name, first[name][-1]], sort_keys=True) + "\n" for name in names))
+            path.write_text("".join(recorded(name, first[name]) for name in names))
     return 1 if different else 0
+
+
+def recorded(story: str, ends: list[list[Obj]]) -> str:
+    """Return a story as a line of JSON: the objects in the end, and the digests of those at the end of each step."""
+    content = {"story": story, "end": ends[-1], "digests": [digest(end) for end in ends]}
+    return json.dumps(content, sort_keys=True) + "\n"
 
 
 def chosen_stories(stories: list[Obj], names: Collection[str]) -> list[Obj]:

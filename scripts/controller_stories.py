@@ -19,8 +19,10 @@ Texts may be `$uid Pod/p`, the uid of an object, and `$claim p/gpu`, the name of
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +66,13 @@ async def tell(
     stories: list[Obj],
     rest: float,
     rule_period: float,
-    goals: Mapping[str, Sequence[list[Obj]]] | None = None,
+    goals: Mapping[str, Sequence[str]] | None = None,
 ) -> Tellings:
     """Tell stories; return the objects at the end of each step.
 
     rest         seconds without a change after which objects are at rest
     rule_period  seconds after which the status of a DeviceTaintRule is written again
-    goals        by story, the objects that are expected at the end of each step, or of the last steps
+    goals        by story, the digests of the objects that are expected at the end of each step
     """
 
     async def told(story: Obj) -> tuple[str, list[list[Obj]]]:
@@ -80,6 +82,11 @@ async def tell(
     first = [await told(story) for story in stories if is_alone(story)]
     others = await asyncio.gather(*(told(story) for story in stories if not is_alone(story)))
     return dict([*first, *others])
+
+
+def digest(objects: list[Obj]) -> str:
+    """Return a text that is the same for the same objects."""
+    return sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def resources_of(release: Version) -> dict[str, Resource]:
@@ -128,23 +135,25 @@ class _Teller:
         ]
         self._names: dict[str, str] = {}  # of uids and of generated names
 
-    async def tell(self, goals: Sequence[list[Obj]]) -> list[list[Obj]]:
-        """Do the steps; return the objects at the end of each."""
+    async def tell(self, goals: Sequence[str]) -> list[list[Obj]]:
+        """Do the steps; return the objects at the end of each. After one that ends otherwise, no goal is waited for."""
         labels = self._story.get("namespaceLabels", {})
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace, "labels": labels}})
         steps = _with_waits(self._story["steps"])
-        ends = []
-        for step, goal in zip(steps, [*[None] * (len(steps) - len(goals)), *goals], strict=True):
+        ends: list[list[Obj]] = []
+        as_expected = True
+        for step, goal in zip(steps, goals or [""] * len(steps), strict=True):
             *before, last = step
             for part in before:
                 await self._do(part)
                 await self._come_to_rest()
             await self._do(last)
-            if goal is None:
-                await self._come_to_rest()
-            else:
+            if goal and as_expected:
                 await self._come_to(goal)
+            else:
+                await self._come_to_rest()
             ends.append(await self._state())
+            as_expected = digest(ends[-1]) == goal
         return ends
 
     async def _do(self, step: Obj) -> None:
@@ -199,7 +208,7 @@ class _Teller:
                 last, since = state, time.monotonic()
             await asyncio.sleep(self._rest / 4)
 
-    async def _come_to(self, goal: list[Obj]) -> None:
+    async def _come_to(self, goal: str) -> None:
         """Wait until the objects are as expected, or nothing has changed for a long while."""
         last: object = None
         since = time.monotonic()
@@ -207,7 +216,7 @@ class _Teller:
             state = await self._state()
             if state != last:
                 last, since = state, time.monotonic()
-            if time.monotonic() - since > (GOAL_REST if state == goal else PATIENCE):
+            if time.monotonic() - since > (GOAL_REST if digest(state) == goal else PATIENCE):
                 return
             await asyncio.sleep(GOAL_REST / 2)
 

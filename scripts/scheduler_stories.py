@@ -18,7 +18,7 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
-from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_36, Version
 
 Obj = dict[str, Any]
 
@@ -202,7 +202,8 @@ def incomplete_pool(m: Maker) -> list[Step]:
 
 def many_consumers(m: Maker) -> list[Step]:
     """A claim is reserved for as many pods as can be."""
-    users = [{"resource": "pods", "name": f"u{i}", "uid": f"uid-{i}"} for i in range(255)]
+    most = 256 if m.release >= V1_32 else 32
+    users = [{"resource": "pods", "name": f"u{i}", "uid": f"uid-{i}"} for i in range(most - 1)]
     return [
         m.one_node(),
         [m.claim("c"), m.pod("p", "c")],
