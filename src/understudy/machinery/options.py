@@ -15,7 +15,7 @@ from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, cache_short_texts
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -323,3 +323,9 @@ class Query(dict[str, str]):
     def all(self, name: str) -> list[str]:
         """Return every value of a parameter."""
         return self._all.get(name, [])
+
+
+@cache_short_texts(1024)
+def parse_query(text: str) -> Query:
+    """Return the parameters of a query string. Requests with the same query share them: do not edit them."""
+    return Query(text)

@@ -13,7 +13,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.options import Query
+from understudy.machinery.options import parse_query
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
@@ -83,7 +83,8 @@ class Client:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         raw = b"" if body is None else encode(body)
         text = urlencode({name: value for name, value in (query or {}).items() if value})
-        request = Request(method, path, headers, raw, Query(text), self.serving.version, is_internal=self._is_internal)
+        release, internal = self.serving.version, self._is_internal
+        request = Request(method, path, headers, raw, parse_query(text), release, is_internal=internal)
         answer = await self._handler(request)
         assert isinstance(answer, Response)
         obj: Obj = loads(answer.body)

@@ -23,7 +23,7 @@ from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.watch_stream import Pumps, pump
 from understudy.machinery.errors import StatusError, internal_error, request_too_large, unknown_error
-from understudy.machinery.options import Query
+from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.generated_names import new_uid
 
@@ -60,14 +60,15 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
             waits = expectation and exchange.version >= HTTP_1_1
             content = BodyAwaitedError() if waits else await _received_body(body)
         shown = _certificates(exchange) if asks_for_certificates else ()
-        received = Request(exchange.method, path, headers, content, Query(query), release, shown)
+        parameters = parse_query(query)
+        received = Request(exchange.method, path, headers, content, parameters, release, shown)
         try:
             try:
                 result = await answer(received)
             except BodyAwaitedError:
                 await exchange.send_continue()
                 content = await _received_body(body)
-                result = await answer(Request(exchange.method, path, headers, content, Query(query), release, shown))
+                result = await answer(Request(exchange.method, path, headers, content, parameters, release, shown))
         except Exception:
             log.error("%s %s failed\n%s", exchange.method, exchange.target, traceback.format_exc())
             result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
