@@ -22,6 +22,7 @@ from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import (
     go_lower,
+    is_label,
     label_name,
     label_value_texts,
     long_name,
@@ -166,6 +167,8 @@ def label_errors(values: Obj | None, path: Path) -> Errors:
     """Check labels."""
     errors: Errors = []
     for key, value in (values or {}).items():
+        if is_label(f"{key}={value}"):
+            continue
         errors += [invalid(path, key, text) for text in qualified_name_texts(key)]
         errors += [invalid(path, value, text) for text in label_value_texts(value)]
     return errors

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from understudy.machinery.types import cache_short_texts
 from understudy.machinery.validation.bad_values import LabelText
 
 LABEL_LENGTH = 63
@@ -57,7 +58,6 @@ _rfc_1035_label = Format(
     "abc-123",
 )
 _qualified = Format(_QUALIFIED, _WORD, "MyName", "my.name", "123-abc")
-_label_key = re.compile(rf"({SUBDOMAIN}/)?{_QUALIFIED}")
 _label_value = Format(
     f"({_QUALIFIED})?", f"a valid label must be an empty string or {_WORD[5:]}", "MyValue", "my_value", "12345"
 )
@@ -98,6 +98,8 @@ def max_length_texts(text: str, limit: int) -> list[str]:
 
 def dns_label_texts(value: str) -> list[str]:
     """Check an RFC 1123 label: lower case, up to 63 bytes (upstream: `IsDNS1123Label`)."""
+    if len(value) <= LABEL_LENGTH and _label.fits(value):
+        return []
     texts = max_length_texts(value, LABEL_LENGTH)
     if not _label.fits(value):
         texts.append("must not contain dots" if _subdomain.fits(value) else _label.text)
@@ -112,6 +114,8 @@ def short_name_texts(value: str) -> list[str]:
 
 def dns_subdomain_texts(value: str) -> list[str]:
     """Check an RFC 1123 subdomain: labels with dots between them, up to 253 bytes (upstream: `IsDNS1123Subdomain`)."""
+    if len(value) <= SUBDOMAIN_LENGTH and _subdomain.fits(value):
+        return []
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
 
 
@@ -131,8 +135,6 @@ def qualified_name_texts(value: str) -> list[str]:
 
     Keys of labels and annotations, finalizers and condition types are such names.
     """
-    if len(value) <= LABEL_LENGTH and _label_key.fullmatch(value):  # most are, and neither part can be too long
-        return []
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         text = f"{_qualified.text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -149,9 +151,14 @@ def qualified_name_texts(value: str) -> list[str]:
 
 def label_value_texts(value: str) -> list[str]:
     """Check the value of a label (upstream: `IsValidLabelValue`)."""
-    if len(value) <= LABEL_LENGTH and _label_value.fits(value):  # then it is ASCII
-        return []
     return _label_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
+
+
+@cache_short_texts(4096)
+def is_label(text: str) -> bool:
+    """Report whether a text such as "app=web" is a label, its key and its value. Many objects have the same labels."""
+    key, _, value = text.partition("=")
+    return not qualified_name_texts(key) and not label_value_texts(value)
 
 
 def _label_length_texts(text: str, limit: int, part: str = "") -> list[str]:
