@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from understudy.admission.structural_schema.json_values import json_type
@@ -50,7 +50,7 @@ def _compile_list(schema: Obj) -> Check | None:
     kind, keys = schema.get("x-kubernetes-list-type"), tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if kind == "set":
         return lambda value, path: [
-            duplicate(path.index(i), Untyped(value[i])) for i in _duplicates(map(_identity, value))
+            duplicate(path.index(i), Untyped(value[i])) for i in _duplicates(list(map(_identity, value)))
         ]
     if kind == "map":
         return lambda value, path: _check_map(value, keys, path)
@@ -71,8 +71,10 @@ def _keys_of(item: Obj | None, keys: Sequence[str]) -> Obj:
     return {key: item[key] for key in keys if key in item} if item else {}
 
 
-def _duplicates(identities: Iterable[Any]) -> Iterator[int]:
+def _duplicates(identities: Sequence[Any]) -> Iterator[int]:
     """Yield the index of the second of equal items, but not of those that follow."""
+    if len(set(identities)) == len(identities):
+        return
     seen: dict[Any, int] = {}
     for i, identity in enumerate(identities):
         count = seen[identity] = seen.get(identity, 0) + 1

@@ -47,7 +47,7 @@ def compile_values(schema: Obj, release: Version, *, structural: bool = False) -
     A `structural` schema is what defaults are checked by: it knows formats that no release knows, and what is an
     integer or a string has no type (upstream: `Structural.ToKubeOpenAPI`).
     """
-    return _Compiler(release, structural).compile(schema)
+    return _Compiler(release, structural).compile(schema).check
 
 
 class _Plan(NamedTuple):
@@ -57,6 +57,35 @@ class _Plan(NamedTuple):
     checks: tuple[Check, ...]
 
 
+class _Part:
+    """The checks of the values of one schema, planned for each type of values when the first one comes.
+
+    plans  by the types of values that have come
+    """
+
+    __slots__ = ("_compiler", "_schema", "plans")
+
+    def __init__(self, compiler: _Compiler, schema: Obj) -> None:
+        self._compiler = compiler
+        self._schema = schema
+        self.plans: dict[type, _Plan] = {}
+
+    def check(self, value: Any, place: str, result: Result, old: Correlation | None) -> None:
+        """Check a value, as `Check` says."""
+        try:
+            matches, checks = self.plans[type(value)]
+        except KeyError:
+            matches, checks = self.plans[type(value)] = self._compiler.plan(json_type(value), self._schema)
+        own = result if old is None else Result(result.root)
+        own.matches += matches
+        for check in checks:
+            check(value, place, own, old)
+        if old is not None:
+            if own.errors and old.is_unchanged:
+                own.errors = {}
+            result.merge(own)
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiler:
     """The compilation of one schema and those inside of it."""
@@ -64,25 +93,9 @@ class _Compiler:
     release: Version
     structural: bool
 
-    def compile(self, schema: Obj) -> Check:
-        """Return the check of values by a schema."""
-        plans: dict[type, _Plan] = {}
-
-        def check(value: Any, place: str, result: Result, old: Correlation | None) -> None:
-            try:
-                matches, checks = plans[type(value)]
-            except KeyError:
-                matches, checks = plans[type(value)] = self._plan(json_type(value), schema)
-            own = result if old is None else Result(result.root)
-            own.matches += matches
-            for part in checks:
-                part(value, place, own, old)
-            if old is not None:
-                if own.errors and old.is_unchanged:
-                    own.errors = {}
-                result.merge(own)
-
-        return check
+    def compile(self, schema: Obj) -> _Part:
+        """Return the checks of values by a schema."""
+        return _Part(self, schema)
 
     def _types(self, schema: Obj) -> tuple[str, ...]:
         if schema.get("x-kubernetes-int-or-string") and not self.structural:
@@ -95,7 +108,8 @@ class _Compiler:
         kind = types[0] if len(types) == 1 else ""
         return name if not name or self.structural or is_supported(name, kind, self.release) else ""
 
-    def _plan(self, kind: str, schema: Obj) -> _Plan:
+    def plan(self, kind: str, schema: Obj) -> _Plan:
+        """Return the checks of values of a JSON type by a schema."""
         types = self._types(schema)
         string_format = self._format(schema, types)
         typed = bool(types or string_format)
@@ -142,7 +156,7 @@ class _Compiler:
 
     def _array(self, schema: Obj) -> Check | None:
         items, size = schema.get("items"), _compile_size(schema, "Items")
-        check_item = self.compile(items) if isinstance(items, dict) else None
+        check_item = self.compile(items).check if isinstance(items, dict) else None
         unique = schema.get("uniqueItems")
         if check_item is None and size is None and not unique:
             return None
@@ -163,7 +177,7 @@ class _Compiler:
         size, required = _compile_size(schema, "Properties"), tuple(schema.get("required") or ())
         properties = {name: self.compile(part) for name, part in (schema.get("properties") or {}).items()}
         others = schema.get("additionalProperties")
-        check_other = self.compile(others) if isinstance(others, dict) else None
+        check_other = self.compile(others).check if isinstance(others, dict) else None
         forbidden = others is False
         if size is None and not required and not properties and check_other is None and not forbidden:
             return None
@@ -179,10 +193,15 @@ class _Compiler:
                         text = f"{place}.{name} in body is a forbidden property"
                         result.add(ErrorType.INVALID, place, text, name)
             for name, item in value.items():
-                check_item = properties.get(name)
-                if check_item is not None:
-                    inside = f"{place}.{name}" if place else name
-                    check_item(item, inside, result, old and _old_field(old, name, place))
+                part = properties.get(name)
+                if part is None:
+                    continue
+                plan = part.plans.get(type(item))
+                if plan is not None and not plan.checks and old is None:  # as for most values
+                    result.matches += plan.matches
+                    continue
+                inside = f"{place}.{name}" if place else name
+                part.check(item, inside, result, old and _old_field(old, name, place))
             for name in required:
                 if name not in value:
                     missing = f"{place}.{name}"
@@ -192,9 +211,9 @@ class _Compiler:
 
     def _logic(self, schema: Obj) -> Check | None:
         any_of, one_of, all_of = (
-            [self.compile(part) for part in schema.get(name) or ()] for name in ("anyOf", "oneOf", "allOf")
+            [self.compile(part).check for part in schema.get(name) or ()] for name in ("anyOf", "oneOf", "allOf")
         )
-        negated = self.compile(schema["not"]) if schema.get("not") is not None else None
+        negated = self.compile(schema["not"]).check if schema.get("not") is not None else None
         if not any_of and not one_of and not all_of and negated is None:
             return None
 
