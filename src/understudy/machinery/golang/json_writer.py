@@ -19,13 +19,8 @@ from typing import Any
 
 import orjson
 
-_ESCAPED = (
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    (b"&", b"\\u0026"),
-    (b"\xe2\x80\xa8", b"\\u2028"),
-    (b"\xe2\x80\xa9", b"\\u2029"),
-)
+_ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+_SEPARATORS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 _SPACE_OR_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
 _SPACE = re.compile(rb"[ \t\r\n]")
@@ -257,6 +252,9 @@ def _indent_tokens(out: bytes) -> bytes:
 def _escaped(out: bytes) -> bytes:
     for char, escaped in _ESCAPED:
         if char in out:
+            out = out.replace(char, escaped)
+    if b"\xe2" in out:  # to look for one byte is many times as fast as for several
+        for char, escaped in _SEPARATORS:
             out = out.replace(char, escaped)
     return out
 
