@@ -79,7 +79,7 @@ class StructuralCodec:
         unknown: list[str] = []
         obj = schema.coerce(value, unknown)
         strict += [f'unknown field "{path}"' for path in unknown]
-        return {**obj, "metadata": dict(obj.get("metadata") or {})}  # whatever was sent empty is gone, as in Go
+        return obj if obj.get("metadata") else {**obj, "metadata": {}}
 
     def in_order(self, obj: Obj) -> Obj:
         """Return an object with the keys of all its maps sorted."""

@@ -21,7 +21,7 @@ from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.generated_names import generate_name, new_uid
 from understudy.machinery.validation.names import path_segment_name
 
-WIPED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+WIPED = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"))
 
 
 @dataclass(frozen=True, slots=True)

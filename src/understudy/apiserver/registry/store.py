@@ -259,6 +259,8 @@ class Registry:
 
 def _is_version(text: str) -> bool:
     """Report whether a new object carries a resourceVersion. Text that is no number is ignored on create."""
+    if not text:
+        return False
     try:
         return parse_int(text, signed=False) != 0
     except ValueError:

@@ -16,7 +16,7 @@ from understudy.machinery.types import Obj
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer POST to a collection: store a new object (`CreateResource`)."""
-    form_of(request, scope)
+    form = form_of(request, scope)
     body_type(request.headers.get("Content-Type", ""))
     request.check_body()
     options = write_options(request.query, request.method, request.release)
@@ -32,7 +32,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     entry = await state.registry.create(write.target(""), admitted, write.validate)
     if admitted is internal:
         encoded.keep_new(entry, scope.kind)
-    return object_response(request, scope, entry, 201)
+    return object_response(request, scope, entry, 201, form)
 
 
 async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:

@@ -195,7 +195,7 @@ class Updater:
 
     def _reset_fields(self, version: str) -> Set:
         """Return the fields that the request cannot change, in the form of a version."""
-        return _set_of(self._reset.get(version) or self._reset.get("", ()))
+        return _set_of(self._reset.get(version) or self._reset.get("", ())) if self._reset else {}
 
 
 def _group(api_version: str) -> str:

@@ -139,7 +139,7 @@ class MapType(Type):
                 continue
             name, kind = self.field_of(key)
             if before is _ABSENT:
-                changed[name] = kind.added_fields(item)
+                changed[name] = LEAF if kind.atomic else kind.added_fields(item)
             else:
                 _add_nodes(changed, removed, name, kind.compare(before, item))
         for key in old.keys() - new.keys():
