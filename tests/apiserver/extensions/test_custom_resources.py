@@ -299,6 +299,40 @@ def test_scale_reads_the_paths_of_the_definition(apiserver: Server) -> None:
     )
 
 
+def test_scale_has_owners(apiserver: Server) -> None:
+    """Who writes a scale owns the replicas in the object, without a time; a change cannot be applied to a scale."""
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    define(apiserver, version(subresources={"scale": paths}))
+    exchange(apiserver, "POST", f"{WIDGETS}?fieldManager=one", widget(spec={"size": 2}))
+    exchange(apiserver, "PATCH", f"{WIDGETS}/a/scale?fieldManager=two", {"spec": {"replicas": 5}})
+    scaled = {"f:spec": {"f:size": {}}}
+
+    def owners() -> list[Any]:
+        entries = exchange(apiserver, "GET", f"{WIDGETS}/a")[1]["metadata"]["managedFields"]
+        return [(entry["manager"], entry.get("subresource"), entry["fieldsV1"], "time" in entry) for entry in entries]
+
+    assert owners() == [("two", "scale", scaled, False), ("one", None, {"f:spec": {}}, True)]
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 5}}
+    apply = f"{WIDGETS}/a/scale?fieldManager=three"
+    assert exchange(apiserver, "PATCH", apply, scale, "application/apply-patch+yaml")[0] == 200
+    assert ("three", "scale", scaled, False) in owners()
+    code, refused = exchange(
+        apiserver, "PATCH", f"{apply}&force=true", {**scale, "spec": {"replicas": 6}}, "application/apply-patch+yaml"
+    )
+    why = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
+    message = f"failed to convert new object (/a; autoscaling/v1, Kind=Scale) {why}"
+    assert (code, refused["message"]) == (500, message)
+
+
+@pytest.mark.parametrize("query", ["orphanDependents=true", "propagationPolicy=Foreground"])
+def test_deleted_definitions_keep_their_finalizers(apiserver: Server, query: str) -> None:
+    """The deletion of a definition adds the finalizer of its cleanup and none of the garbage collector."""
+    define(apiserver)
+    exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", {"metadata": {"finalizers": ["e.io/a"]}})
+    deleted = exchange(apiserver, "DELETE", f"{DEFINITIONS}/widgets.example.com?{query}")[1]
+    assert deleted["metadata"]["finalizers"] == ["e.io/a", "customresourcecleanup.apiextensions.k8s.io"]
+
+
 def test_openapi_of_definitions(apiserver: Server) -> None:
     """Both forms of OpenAPI have the schema of a definition, and another one when it changes."""
     define(apiserver, {**version(), "schema": SCHEMA})

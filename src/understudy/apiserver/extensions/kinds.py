@@ -84,9 +84,16 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
         strategy=resource.strategy(),
         status=resource.status_strategy(schemas.release),
         scale_paths=subresources.get("scale"),
+        replicas_paths={definition.api_version(name): _replicas_path(definition, name) for name in definition.versions},
         selectable=selectable(declared.get("selectableFields") or ()),
         table_row=table_row(parsed_columns(declared.get("additionalPrinterColumns") or ())),
     )
+
+
+def _replicas_path(definition: Definition, version: str) -> tuple[str, ...] | None:
+    """Return the path of the replicas in a version, None if that has no scale."""
+    scale = definition.subresources(version).get("scale")
+    return None if scale is None else tuple(scale["specReplicasPath"].removeprefix(".").split("."))
 
 
 def _api_versions_with_status(definition: Definition) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.registry.encoding.codec import Codec
+from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -111,13 +112,16 @@ class Behavior:
     default_gc_policy        "Background" or "Orphan": for dependents if neither options nor finalizers say it
                              (`DefaultGarbageCollectionPolicy`); `orphan_warning` warns of that, "" for no warning.
                              "Unsupported": objects never have dependents, whatever the options say (events)
-    begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces)
+    begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces),
+                             the garbage collector's finalizers included
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
                  created before it is stored, and deleted after it is gone (the IPAddresses of services)
     protected    names of objects that cannot be deleted by name, with the reason
     fill_empty   sets in place what an object of which nothing is set has in every version: numbers that are no pointers
                  inside the real server (bookmarks)
+    replicas_paths  {API version of a custom resource: path of the replicas in it, None if it has no scale}; for the
+                 managed fields of scales
     scale_paths  paths of the replicas that the scale subresource shows, as a definition declares them; None: workloads
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     """
@@ -133,7 +137,7 @@ class Behavior:
     graceful_delete: Callable[[Obj, int | None], int] | None = None
     default_gc_policy: str = "Background"
     orphan_warning: str = ""
-    begin_termination: Callable[[Obj, Context], None] | None = None
+    begin_termination: Callable[[Obj, DeleteOptions, Context], None] | None = None
     allocations: Callable[[Obj, Context], Mapping[ObjectName, Obj]] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
     held_by_spec_finalizers: Callable[[Obj], bool] = lambda obj: False
@@ -142,6 +146,7 @@ class Behavior:
     row_order: Callable[[Obj], Any] | None = None
     fill_empty: Callable[[Obj], None] = lambda obj: None
     scale_paths: Obj | None = None
+    replicas_paths: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     cached: bool = True
 
 

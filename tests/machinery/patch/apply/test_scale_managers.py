@@ -6,7 +6,7 @@ from typing import Any
 
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
 
-VERSIONS = {"apps/v1"}
+PATHS = {"apps/v1": ("spec", "replicas")}
 REPLICAS = {"f:spec": {"f:replicas": {}}}
 
 
@@ -27,15 +27,15 @@ def test_scale_has_the_owners_of_replicas() -> None:
         entry("bob", fields=PAUSED),
         entry("carol", version="apps/v0"),
     ]
-    assert to_scale(workload, VERSIONS) == [entry("alice", "Apply", "autoscaling/v1", time="2024-01-01T00:00:00Z")]
-    assert to_scale(None, VERSIONS) == []
+    assert to_scale(workload, PATHS) == [entry("alice", "Apply", "autoscaling/v1", time="2024-01-01T00:00:00Z")]
+    assert to_scale(None, PATHS) == []
 
 
 def test_scaling_takes_the_replicas() -> None:
     """The manager of a scale owns the replicas of the workload."""
     before = [entry("alice", time="2024-01-01T00:00:00Z", fields=BOTH)]
     scale = [{**entry("bob", version="autoscaling/v1", time="2024-01-02T00:00:00Z"), "subresource": "scale"}]
-    assert to_workload(before, scale, "apps/v1", VERSIONS) == [
+    assert to_workload(before, scale, "apps/v1", PATHS) == [
         {**entry("bob"), "subresource": "scale"},
         entry("alice", time="2024-01-01T00:00:00Z", fields=PAUSED),
     ]
@@ -48,7 +48,7 @@ def test_applying_the_same_replicas_shares_them() -> None:
         entry("alice", "Apply", "autoscaling/v1", time="2024-01-01T00:00:00Z"),
         {**entry("bob", "Apply", "autoscaling/v1"), "subresource": "scale"},
     ]
-    assert to_workload(before, scale, "apps/v1", VERSIONS) == [
+    assert to_workload(before, scale, "apps/v1", PATHS) == [
         {**entry("bob", "Apply"), "subresource": "scale"},
         *before,
     ]
@@ -57,5 +57,5 @@ def test_applying_the_same_replicas_shares_them() -> None:
 def test_other_entries_of_a_scaled_workload() -> None:
     """Entries without replicas stay; entries of unknown versions go."""
     before = [entry("alice", fields=PAUSED), entry("bob", version="apps/v0")]
-    assert to_workload(before, [], "apps/v1", VERSIONS) == before[:1]
-    assert to_workload(before, [entry("carol", fields=PAUSED)], "apps/v1", VERSIONS) == before[:1]
+    assert to_workload(before, [], "apps/v1", PATHS) == before[:1]
+    assert to_workload(before, [entry("carol", fields=PAUSED)], "apps/v1", PATHS) == before[:1]

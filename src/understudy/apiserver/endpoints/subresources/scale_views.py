@@ -1,8 +1,4 @@
-"""The two ways in which an object is seen as a Scale: workloads have fixed fields, definitions name their paths.
-
-The real server tracks no owners through the scale of a custom resource, and applies nothing to it: its converter does
-not know `autoscaling/v1`.
-"""
+"""The two ways in which an object is seen as a Scale: workloads have fixed fields, definitions name their paths."""
 
 from __future__ import annotations
 
@@ -15,7 +11,8 @@ from understudy.apiserver.endpoints.handlers.patch import apply_to_live
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.machinery import errors
-from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
+from understudy.machinery.patch.apply import apply_body
+from understudy.machinery.patch.apply.scale_handler import REPLICAS, to_scale, to_workload
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
@@ -74,7 +71,7 @@ class WorkloadScale:
 
     def __init__(self, scope: RequestScope) -> None:
         self._scope = scope
-        self._versions = {scope.kind.gvk(version).api_version for version in scope.kind.versions}
+        self._paths = {scope.kind.gvk(version).api_version: REPLICAS for version in scope.kind.versions}
 
     def shown(self, obj: Obj) -> Obj:
         """Return the Scale of a workload."""
@@ -86,7 +83,7 @@ class WorkloadScale:
     def live(self, obj: Obj) -> Obj:
         """Return the Scale of a workload with its managed fields: those of the replicas."""
         scale = self.shown(obj)
-        scale["metadata"]["managedFields"] = to_scale(obj["metadata"].get("managedFields"), self._versions)
+        scale["metadata"]["managedFields"] = to_scale(obj["metadata"].get("managedFields"), self._paths)
         return scale
 
     def own(self, write: WriteRequest, live: Obj, scale: Obj) -> None:
@@ -101,7 +98,7 @@ class WorkloadScale:
         """Return a workload with the replicas of a Scale, and their owners. Raises 409, 422."""
         self._check(scale, live)
         before, after = obj["metadata"].get("managedFields"), scale["metadata"].get("managedFields")
-        owners = to_workload(before or [], after, self._scope.api_version, self._versions)
+        owners = to_workload(before or [], after, self._scope.api_version, self._paths)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         spec = {**deepcopy(obj["spec"]), "replicas": replicas}
         return {**obj, "metadata": {**obj["metadata"], "managedFields": owners}, "spec": spec}
@@ -133,6 +130,7 @@ class CustomScale:
         self._replicas_path: str = paths["specReplicasPath"]
         self._status_path: str = paths["statusReplicasPath"]
         self._selector_path: str = paths.get("labelSelectorPath") or ""
+        self._paths = scope.behavior.replicas_paths
 
     def shown(self, obj: Obj) -> Obj:
         """Return the Scale of an object. Raises 500 for one without replicas."""
@@ -148,32 +146,40 @@ class CustomScale:
         return new_scale(obj, replicas, current, selector or "")
 
     def live(self, obj: Obj) -> Obj:
-        """Return the Scale of an object, with a mark if it has no replicas."""
+        """Return the Scale of an object with its managed fields, and a mark if it has no replicas."""
         scale = self.written(obj)
         if self._nested(obj, self._replicas_path, int, "int64") is None:
             scale["spec"] = {"replicas": _UNSET}
+        if owners := to_scale(obj["metadata"].get("managedFields"), self._paths):
+            scale["metadata"]["managedFields"] = owners
         return scale
 
     def own(self, write: WriteRequest, live: Obj, scale: Obj) -> None:
-        """Remove the managed fields of a Scale, in place: nobody owns it."""
-        scale["metadata"] = {name: value for name, value in scale["metadata"].items() if name != "managedFields"}
+        """Set the managed fields of a Scale that replaces `live`, in place."""
+        write.update_managed_fields(live, scale)
 
     def apply(self, write: WriteRequest, live: Obj) -> Obj:
-        """Raise 500: the Scale of a custom resource cannot be applied."""
-        raise errors.unknown_error(
-            "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, "
-            "Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
-        )
+        """Return the Scale of an object with the fields of the body owned.
+
+        Raises 409 for conflicts. Raises 500 if nobody owns its replicas, or if they are to change: the real server's
+        converter does not know `autoscaling/v1`.
+        """
+        if not live["metadata"].get("managedFields"):
+            raise _unconvertible("failed to create manager for existing fields: failed to convert live object", {})
+        scale = apply_to_live(write, live)
+        if _without_owners(scale) != _without_owners(live):
+            sent = apply_body.parse(write.request.body, write.options.field_validation).obj["metadata"]
+            raise _unconvertible("failed to convert new object", sent)
+        return scale
 
     def changed(self, obj: Obj, scale: Obj, live: Obj) -> Obj:
-        """Return an object with the replicas of a Scale, which lose their owners. Raises 400, 500."""
+        """Return an object with the replicas of a Scale, and their owners. Raises 400, 500."""
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if replicas == _UNSET:
             raise errors.bad_request(f'the spec replicas field "{self._replicas_path}" cannot be empty')
         names = tuple(self._replicas_path.removeprefix(".").split("."))
-        versions = {self._scope.api_version}
-        before = obj["metadata"].get("managedFields") or []
-        owners = to_workload(before, None, self._scope.api_version, versions, path=names)
+        before, after = obj["metadata"].get("managedFields"), scale["metadata"].get("managedFields")
+        owners = to_workload(before, after, self._scope.api_version, self._paths)
         out = {**deepcopy(obj), "metadata": {**obj["metadata"], "managedFields": owners}}
         inner: Any = out
         for name in names[:-1]:
@@ -217,3 +223,14 @@ def _selector(selector: Obj | None) -> str:
         values = ",".join(sorted(expression.get("values") or []))
         terms[expression["key"]] = formats[expression["operator"]].format(key=expression["key"], values=values)
     return ",".join(terms[key] for key in sorted(terms))
+
+
+def _without_owners(scale: Obj) -> Obj:
+    return {**scale, "metadata": {**scale["metadata"], "managedFields": None}}
+
+
+def _unconvertible(what: str, metadata: Obj) -> errors.StatusError:
+    """Return the error for the Scale of a custom resource that cannot be converted; `metadata` names it."""
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; autoscaling/v1, Kind=Scale"
+    why = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
+    return errors.unknown_error(f"{what} ({name}) {why}")
