@@ -13,6 +13,7 @@ from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, res
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.golang.json_writer import as_read_again
+from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
@@ -55,7 +56,7 @@ def _read_again(definition: Obj, ctx: Context) -> None:
     definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
 
 
-def _terminate(definition: Obj, ctx: Context) -> None:
+def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:
     """Add the finalizer and the condition Terminating when a definition is deleted: its objects are deleted first."""
     metadata, current_status = definition["metadata"], definition["status"]
     finalizers = metadata.get("finalizers") or []

@@ -34,6 +34,16 @@ async def validate_all(old: Obj) -> None:
     """Let every deletion pass, for what the server itself deletes (`ValidateAllObjectFunc`)."""
 
 
+def set_gc_finalizers(metadata: Obj, finalizers: list[str]) -> None:
+    """Set which of the garbage collector's finalizers an object has, in place; its other ones stay."""
+    before = metadata.get("finalizers") or []
+    after = [*(finalizer for finalizer in before if finalizer not in (ORPHAN, FOREGROUND)), *finalizers]
+    if set(after) != set(before):
+        metadata["finalizers"] = after
+        if not after:
+            del metadata["finalizers"]
+
+
 class Deletion:
     """The deletion of objects of one kind, by one request."""
 
@@ -85,9 +95,8 @@ class Deletion:
     async def _terminate(self, entry: Entry, obj: Obj, options: DeleteOptions) -> tuple[Entry, bool]:
         """Mark an object whose content has to be removed before it can be deleted itself (namespaces, definitions)."""
         obj["metadata"]["deletionTimestamp"] = self.ctx.now
-        self._set_finalizers(obj["metadata"], options)
         assert self.kind.behavior.begin_termination is not None
-        self.kind.behavior.begin_termination(obj, self.ctx)
+        self.kind.behavior.begin_termination(obj, options, self.ctx)
         return await self._store(entry, obj, options), False
 
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
@@ -159,17 +168,8 @@ class Deletion:
 
     def _set_finalizers(self, metadata: Obj, options: DeleteOptions) -> None:
         """Set the garbage collector's finalizers, in place (`deletionFinalizersForGarbageCollection`)."""
-        before = metadata.get("finalizers") or []
-        policy = self._propagation_policy(before, options)
-        after = [finalizer for finalizer in before if finalizer not in (ORPHAN, FOREGROUND)]
-        if policy == "Orphan":
-            after.append(ORPHAN)
-        elif policy == "Foreground":
-            after.append(FOREGROUND)
-        if set(after) != set(before):
-            metadata["finalizers"] = after
-            if not after:
-                del metadata["finalizers"]
+        policy = self._propagation_policy(metadata.get("finalizers") or [], options)
+        set_gc_finalizers(metadata, {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, []))
 
     def _propagation_policy(self, finalizers: list[str], options: DeleteOptions) -> str:
         """Return "Orphan", "Foreground" or "Background": from the options, else the finalizers, else the kind."""

@@ -177,3 +177,14 @@ def test_protocols_of_a_port_may_share_a_node_port(release: Version) -> None:
             assert post(server, other, query)[1]["message"].endswith("provided port is already allocated")
             same = service("b", type="NodePort", ports=[first, {**first, "name": "b", "protocol": "UDP"}])
             assert post(server, same, query)[0] == 201
+
+
+def test_a_status_write_creates_a_missing_service(apiserver: Server) -> None:
+    """A write of the status of a missing service creates it, without status and without the addresses of a POST."""
+    path = f"{SERVICES}/a/status"
+    body = {**service(), "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.9"}]}}}
+    response = send(apiserver, "PUT", path, body)
+    created = response.json()
+    assert (response.status, created["status"], "clusterIP" in created["spec"]) == (201, {"loadBalancer": {}}, False)
+    refused = send(apiserver, "PUT", f"{SERVICES}/b/status", service("b", clusterIP="None")).json()
+    assert refused["message"] == 'Service "b" is invalid: spec.clusterIPs: Required value'

@@ -8,7 +8,9 @@ from understudy.admission.validation.core import namespaces
 from understudy.admission.validation.objectmeta import CORE, Metadata
 from understudy.apiserver.kinds.common import copy_stored, keep_stored, status_strategy
 from understudy.apiserver.kinds.printers import field, row
+from understudy.apiserver.registry.delete import FOREGROUND, ORPHAN, set_gc_finalizers
 from understudy.apiserver.registry.kind import Behavior, Strategy
+from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.names import label_name
@@ -44,8 +46,19 @@ def _update_namespace(namespace: Obj, old: Obj, ctx: Context) -> None:
     copy_stored(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
 
 
-def _terminate(namespace: Obj, ctx: Context) -> None:
-    """Set the phase of a deleted namespace, which stays until the finalizers of its spec are gone."""
+def _terminate(namespace: Obj, options: DeleteOptions, ctx: Context) -> None:
+    """Set the phase of a deleted namespace, which stays until the finalizers of its spec are gone.
+
+    Unlike those of other kinds, its dependents are deleted in the foreground if `orphanDependents` is false.
+    """
+    present = namespace["metadata"].get("finalizers") or []
+    if options.orphan_dependents is not None:
+        finalizers = [ORPHAN if options.orphan_dependents else FOREGROUND]
+    elif options.propagation is not None:
+        finalizers = {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation, [])
+    else:
+        finalizers = [finalizer for finalizer in present if finalizer in (ORPHAN, FOREGROUND)]
+    set_gc_finalizers(namespace["metadata"], finalizers)
     namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
 
 

@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
-from understudy.apiserver.kinds.common import resource_strategy, status_strategy
+from understudy.apiserver.kinds.common import create_steps, reset_status, resource_strategy, status_strategy
 from understudy.apiserver.kinds.core.services import service_allocation
 from understudy.apiserver.kinds.core.services.ip_allocators import ip_addresses
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
@@ -134,7 +134,14 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=services.warn,
                 warn_update=lambda service, old, ctx: services.warn(service, ctx),
             ),
+            # A write of the status creates a missing service, without addresses and without status.
             status=status_strategy(
+                prepare_for_create=create_steps(
+                    reset_status("", "v1", "Service"), lambda service, ctx: _drop(service, None, ctx)
+                ),
+                create_on_update=True,
+                validate_metadata=services.metadata,
+                validate=services.create,
                 validate_update=all_of(services.METADATA.updated, services.update_status),
                 warn_update=services.warn_status,
             ),
