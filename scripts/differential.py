@@ -524,7 +524,7 @@ GENERATED = (
     (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
     (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
     (re.compile(r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"), "TOKEN"),
-    (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
+    (re.compile(r"(version: |current: |meta: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
     (re.compile(r"time\.Date\([^)]*\)"), "TIME"),
     (re.compile(r"((resourceVersion|annotations)\W+)\d{2,}"), r"\1VERSION"),  # a patch can move one to the other
     (re.compile("[\u00a0 ]+"), " "),  # go-cmp uses either space at random
