@@ -4,6 +4,8 @@
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
     clusterrole-aggregation
                         fills in the rules of ClusterRoles that are made of others
+    validatingadmissionpolicy-status
+                        warns in the status of policies of expressions that do not fit the objects they are about
 
 These are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
 always run. Further ones are components: clients that run beside the server (`components`).
@@ -29,6 +31,7 @@ from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
+from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.errors import StatusError
@@ -39,6 +42,7 @@ KNOWN: dict[str, NewController] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
     "clusterrole-aggregation": ClusterRoleAggregationController,
+    "validatingadmissionpolicy-status": PolicyStatusController,
 }
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (

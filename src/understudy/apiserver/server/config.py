@@ -53,7 +53,7 @@ class ServerConfig(AuthenticationOptions):
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
-                            "clusterrole-aggregation"
+                            "clusterrole-aggregation", "validatingadmissionpolicy-status"
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -93,7 +93,11 @@ class ServerConfig(AuthenticationOptions):
     )
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
     controllers: Sequence[str] = field(
-        default=(), metadata=flag("namespace, garbage-collector, clusterrole-aggregation (default: none)", "A,B")
+        default=(),
+        metadata=flag(
+            "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status (default: none)",
+            "A,B",
+        ),
     )
     etcd_compaction_interval: str = field(
         default="5m0s", metadata=flag("how often history is compacted, 0 for never (default: %(default)s)", "DURATION")

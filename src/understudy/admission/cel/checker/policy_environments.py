@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from understudy.admission.cel.checker.declarations import Declarations
+from understudy.admission.cel.checker.declared_types import DeclaredType
 from understudy.admission.cel.checker.environment import Environment, base_libraries, build_declarations
 from understudy.admission.cel.types import DYN, STRING, Type, list_of, map_of, struct, type_of
 from understudy.machinery.releases.version import V1_32, Version
@@ -146,6 +147,37 @@ def policy_environment(
         result_error=lambda result: _result_error(result, returns, release),
         purpose=("policy", returns, params, authorizer, composed, patch_types),
     )
+
+
+def type_checking_environment(
+    release: Version, declared: Mapping[str, DeclaredType | None], composed: Composed
+) -> Environment:
+    """Return the environment in which the expressions of a policy are checked against types of objects.
+
+    declared  {variable: type of its values, None if that is not known}
+    composed  the policy's own variables so far
+    """
+    return Environment(
+        release,
+        features=frozenset(),
+        stored=True,
+        declarations=_typed_declarations(release, tuple(declared.items()), composed),
+        result_error=lambda result: "",
+        purpose=("type checking", *declared.items(), composed),
+    )
+
+
+@lru_cache(64)
+def _typed_declarations(
+    release: Version, declared: tuple[tuple[str, DeclaredType | None], ...], composed: Composed
+) -> Declarations:
+    messages: dict[str, Mapping[str, str | Type]] = {**_MESSAGES, _VARIABLES: dict(composed)}
+    variables: dict[str, str | Type] = {**_ALWAYS, "authorizer": _AUTHORIZER["authorizer"], "variables": _VARIABLES}
+    for name, type_ in declared:
+        fields: dict[str, Mapping[str, Type]] = {}
+        variables[name] = DYN if type_ is None else type_.named(f"{name}Type", fields, keywords=True)
+        messages |= fields
+    return build_declarations(release, base_libraries(release, True), variables, messages)
 
 
 def _result_error(result: Type, returns: tuple[str, ...], release: Version) -> str:

@@ -1,0 +1,74 @@
+"""Warns in the status of ValidatingAdmissionPolicies of expressions that do not fit the objects they are about.
+
+Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
+from understudy.apiserver.endpoints.requestinfo import group_version_path
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+
+GROUP, RESOURCE = "admissionregistration.k8s.io", "validatingadmissionpolicies"
+PREFIX = f"/registry/{RESOURCE}/"
+MANAGER = "validatingadmissionpolicy-status"
+
+
+class PolicyStatusController:
+    """Checks each policy once for each change of its spec; `todo` holds their names."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._state = context.state
+        self._client = context.clients.client(CONTROLLER_AGENT, service_account(f"{MANAGER}-controller"))
+        self.todo: dict[str, None] = {}
+
+    def begin(self, entries: list[Entry]) -> None:
+        """Look at every policy."""
+        stored = self._state.registry.listing(GROUP, RESOURCE)
+        self.todo |= {policy["metadata"]["name"]: None for policy in stored}
+
+    def observe(self, event: Event) -> None:
+        """Look at a policy after a write of it."""
+        if event.entry.key.startswith(PREFIX):
+            self.todo[event.entry.key.removeprefix(PREFIX)] = None
+
+    async def sync(self, key: str) -> None:
+        """Apply the warnings about a policy, if its spec has changed since the last ones."""
+        policy = self._state.registry.lookup(GROUP, RESOURCE, "", key)
+        if policy is None:
+            return
+        generation = policy["metadata"].get("generation", 0)
+        if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
+            return
+        from understudy.admission.plugins.policy.type_checking import Types, check  # CEL: most servers have no policies
+
+        warnings = check(policy, Types(self._kinds, self._schemas), self._state.release.version)
+        checked = {"expressionWarnings": warnings} if warnings else {}
+        applied = {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": key},
+            "status": {"observedGeneration": generation, "typeChecking": checked},
+        }
+        await self._client.apply(f"/apis/{GROUP}/v1/{RESOURCE}/{key}/status", applied, MANAGER)
+
+    def _kinds(self, resource: GroupVersionResource) -> list[GroupVersionKind]:
+        """Return the kinds of a resource. One of the core group matches that of any group (`KindsFor`)."""
+        return [
+            kind.gvk(resource.version)
+            for kind in self._state.serving.kinds
+            if resource.version in kind.versions
+            and resource.group in ("", kind.group)
+            and resource.resource.lower() in (kind.resource, kind.singular)
+        ]
+
+    def _schemas(self, group: str, version: str) -> Mapping[str, Obj]:
+        """Return the schemas in the OpenAPI document of a group-version, none if it is not served."""
+        document = OpenAPI(self._state.serving)
+        name = group_version_path(group, version).removeprefix("/")
+        schemas: Mapping[str, Obj] = document.document(name)["components"]["schemas"] if name in document.hashes else {}
+        return schemas
