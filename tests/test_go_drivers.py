@@ -12,11 +12,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import pytest
 from tests.http import watch
 from tests.program import PROGRAM
 from tests.releases import NEWEST
+from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError
 from understudy.controlplane.dev.cluster import controllers_of
 from understudy.machinery.releases.version import V1_32, V1_34, Version
@@ -35,7 +36,6 @@ Obj = dict[str, Any]
 MODULE = Path(__file__).parent / "go"
 DRIVERS = {"driver032": MODULE, "driver036": MODULE / "driver036"}  # the modules that build them
 DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60
-PATIENCE = 60.0  # seconds
 GATES = {
     V1_32: {"DRAAdminAccess": True},
     V1_34: {"DRADeviceTaints": True, "ResourceHealthStatus": True},
@@ -57,14 +57,6 @@ every_driver = pytest.mark.parametrize(
 drivers_with_taints = pytest.mark.parametrize(
     "node", [("driver036", V1_34), ("driver036", NEWEST)], indirect=True, ids=name_of
 )
-
-
-def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait until a condition holds; fail after a minute."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.02)
 
 
 @dataclass
@@ -96,7 +88,7 @@ class Node:
 
     def start_driver(self) -> None:
         """Start the driver when the kubelet has deleted what another one has published; wait for its devices."""
-        until(lambda: not self.server.list("resourceslices"), "slices are deleted")
+        wait_until(lambda: not self.server.list("resourceslices"))
         config = self.root / "kubeconfig"
         self.server.write_kubeconfig(config)
         flags = ["-kubeconfig", str(config), "-node", NODE, "-kubelet-dir", str(self.root), "-devices", str(DEVICES)]
@@ -104,7 +96,7 @@ class Node:
             self._processes["driver"] = subprocess.Popen(
                 [str(self.program), *flags], stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
             )
-        until(lambda: self.server.list("resourceslices"), "slices")
+        wait_until(lambda: self.server.list("resourceslices"))
 
     def end(self, name: str, by: signal.Signals = signal.SIGTERM) -> None:
         """End the kubelet or the driver."""
@@ -171,7 +163,7 @@ class Node:
     def reach(self, phase: str, *names: str) -> None:
         """Wait until pods are in a phase; "" means that they are gone."""
         for name in names:
-            until(lambda name=name: self.phase(name) == phase, f"pod {name} is {phase or 'gone'}")  # type: ignore[misc]
+            wait_until(partial(self.phase, name), lambda seen: seen == phase)
 
     def device_of(self, pod: str) -> str:
         """Return the one device that a pod with one container was given."""
@@ -192,7 +184,7 @@ class Node:
 
     def check_all_undone(self) -> None:
         """Check, when pods are gone, that each claim was prepared and unprepared once and that nothing is in use."""
-        until(lambda: not any((claim.get("status") or {}).get("allocation") for claim in self.claims()), "deallocation")
+        wait_until(lambda: not any((claim.get("status") or {}).get("allocation") for claim in self.claims()))
         calls = self.calls()
         assert set(calls.values()) == {1}
         prepared = {call.removeprefix("prepare ") for call in calls if call.startswith("prepare ")}
@@ -262,7 +254,7 @@ def test_claim_of_a_template(node: Node) -> None:
     assert node.device_of("p") == "gpu-0"
     node.delete_pods("p")
     node.reach("", "p")
-    until(lambda: not node.claims(), "claims are gone")
+    wait_until(lambda: not node.claims())
     node.check_all_undone()
 
 
@@ -338,7 +330,7 @@ def test_fifty_pods_at_once(node: Node) -> None:
     node.start_kubelet()
     node.delete_pods(*pods)
     node.reach("", *pods)
-    until(lambda: not node.claims(), "claims are gone")
+    wait_until(lambda: not node.claims())
     node.check_all_undone()
 
 
@@ -371,7 +363,7 @@ def test_tolerated_taint(node: Node) -> None:
     node.create_pods("evicted", resourceClaimTemplateName="one")
     node.reach("Running", "evicted")
     node.tell_driver(f"taint {node.device_of('brave')} NoExecute")
-    until(lambda: "NoExecute" in str(node.server.list("resourceslices")), "the taint is published")
+    wait_until(lambda: "NoExecute" in str(node.server.list("resourceslices")))
     node.tell_driver(f"taint {node.device_of('evicted')} NoExecute")
     node.reach("", "evicted")
     assert node.phase("brave") == "Running"
@@ -393,9 +385,9 @@ def test_driver_reports_health(node: Node) -> None:
     node.create_claim("gpu")
     node.create_pods("p", resourceClaimName="gpu")
     node.reach("Running", "p")
-    until(lambda: health() == "Healthy", "health of the device")
+    wait_until(health, lambda seen: seen == "Healthy")
     node.tell_driver(f"health {node.device_of('p')} UNHEALTHY")
-    until(lambda: health() == "Unhealthy", "health of the broken device")
+    wait_until(health, lambda seen: seen == "Unhealthy")
     node.delete_pods("p")
     node.reach("", "p")
     node.check_all_undone()

@@ -110,12 +110,15 @@ class Kubelet:
             if self._register_node:
                 await keeper.register()
             node = await keeper.get()
-            health = DeviceHealthCache(cache, self._version, self._gates, self._clock, lambda uids: workers.wake(uids))
+            health = DeviceHealthCache(
+                self._root, cache, self._version, self._gates, self._clock, lambda uids: workers.wake(uids)
+            )
             follows_health = self._version >= V1_34 and self._gates[features.RESOURCE_HEALTH_STATUS]
             plugins = DRAPluginManager(
                 client, self._node, self._version, health.follow if follows_health else None, self._wiping_delay
             )
             stack.push_async_callback(plugins.stop)
+            stack.callback(health.close)
             dra = DRAManager(client, cache, plugins, self._version, self._gates)
             runtime = PodRuntime(
                 client=client,

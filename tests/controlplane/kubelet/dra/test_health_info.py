@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.clock import FixedClock
@@ -40,8 +41,15 @@ class Node:
         self.woken: list[set[str]] = []
         claims = ClaimInfoCache(root, release)
         claims.add(ClaimInfo("cu", "c", "default", {"u"}, {"d": list(DEVICES)}))
-        self.cache = DeviceHealthCache(claims, release, Gates.of(release, gates), self.clock, self.woken.append)
+        self._claims, self._root, self._release, self._gates = claims, root, release, Gates.of(release, gates)
+        self.restart()
         self.now: list[Any] = []
+
+    def restart(self) -> None:
+        """Begin with what the file has."""
+        self.cache = DeviceHealthCache(
+            self._root, self._claims, self._release, self._gates, self.clock, self.woken.append
+        )
 
     async def hears(self, *reports: Sequence[DeviceHealth], request: str = "") -> None:
         """Take reports in; `now` is the status of the container while the stream is open, `woken` the pods."""
@@ -84,6 +92,52 @@ async def test_reports(root: Path) -> None:
     }
     assert node.woken == [{"u"}]
     assert healths(node.status()) == [("x/y=1", "Unknown"), ("d/p/2", "Unknown")]  # the stream has ended
+
+
+@pytest.mark.parametrize(
+    ("release", "more"),
+    [
+        (V1_34, {}),
+        (V1_35, {"HealthCheckTimeout": 60_000_000_000}),
+        (V1_36, {"HealthCheckTimeout": 60_000_000_000, "Message": "hot"}),
+    ],
+    ids=str,
+)
+async def test_file(root: Path, release: Version, more: Obj) -> None:
+    """The file has the real kubelet's format: what a driver reported, until its stream ends."""
+    node, states = Node(root, release), []
+    node.clock.seconds = 1763829217.5
+
+    async def stream() -> AsyncIterator[WatchResourcesResponse]:
+        yield WatchResourcesResponse((report("1", HealthStatus.UNHEALTHY, "hot", timeout=60),))
+        states.append(orjson.loads((root / "dra_health_state").read_bytes()))
+
+    await node.cache.follow("d", stream())
+    device = {"PoolName": "p", "DeviceName": "1", "Health": "Unhealthy", "LastUpdated": "2025-11-22T16:33:37.5Z"}
+    assert states == [{"d": {"Devices": {"p/1": device | more}}}]
+    assert (root / "dra_health_state").read_bytes() == b"{}"
+
+
+async def test_restart_of_the_kubelet(root: Path) -> None:
+    """A kubelet that is started again knows what drivers reported, for as long as that counts."""
+    node = Node(root, V1_36)
+
+    async def stream() -> AsyncIterator[WatchResourcesResponse]:
+        yield WatchResourcesResponse((report("1", HealthStatus.UNHEALTHY),))
+        node.cache.close()
+
+    await node.cache.follow("d", stream())
+    node.restart()
+    assert healths(node.status())[0] == ("x/y=1", "Unhealthy")
+    node.clock.seconds += 31
+    assert healths(node.status())[0] == ("x/y=1", "Unknown")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"d": {}}', '{"d": {"Devices": {"p/1": {"PoolName": "p"}}}}'])
+def test_broken_file(root: Path, text: str) -> None:
+    """Nothing is known from a file that is broken, and the kubelet starts."""
+    (root / "dra_health_state").write_text(text)
+    assert healths(Node(root, V1_36).status())[0] == ("x/y=1", "Unknown")
 
 
 async def test_only_changes_wake_pods(root: Path) -> None:

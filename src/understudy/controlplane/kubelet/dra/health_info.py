@@ -1,58 +1,58 @@
 """The health of devices as drivers report it, and its place in the status of containers (1.34 and later).
 
 Upstream: `pkg/kubelet/cm/dra/healthinfo.go`, `UpdateAllocatedResourcesStatus`. Gates: ResourceHealthStatus, and
-ResourceHealthStatusMessage for messages. Reports are kept in memory only: drivers send them again after a restart.
+ResourceHealthStatusMessage for messages. What changes is kept in a file (`health_state`), so that a kubelet that is
+started again knows it until drivers report anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from pathlib import Path
 
 from understudy.controlplane.client.pod_claims import PodClaimError, claim_name, entries_of
 from understudy.controlplane.kubelet.dra.api import DeviceHealth, HealthStatus, WatchResourcesResponse
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
+from understudy.controlplane.kubelet.dra.health_state import (
+    DEFAULT_TIMEOUT,
+    Health,
+    Report,
+    read_health_state,
+    write_health_state,
+)
 from understudy.machinery.clock import Clock
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_35, V1_36, Version
 from understudy.machinery.types import Obj
 
-DEFAULT_TIMEOUT = 30.0  # seconds until a report counts no more
 LONGEST_MESSAGE = 1024
 _NAMES = {HealthStatus.HEALTHY: "Healthy", HealthStatus.UNHEALTHY: "Unhealthy"}
 
 
-@dataclass(frozen=True)
-class _Health:
-    """The last report about a device, and when it ends to count."""
-
-    health: str = "Unknown"
-    message: str = ""
-    timeout: float = DEFAULT_TIMEOUT
-
-
-@dataclass
-class _Report:
-    health: _Health
-    at: float
-
-
 class DeviceHealthCache:
-    """The health of the devices of a node.
+    """The health of the devices of a node, read from a file when it is made.
 
+    root     folder of the file
     changed  is called with the uids of the pods whose status has to be written anew
     """
 
     def __init__(
-        self, claims: ClaimInfoCache, release: Version, gates: Gates, clock: Clock, changed: Callable[[set[str]], None]
-    ) -> None:
+        self, root: Path, claims: ClaimInfoCache, release: Version, gates: Gates, clock: Clock,
+        changed: Callable[[set[str]], None],
+    ) -> None:  # fmt: skip
+        self._root = root
         self._claims = claims
         self._release = release
         self._gates = gates
         self._clock = clock
         self._changed = changed
-        self._reports: dict[str, dict[tuple[str, str], _Report]] = {}  # by driver; by pool and device
+        self._reports = read_health_state(root)
+        self._closed = False
+
+    def close(self) -> None:
+        """Leave the file as it is, for the next kubelet."""
+        self._closed = True
 
     async def follow(self, driver: str, stream: AsyncIterator[WatchResourcesResponse]) -> None:
         """Take in what a driver reports until the stream ends; then nothing is known of its devices any more.
@@ -72,6 +72,7 @@ class DeviceHealthCache:
                     self._changed(pods)
         finally:
             self._reports.pop(driver, None)
+            self._save()
 
     def allocated_resources_status(self, pod: Obj, container: Obj) -> list[Obj]:
         """Return `status.containerStatuses[].allocatedResourcesStatus` of a container: its devices and their health."""
@@ -120,10 +121,10 @@ class DeviceHealthCache:
                     resource["message"] = health.message
                 yield resource
 
-    def _health_of(self, driver: str, pool: str, device: str) -> _Health:
+    def _health_of(self, driver: str, pool: str, device: str) -> Health:
         report = self._reports.get(driver, {}).get((pool, device))
-        if report is None or self._clock.monotonic() - report.at > report.health.timeout:
-            return _Health()
+        if report is None or self._clock.now() - report.at > report.health.timeout:
+            return Health()
         return report.health
 
     def _take(self, driver: str, devices: tuple[DeviceHealth, ...]) -> set[tuple[str, str]]:
@@ -131,25 +132,31 @@ class DeviceHealthCache:
 
         A device that is not in it keeps its health until that times out.
         """
-        now = self._clock.monotonic()
+        now = self._clock.now()
         reports = self._reports.setdefault(driver, {})
         changed = set()
         reported = {(d.device.pool_name, d.device.device_name): self._read(d) for d in devices}
         for key, health in reported.items():
             if key not in reports or reports[key].health != health:
                 changed.add(key)
-            reports[key] = _Report(health, now)
+            reports[key] = Report(health, now)
         for key in reports.keys() - reported.keys():
             if now - reports[key].at > reports[key].health.timeout and reports[key].health.health != "Unknown":
-                reports[key] = _Report(_Health(timeout=reports[key].health.timeout), now)
+                reports[key] = Report(Health(timeout=reports[key].health.timeout), now)
                 changed.add(key)
+        if changed:
+            self._save()
         return changed
 
-    def _read(self, device: DeviceHealth) -> _Health:
+    def _save(self) -> None:
+        if not self._closed:
+            write_health_state(self._root, self._reports, self._release)
+
+    def _read(self, device: DeviceHealth) -> Health:
         """Return the report about a device; timeouts count from 1.35, messages from 1.36."""
         seconds = device.health_check_timeout_seconds
         timeout = float(seconds) if seconds > 0 and self._release >= V1_35 else DEFAULT_TIMEOUT
         message = device.message if self._release >= V1_36 else ""
         if len(message.encode()) > LONGEST_MESSAGE:
             message = message.encode()[: LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
-        return _Health(_NAMES.get(HealthStatus(device.health), "Unknown"), message, timeout)
+        return Health(_NAMES.get(HealthStatus(device.health), "Unknown"), message, timeout)
