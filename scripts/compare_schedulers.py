@@ -163,7 +163,7 @@ class Stage:
                 before, since = lines, time.monotonic()
             if time.monotonic() - since > (self.quiet if idle else self.patience):
                 return lines
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
     async def _lines(self, namespace: str) -> list[str]:
         lines = []
