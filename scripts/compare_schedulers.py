@@ -61,6 +61,7 @@ Obj = dict[str, Any]
 IsIdle = Callable[[], Awaitable[bool]]
 Tellings = dict[str, list[list[str]]]  # by story, what there is at the end of each step, as lines
 QUIET = 1.0  # seconds without a change after which a step has ended with an idle scheduler
+GOAL_REST = 0.3  # seconds without a change when there is what is expected: the scheduler sees it as well
 PATIENCE = 8.0  # seconds without a change after which it has ended anyway
 START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
 LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
@@ -109,13 +110,15 @@ class Stage:
         with suppress(StatusError):
             await self.client.create(ACCOUNTS, {"metadata": {"name": "default"}}, namespace)
         try:
-            for number, step in enumerate(story(Maker(self.release))):
+            steps = story(Maker(self.release))
+            for number, step in enumerate(steps):
                 for change in step:
                     try:
                         await self._make(change, namespace)
                     except StatusError as why:
                         raise SystemExit(f"{story.__name__}, {change.verb} {change.name}: {why}") from why
-                ends.append(await self._settled(namespace, expected[number] if expected else None))
+                rest = GOAL_REST if number < len(steps) - 1 else self.quiet
+                ends.append(await self._settled(namespace, expected[number] if expected else None, rest))
         finally:
             await self._clear(namespace)
         return ends
@@ -150,18 +153,20 @@ class Stage:
             case "delete":
                 await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
 
-    async def _settled(self, namespace: str, expected: list[str] | None) -> list[str]:
-        """Return pods, claims and events at the end of a step."""
+    async def _settled(self, namespace: str, expected: list[str] | None, rest: float) -> list[str]:
+        """Return pods, claims and events at the end of a step.
+
+        rest  seconds for which they have to be as expected
+        """
         before: list[str] = []
         since = time.monotonic()
         while True:
             lines = await self._lines(namespace)
-            if lines == expected:
-                return lines
             idle = await self._is_idle() if self._is_idle else False
             if lines != before:
                 before, since = lines, time.monotonic()
-            if time.monotonic() - since > (self.quiet if idle else self.patience):
+            enough = rest if lines == expected else self.quiet if idle else self.patience
+            if time.monotonic() - since > enough:
                 return lines
             await asyncio.sleep(0.1)
 

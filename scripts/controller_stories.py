@@ -142,14 +142,14 @@ class _Teller:
         steps = _with_waits(self._story["steps"])
         ends: list[list[Obj]] = []
         as_expected = True
-        for step, goal in zip(steps, goals or [""] * len(steps), strict=True):
+        for number, (step, goal) in enumerate(zip(steps, goals or [""] * len(steps), strict=True), 1):
             *before, last = step
             for part in before:
                 await self._do(part)
                 await self._come_to_rest()
             await self._do(last)
             if goal and as_expected:
-                await self._come_to(goal)
+                await self._come_to(goal, GOAL_REST if number < len(steps) else self._rest)
             else:
                 await self._come_to_rest()
             ends.append(await self._state())
@@ -208,15 +208,15 @@ class _Teller:
                 last, since = state, time.monotonic()
             await asyncio.sleep(self._rest / 4)
 
-    async def _come_to(self, goal: str) -> None:
-        """Wait until the objects are as expected, or nothing has changed for a long while."""
+    async def _come_to(self, goal: str, rest: float) -> None:
+        """Wait until the objects are as expected and stay so for a while, or nothing has changed for a long while."""
         last: object = None
         since = time.monotonic()
         while True:
             state = await self._state()
             if state != last:
                 last, since = state, time.monotonic()
-            if time.monotonic() - since > (GOAL_REST if digest(state) == goal else PATIENCE):
+            if time.monotonic() - since > (rest if digest(state) == goal else PATIENCE):
                 return
             await asyncio.sleep(GOAL_REST / 2)
 
