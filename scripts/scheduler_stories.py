@@ -1,4 +1,4 @@
-"""What happens to pods, as stories for two schedulers: objects that are created, changed and deleted, step by step.
+"""Stories about pods for two schedulers: objects that are created, changed and deleted, step by step.
 
 Each step ends when the scheduler has nothing more to do. The stories have few nodes that differ, so that there is one
 right answer.

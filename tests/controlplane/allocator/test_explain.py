@@ -1,4 +1,4 @@
-"""Why claims cannot be allocated: which device fails which rule."""
+"""Explanations of why claims cannot be allocated: which device fails which rule."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def test_events_of_an_object_are_limited(server: Server, client: APIClient
 
 
 async def test_refused_events_are_dropped(server: Server, client: APIClient) -> None:
-    """What the server refuses is not tried again, and does not hold up what follows."""
+    """An event that the server refuses is not tried again, and later events do not wait for it."""
     async with EventRecorder(client, "c", Clock()) as events:
         events.event(PODS, {"metadata": {"name": "p", "namespace": "none"}}, "Normal", "Done", "yes")
         events.event(PODS, POD, "Normal", "Done", "yes")

@@ -1,4 +1,4 @@
-"""Whether a claim belongs to a pod, with the texts of each release."""
+"""Checks that a claim belongs to a pod, with the texts of each release."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_wrong_flags(argv: list[str], message: str, capsys: pytest.CaptureFixtur
 
 
 def test_without_the_library(tmp_path: Path) -> None:
-    """Who has not installed the extra is told how to."""
+    """Without the extra `kubelet` the command says how to install it."""
     python, option, program = PROGRAM
     flags = ["--server", "http://127.0.0.1:1", "--node", "n", "--root", str(tmp_path), "--emulated-version", "1.36"]
     argv = [python, option, f"import sys; sys.modules['grpc'] = None; {program}", "kubelet", *flags]

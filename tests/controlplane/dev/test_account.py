@@ -87,7 +87,7 @@ def test_claims_come_and_go(account: Account, lines: list[str]) -> None:
     ],
 )
 def test_steps_of_a_pod(account: Account, lines: list[str], old: Obj, new: Obj, expected: list[str]) -> None:
-    """Only pods with claims are told of."""
+    """Each step of a pod with claims is a line; pods without claims have none."""
     account.pod_updated(old, new)
     assert lines == [f"pod default/p: {text}" for text in expected]
 

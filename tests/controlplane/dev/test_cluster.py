@@ -63,7 +63,7 @@ STEPS = [
 
 @dataclass
 class Development:
-    """What runs in a test: the lines of the account, a client, and the driver of node n1, which is registered."""
+    """A running cluster: the lines of its account, a client, and the driver of node n1, which is registered."""
 
     lines: list[str]
     client: APIClient

@@ -69,7 +69,7 @@ def test_addresses_of_pods() -> None:
 
 
 def test_running_pods_survive_a_restart_but_no_reboot(root: Path) -> None:
-    """What runs is in the pods' folders, with the boot id of the machine; pods that end have none."""
+    """Running pods are kept in folders, with the boot id of the machine; the folder of one that ends is removed."""
     sandboxes = Sandboxes(root, "1")
     for uid in ("a", "b"):
         sandboxes.start(uid, Sandbox("10.0.0.1", 1.5))

@@ -47,7 +47,7 @@ def test_all_conditions_have_to_be_true(claim: Obj, ready: bool) -> None:
 
 
 def test_failure_has_kube_schedulers_words() -> None:
-    """One failure condition that is true ends the attempt, whatever the others say."""
+    """A failure condition that is true ends the attempt, whatever the other conditions are."""
     text = 'device binding failed: claim=c, reason=R, message="it \\\\"broke\\\\""'
     with pytest.raises(BindingConditionError, match=f"^{text}$"):
         is_ready(slow_claim(("attached", "True"), ("failed", "True")))

@@ -1,4 +1,4 @@
-"""What the scheduler knows about claims, and which devices it takes to be in use."""
+"""The scheduler's view of claims, and the devices that it takes to be in use."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_words_about_pods_that_get_no_node(claims: list[Obj], pod: PodInfo, text
     ],
 )  # fmt: skip
 def test_errors_of_the_allocator(claim: Obj, text: str | None) -> None:
-    """What is wrong with a claim or class ends the attempt, and is no reason against a node."""
+    """A mistake in a claim or class ends the attempt, and is no reason against a node."""
     cluster = Cluster()
     cluster.claims.put(claim)
     failure = cluster.failure(user())
@@ -164,14 +164,14 @@ def test_search_that_takes_too_long(release: Version, text: str, monkeypatch: py
 
 
 def test_pod_without_claims_is_not_told_about_them_in_1_33() -> None:
-    """Only 1.33 says nothing about claims to a pod that has none."""
+    """The message for a pod without claims does not mention claims in 1.33; in other releases it does."""
     failure = Cluster(release=V1_33).failure(pod(nodeSelector={"no": "where"}))
     reason = "1 node(s) didn't match Pod's node affinity/selector."
     assert failure.message == f"0/1 nodes are available: {reason} {NOT_HELPFUL.format(n=1)}"
 
 
 def test_no_nodes() -> None:
-    """Without nodes there is nothing to say about them."""
+    """A cluster without nodes has a message of its own."""
     cluster = Cluster()
     cluster.cache.remove_node("n")
     assert cluster.failure(pod()).message == "no nodes available to schedule pods"

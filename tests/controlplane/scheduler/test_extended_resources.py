@@ -79,7 +79,7 @@ def provider(name: str, since: str, resource: str = WIDGET) -> Obj:
 
 
 def test_newest_class_provides_a_resource() -> None:
-    """Of several classes the newest counts, then the first by name; a class is its own resource, too."""
+    """The newest of several classes provides a resource, then the first by name; a class is its own resource, too."""
     devices = Devices(V1_36, Gates.of(V1_36))
     for name, since in (("a", "2025-01-01T00:00:00Z"), ("z", "2025-01-02T00:00:00Z"), ("y", "2025-01-02T00:00:00Z")):
         devices.put_class(provider(name, since))
@@ -119,7 +119,7 @@ def test_pod_gets_devices_for_a_resource() -> None:
 
 
 def test_node_that_has_a_resource_itself_needs_no_devices() -> None:
-    """What a device plugin offers is taken first."""
+    """A resource that a device plugin offers on the node is taken before devices."""
     it = cluster()
     it.cache.set_node(node(name="n", allocatable={WIDGET: "1"}).obj)
     placement = it.scheduler.schedule(pod("p", containers=[using("a", widget="1")]))

@@ -1,4 +1,4 @@
-"""What a pod requests, and how reasons become the text of a condition."""
+"""The requests of a pod, and the text of a condition made of the answers of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins say against nodes, in kube-scheduler's words."""
+"""The reasons of plugins against nodes, in kube-scheduler's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why credentials are not good. Requests with them are answered 401, and told no more."""
+"""The errors of credentials that are not good. Requests with them are answered 401, without the reason."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How the commands of `understudy` tell of errors."""
+"""Prints the errors of all commands of `understudy` alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is served at one moment: the kinds of a release, and those that definitions add.
+"""The kinds that are served at one moment: those of a release, and those that definitions add.
 
     serving = Serving(release)
     serving = serving.with_definition(definition)       # another one: nothing is changed in place

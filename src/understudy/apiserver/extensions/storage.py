@@ -1,4 +1,4 @@
-"""How objects of custom resources are stored: in the storage version of their definition, as JSON keeps them."""
+"""Stores objects of custom resources in the storage version of their definition, as JSON keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How objects of any kind are deleted: preconditions, finalizers, propagation, grace.
+"""Deletes objects of any kind: preconditions, finalizers, propagation, grace.
 
 What a deletion does to a stored object:
 

@@ -1,4 +1,4 @@
-"""How objects of any kind are created, read and updated: the algorithms, once.
+"""Creates, reads and updates objects of any kind.
 
     create   mutating admission → system metadata → strategy.prepare_for_create → validate → warnings → canonicalize →
              validating admission, quotas last → store

@@ -1,4 +1,7 @@
-"""How pods and claims belong together. Upstream: `k8s.io/dynamic-resource-allocation/resourceclaim`."""
+"""Finds the claims of pods and checks whether pods may use them.
+
+Upstream: `k8s.io/dynamic-resource-allocation/resourceclaim`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def full_name(obj: Obj) -> str:
 
 
 def entries_of(pod: Obj) -> list[Obj]:
-    """Return what a pod says about the claims that it uses, `spec.resourceClaims`."""
+    """Return the entries of a pod or of a group of pods for the claims that it uses, `spec.resourceClaims`."""
     entries: list[Obj] = pod["spec"].get("resourceClaims") or []
     return entries
 
@@ -131,7 +134,7 @@ def is_group(consumer: Obj) -> bool:
 
 
 def reservations(claim: Obj) -> list[Obj]:
-    """Return who a claim is reserved for, `status.reservedFor`."""
+    """Return the pods and groups that a claim is reserved for, `status.reservedFor`."""
     consumers: list[Obj] = nested_field(claim, "status", "reservedFor", default=[])
     return consumers
 

@@ -1,4 +1,4 @@
-"""Why a claim gets no devices: the allocator's explanation for each node, of what the server has at the moment."""
+"""Explains why a claim gets no devices: follows the objects of the server and asks the allocator for each node."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Controller:
         self._reconsider()
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
-        """Look at a pod that got its node or its claims; other changes are those of the eviction, among others."""
+        """Look at a pod that got its node or its claims; other changes of a pod do not matter here."""
         fields = (("spec", "nodeName"), ("status", "resourceClaimStatuses"))
         if any(nested_field(old, *field) != nested_field(new, *field) for field in fields):
             self._pod_changed(new)

@@ -1,4 +1,4 @@
-"""When pods have to go, and because of which taints."""
+"""The times at which pods have to be evicted, and the taints that are the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evicts one pod: tells it in an event and a condition, and deletes it."""
+"""Evicts one pod: writes an event and a condition about it, and deletes it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class RuleStatus:
         return {"status": status, "reason": reason, "message": " ".join(parts)}
 
     def _simulated(self, rule: Obj) -> str:
-        """Return what a rule would do if its effect were NoExecute."""
+        """Return the message about what a rule would evict if its effect were NoExecute."""
         pods, namespaces = self._pending(self._claims.simulating(rule), rule["metadata"]["uid"])
         selects = self._claims.matcher.selects
         published = sum(selects(rule, *device, None) for device in self._claims.pools.devices())
@@ -100,7 +100,7 @@ class RuleStatus:
         )
 
     def _pending(self, claims: TaintedClaims, uid: str) -> tuple[int, int]:
-        """Return how many pods a rule makes go, and in how many namespaces. Upstream: `countPendingPods`."""
+        """Return the number of pods that a rule evicts, and that of their namespaces. Upstream: `countPendingPods`."""
         namespaces = []
         for pod in self._pods.objects():
             if not pod["metadata"].get("deletionTimestamp"):

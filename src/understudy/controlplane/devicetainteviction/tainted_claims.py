@@ -1,4 +1,4 @@
-"""Allocated claims, and when their taints make pods go."""
+"""Finds the evictions of pods: by the taints of the devices that their claims have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AllocatedClaim:
 
 
 class TaintedClaims:
-    """The allocated claims, the published devices and the rules that evict, and what follows from them."""
+    """The allocated claims, the published devices and the rules that evict; answers when a pod has to go."""
 
     def __init__(self, pools: Pools, matcher: RuleMatcher, groups: bool) -> None:
         """Begin without claims. `groups`: whether claims may belong to the PodGroup of a pod."""

@@ -1,4 +1,4 @@
-"""Which pods run on a node: what a container runtime would know, as one file for each pod.
+"""The pods that run on a node, as a container runtime would know them: one file for each pod.
 
 `<root>/pods/UID/sandbox` says when the pod was started, its address, and the boot id of the machine at that time: after
 a reboot no pod runs any more. As with a real kubelet, pods keep running while the kubelet itself is restarted.

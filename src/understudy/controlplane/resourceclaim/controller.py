@@ -163,10 +163,9 @@ class Controller:
         claim = self._claims.store.get(owner["metadata"]["namespace"], name)
         if claim is None:
             return "resourceClaimTemplateName" in entry and not self._waits_for_group(owner, entry)
-        if generated:
-            if not is_for_pod(owner, claim, groups=self._groups.enabled):
-                log.debug("%s: claim %s was made for something else", full_name(owner), name)
-                return False
+        if generated and not is_for_pod(owner, claim, groups=self._groups.enabled):
+            log.debug("%s: claim %s was made for another owner", full_name(owner), name)
+            return False
         if not owner["spec"].get("nodeName"):
             return False
         if not is_allocated(claim) and self._contexts is not None and self._contexts.is_missing(owner):

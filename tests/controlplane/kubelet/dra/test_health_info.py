@@ -210,7 +210,7 @@ async def test_long_messages(root: Path) -> None:
 
 
 async def test_status_of_a_pod(cluster: Cluster) -> None:
-    """What a driver reports about the device of a running pod stands in the status of its container soon."""
+    """The health that a driver reports of the device of a running pod comes into the status of its container."""
     await cluster.create_pod("p", "c")
     await cluster.claim("c", "p")
     async with Driver(cluster.root) as driver, cluster.kubelet():

@@ -1,4 +1,4 @@
-"""Why claims cannot be prepared: the events of each release, and what becomes of the pod."""
+"""Claims that cannot be prepared: the events of each release, and what becomes of the pod."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_generated_claims(cluster: Cluster, release: Version, who: str) ->
 
 
 async def test_claim_that_was_replaced(cluster: Cluster) -> None:
-    """From 1.34 a claim is not prepared as long as another one of its name is."""
+    """From 1.34 a claim is not prepared while a deleted claim of the same name still is."""
     await cluster.create_pod("p", "c")
     old = await cluster.claim("c", "p")
     async with Driver(cluster.root) as driver, cluster.kubelet():
@@ -138,7 +138,7 @@ async def test_claim_that_was_replaced(cluster: Cluster) -> None:
 
 
 async def test_pod_whose_driver_never_came(cluster: Cluster) -> None:
-    """From 1.34 a pod whose driver never registered can be deleted: nothing of it was noted."""
+    """From 1.34 a pod whose driver never registered can be deleted, since its claims were never noted as prepared."""
     await cluster.create_pod("p", "c")
     await cluster.claim("c", "p")
     async with cluster.kubelet():

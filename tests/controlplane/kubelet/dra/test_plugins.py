@@ -40,7 +40,7 @@ def manager(release: Version) -> DRAPluginManager:
     ],
 )
 def test_service_of_a_driver(release: Version, versions: list[str], service: str) -> None:
-    """Which of a driver's services is called depends on the release."""
+    """The service of a driver that is called depends on the release."""
     assert manager(release)._choose_service("gpu", tuple(versions)) == service
 
 
@@ -82,7 +82,7 @@ async def test_rolling_update(cluster: Cluster) -> None:
 
 
 async def test_connected_endpoints_come_first(cluster: Cluster) -> None:
-    """From 1.34 an endpoint that listens no more is passed over for an older one."""
+    """From 1.34 an endpoint that has stopped to listen is passed over for an older one."""
     await cluster.create_pod("p", "c")
     async with cluster.kubelet(), Driver(cluster.root, instance="-1") as old:
         await old.registered()

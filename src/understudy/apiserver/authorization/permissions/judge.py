@@ -1,4 +1,4 @@
-"""What RBAC would say to users: by the bootstrap policy alone, and by the roles that are stored besides."""
+"""Judges requests as RBAC would: by the bootstrap policy alone, and by the stored roles as well."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the kubelet does for Dynamic Resource Allocation. Upstream: `pkg/kubelet/cm/dra`."""
+"""The kubelet's part in Dynamic Resource Allocation. Upstream: `pkg/kubelet/cm/dra`."""

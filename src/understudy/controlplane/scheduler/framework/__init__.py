@@ -1,1 +1,1 @@
-"""What the scheduler and its plugins share. Upstream: `pkg/scheduler/framework`."""
+"""The parts that the scheduler and its plugins share. Upstream: `pkg/scheduler/framework`."""

@@ -1,4 +1,4 @@
-"""What happens in a cluster, as far as it may help a pod that waits. Upstream: `framework.ClusterEvent`."""
+"""The events in a cluster that may help a pod that waits. Upstream: `framework.ClusterEvent`."""
 
 from __future__ import annotations
 

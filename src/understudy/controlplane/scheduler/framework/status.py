@@ -1,4 +1,4 @@
-"""What a plugin says about a pod, and how the words of all plugins about all nodes become one text."""
+"""The answers of plugins about a pod, and the one message made of their answers for all nodes."""
 
 from __future__ import annotations
 
