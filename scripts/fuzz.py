@@ -36,7 +36,7 @@ from connection import Answer, Connection, DroppedError
 from fuzz_requests import RequestGenerator, Sent, read_corpus
 from server_process import ServerProcess
 
-from understudy.apiserver.server.server import new_loop
+from understudy.apiserver.server.worker.loop_thread import new_loop
 
 ROUND = 20_000  # requests between two resets
 CPU_SECONDS = 1.0  # that the server may use without an answer to anybody

@@ -36,7 +36,7 @@ from connection import Answer, Connection, DroppedError, StatusError
 from server_process import ServerProcess
 from soak_checks import EXPIRED, Ledger, Stream
 
-from understudy.apiserver.server.server import new_loop
+from understudy.apiserver.server.worker.loop_thread import new_loop
 
 NAMES = 40  # objects of each collection
 NAMESPACED = "namespaces/default"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.certificates import CN, SERVER, Holder, O, issue, new_authority
 from understudy import Server
-from understudy.apiserver.server import server as servers
+from understudy.apiserver.server.worker import loop_thread
 from understudy.machinery.users import CREDENTIAL_ID
 
 SSL = pytest.importorskip("OpenSSL.SSL", reason="client certificates need pyOpenSSL")
@@ -37,7 +37,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (folder / "tokens.csv").write_text("bob-token,bob,u-bob\n")
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "asyncio":
-            patch.setattr(servers, "new_loop", asyncio.new_event_loop)
+            patch.setattr(loop_thread, "new_loop", asyncio.new_event_loop)
         options: Any = {"client_ca_file": folder / "ca.crt", "token_auth_file": folder / "tokens.csv"}
         with Server(authorization_mode="RBAC", **options) as running:
             yield running

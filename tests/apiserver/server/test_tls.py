@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from understudy import Server
-from understudy.apiserver.server import server as servers
+from understudy.apiserver.server.worker import loop_thread
 
 TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
@@ -20,7 +20,7 @@ TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an H
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "asyncio":
-            patch.setattr(servers, "new_loop", asyncio.new_event_loop)
+            patch.setattr(loop_thread, "new_loop", asyncio.new_event_loop)
         with Server(tls=True) as running:
             yield running
 

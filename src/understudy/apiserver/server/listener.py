@@ -73,6 +73,22 @@ class Listener:
         await self._director.finish()
 
 
+def listening_socket(address: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises OSError, whose text names the address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections have it from here, as Go's have
+        sock.bind((address, port))
+        sock.listen(BACKLOG)
+    except OSError as why:
+        sock.close()
+        raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
+    sock.setblocking(False)
+    return sock
+
+
 class _TLSListener:
     """Accepts connections in the running event loop, and shakes hands with those that speak TLS."""
 

@@ -15,7 +15,6 @@ import base64
 import inspect
 import logging
 import os
-import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
@@ -47,14 +46,14 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.listener import Listener
+from understudy.apiserver.server.listener import Listener, listening_socket
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import start_deep_thread
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("understudy")
 KEYS_INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
 ADMIN = User("system:admin", [MASTERS])
-FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
 P = ParamSpec("P")
 F = TypeVar("F", bound=WebhookFunction)
@@ -102,7 +100,7 @@ class Server(ObjectAccess):
         self._certificates = config.certificates
         self.state = self._new_state()
         self._started = False
-        self._thread: _Thread | None = None
+        self._thread: LoopThread | None = None
         self._kubeconfigs = TemporaryKubeconfigs()
         self._tokens = LoopbackTokens()
         self._clients: ClientBuilder | None = None
@@ -155,7 +153,7 @@ class Server(ObjectAccess):
             self.state = self._new_state()
         self._started = True
         config = self._config
-        sock = _bound(config.bind_address, config.port)
+        sock = listening_socket(config.bind_address, config.port)
         try:
             host, self._port = sock.getsockname()[:2]
             self._warn_of_openness(host)
@@ -282,7 +280,7 @@ class Server(ObjectAccess):
     def __enter__(self) -> Self:
         if self._thread is not None:
             raise RuntimeError(f"the server is running already, at {self.url}")
-        thread = _Thread()
+        thread = LoopThread()
         try:
             thread.run(self.start())
         except BaseException:
@@ -483,33 +481,6 @@ class Server(ObjectAccess):
         return self._thread.run(coroutine)
 
 
-class _Thread:
-    """Runs an event loop in a thread, with a deep stack: it goes on while a request recurses deep beside it."""
-
-    def __init__(self) -> None:
-        self._loop = new_loop()
-        self._thread = start_deep_thread(self._loop.run_forever, "understudy")
-        self._process = os.getpid()
-
-    @property
-    def is_forked(self) -> bool:
-        """Report whether this process was forked from the one with the thread, which a fork does not copy."""
-        return os.getpid() != self._process
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread and return its result. Raises RuntimeError in a forked process."""
-        if self.is_forked:
-            coroutine.close()
-            raise RuntimeError(FORKED)
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def end(self) -> None:
-        self.run(self._loop.shutdown_asyncgens())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 def _groups_of_account(user: str) -> Sequence[str]:
     """Return the groups of a service account, none for other users."""
     namespace, colon, _ = user.removeprefix(ACCOUNT).partition(":")
@@ -518,28 +489,3 @@ def _groups_of_account(user: str) -> Sequence[str]:
 
 def _texts(texts: str | Iterable[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else list(texts)
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop: uvloop's where it is installed."""
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-def _bound(address: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError, whose text names the address."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections have it from here, as Go's have
-        sock.bind((address, port))
-        sock.listen(socket.SOMAXCONN)
-    except OSError as why:
-        sock.close()
-        raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
-    sock.setblocking(False)
-    return sock

@@ -1,1 +1,1 @@
-"""A thread beside the event loop for requests with large objects, and the store as that thread reaches it."""
+"""The threads of a server: that of its event loop, and one beside it for requests with large objects."""
