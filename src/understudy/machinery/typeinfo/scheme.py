@@ -22,7 +22,7 @@ _OWN = {  # {API group: the name of its own scheme, after the line that makes it
     "apiregistration.k8s.io": ByRelease({V1_31: "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"}),
 }
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
-_META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 _META_KINDS = frozenset(
     (
         "GetOptions",
@@ -126,7 +126,7 @@ def decode_delete_options(
         return decode(schemas.struct(struct_name))
     in_meta = gvk.api_version == _DELETE_OPTIONS.api_version and gvk.kind in _META_KINDS
     if not in_meta and gvk.kind not in _META_KINDS_OF_ANY_VERSION:
-        raise not_registered(gvk, _META_SCHEME)
+        raise not_registered(gvk, META_SCHEME)
     struct = schemas.struct(struct_name)
     decode(struct)
     raise unknown_conversion(struct, schemas.struct(f"{_META}.DeleteOptions"))

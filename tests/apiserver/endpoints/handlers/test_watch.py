@@ -137,6 +137,31 @@ def bookmarks(release: Version, path: str, include: str = "", accept: str = TABL
     return [event["object"] for event in events if event["type"] == "BOOKMARK"]
 
 
+NO_KIND = {
+    "/apis/storage.k8s.io/v1/storageclasses": "no kind is registered for the type v1.StorageClassList in scheme",
+    "/apis/example.com/v1/gears": 'no kind "GearList" is registered for version "example.com/v1" in scheme',
+}
+
+
+@pytest.mark.parametrize("path", NO_KIND)
+@pytest.mark.parametrize("release", [V1_32, NEWEST], ids=str)
+def test_bookmarks_of_metadata(release: Version, path: str) -> None:
+    """A bookmark of metadata is written as Go writes the type. Where bookmarks hold an empty list, a watch of lists of
+    metadata ends with an error instead, since such a list is of no known kind."""
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"plural": "gears", "kind": "Gear"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    with Server(emulated_version=str(release)) as server:
+        server.apply({**definition, "metadata": {"name": "gears.example.com"}})
+        watch = f"{path}?watch=1&allowWatchBookmarks=true{ENDED}"
+        one = send(server, "GET", watch, accept=METADATA_LIST.replace("MetadataList", "Metadata")).json()
+        many = send(server, "GET", watch, accept=METADATA_LIST).body
+    assert (one["type"], "creationTimestamp" in one["object"]["metadata"]) == ("BOOKMARK", release == V1_32)
+    error = json.loads(many)["object"]["message"] if many else ""
+    assert error.partition(' "k8s.io')[0] == (NO_KIND[path] if release == V1_32 else "")
+
+
 @pytest.mark.parametrize("release", since(V1_34), ids=str)
 @pytest.mark.parametrize(
     ("path", "cells"),

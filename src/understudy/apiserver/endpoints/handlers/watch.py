@@ -19,7 +19,14 @@ from random import random
 
 from understudy.apiserver.endpoints.negotiation import JSON, Output
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS_END, partial, partial_list, table
+from understudy.apiserver.endpoints.responsewriters.tables import (
+    INITIAL_EVENTS_END,
+    PARTIAL,
+    PARTIAL_LIST,
+    partial,
+    partial_list,
+    table,
+)
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
@@ -41,6 +48,7 @@ from understudy.machinery.selectors import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
+from understudy.machinery.typeinfo.scheme import META_SCHEME, not_registered
 from understudy.machinery.types import Obj
 
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
@@ -231,7 +239,7 @@ class EventSource:
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
         """Send an event in the form that the client asked for. `internal` is None for errors."""
         form = self._form
-        if form.target == "PartialObjectMetadataList" and internal is not None:
+        if form.target == PARTIAL_LIST and internal is not None:
             self.close()  # an object is no list: the real server ends the watch without an error
             return
         if form.target == "Table" and internal is not None:
@@ -253,9 +261,14 @@ class EventSource:
         obj = scope.codec.empty()
         scope.kind.behavior.fill_empty(obj)
         obj["metadata"] = {"resourceVersion": str(self._seen), **obj["metadata"]}
+        if scope.kind.custom is not None and self._form.target == PARTIAL:
+            obj["metadata"] |= self._state.schemas.uncreated_metadata  # as Go writes its type
         if initial_events_end:
             notes = {INITIAL_EVENTS_END: "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
+                if self._form.target == PARTIAL_LIST:
+                    self._fail(self._no_blueprint())
+                    return
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **notes}
         obj = scope.codec.in_order(obj)
@@ -268,6 +281,15 @@ class EventSource:
         if form.media_type == JSON:
             return base64.b64encode(encode(empty) + b"\n").decode()
         return base64.b64encode(protobuf.encode(empty, struct_of(self._state.schemas, empty))).decode()
+
+    def _no_blueprint(self) -> errors.StatusError:
+        """Return the 500 for a watch of lists: the list that a blueprint would be encoded as is of no known kind."""
+        kind, version = self._scope.kind, self._scope.version
+        listed = kind.gvk(version)._replace(kind=f"{kind.name}List")
+        if kind.custom is not None:
+            return errors.StatusError(500, "InternalError", str(not_registered(listed, META_SCHEME)))
+        text = f'no kind is registered for the type {self._state.schemas.kind(*listed).go} in scheme "{META_SCHEME}"'
+        return errors.StatusError(500, "InternalError", text)
 
     def _fail(self, error: errors.StatusError) -> None:
         """Send an error as the last event, since the response has begun."""
