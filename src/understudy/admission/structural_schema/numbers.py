@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from understudy.admission.structural_schema.correlation import Correlation
 from understudy.admission.structural_schema.json_values import MAX_INT64, MIN_INT64
 from understudy.admission.structural_schema.result import Result
 from understudy.machinery.golang.text import go_scalar
@@ -12,7 +13,7 @@ from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Versi
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import ErrorType
 
-NumberCheck = Callable[[float, str, Result], None]
+NumberCheck = Callable[[float, str, Result, Correlation | None], None]  # as `values.Check`
 LimitCheck = Callable[[float, float, str, Result], None]
 Misfit = Callable[[float, str], str]
 
@@ -34,10 +35,16 @@ def to_int64(number: float) -> int:
     return whole if MIN_INT64 <= whole <= MAX_INT64 else MIN_INT64
 
 
-def compile_number(schema: Obj, types: tuple[str, ...], number_format: str, release: Version) -> NumberCheck | None:
-    """Return the check of numbers by a schema with these types, None if any number is fine."""
+def compile_number(
+    schema: Obj, types: tuple[str, ...], number_format: str, release: Version, *, integers: bool
+) -> NumberCheck | None:
+    """Return the check of numbers by a schema with these types, None if any number is fine.
+
+    integers  whether the numbers are integers, which fit 64 bits
+    """
     checks_range = _CHECKS_RANGE[release] and types in (("integer",), ("number",))
     misfit = _range_check(types[0], number_format) if checks_range else _fits_always
+    all_fit = misfit is _fits_always or (integers and types == ("integer",) and number_format != "int32")
     limits = [
         _compile_limit(float(schema[name]), label, check, misfit)
         for name, label, check in (
@@ -47,11 +54,11 @@ def compile_number(schema: Obj, types: tuple[str, ...], number_format: str, rele
         )
         if schema.get(name) is not None
     ]
-    if not limits and misfit is _fits_always:
+    if not limits and all_fit:
         return None
 
-    def check_number(value: float, place: str, result: Result) -> None:
-        if text := misfit(value, "Checked"):
+    def check_number(value: float, place: str, result: Result, old: Correlation | None) -> None:
+        if not all_fit and (text := misfit(value, "Checked")):
             result.add_plain(text + place)
         for check_limit in limits:
             check_limit(value, place, result)
@@ -59,7 +66,7 @@ def compile_number(schema: Obj, types: tuple[str, ...], number_format: str, rele
     return check_number
 
 
-def _compile_limit(limit: float, label: str, check: LimitCheck, misfit: Misfit) -> NumberCheck:
+def _compile_limit(limit: float, label: str, check: LimitCheck, misfit: Misfit) -> Callable[[float, str, Result], None]:
     """Return the check of a limit. For an integer it is made an integer, too, unless it is none of the type itself."""
     outside, whole = misfit(limit, label), to_int64(limit)
 

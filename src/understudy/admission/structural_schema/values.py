@@ -122,19 +122,13 @@ class _Compiler:
         if kind == "string":
             checks += [_compile_string(schema), self._string_format(string_format)]
         elif kind in ("integer", "number"):
-            checks.append(self._number(schema, types, string_format))
+            checks.append(compile_number(schema, types, string_format, self.release, integers=kind == "integer"))
         elif kind == "array":
             checks.append(self._array(schema))
         checks.append(_compile_enum(schema.get("enum") or ()))
         if kind == "object":
             checks.append(self._object(schema))
         return _Plan(matches, tuple(check for check in checks if check is not None))
-
-    def _number(self, schema: Obj, types: tuple[str, ...], number_format: str) -> Check | None:
-        check_number = compile_number(schema, types, number_format, self.release)
-        if check_number is None:
-            return None
-        return lambda value, place, result, old: check_number(value, place, result)
 
     def _applying(self, kind: str, typed: bool, string_format: str) -> int:
         """Return how many checks upstream makes of a value of a type: that decides which failure of `anyOf` is

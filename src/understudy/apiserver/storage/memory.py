@@ -52,7 +52,7 @@ class _Version:
 
 def _after(prefix: str) -> str:
     """Return the first key behind all keys with a prefix, which ends with a slash."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    return prefix[:-1] + "0"  # the character behind the slash
 
 
 class MemoryStore:
