@@ -27,7 +27,7 @@ from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
 
 Obj = dict[str, Any]
 NOT_HELPFUL = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
@@ -49,7 +49,7 @@ class Cluster:
         self.devices = Devices(release, on)
         self.claims = ClaimTracker(self.devices.allocated)
         self.plugins = default_plugins(release, on, self.cache, self.claims, self.devices)
-        self.scheduler = Scheduler(Framework(self.plugins), self.cache)
+        self.scheduler = Scheduler(Framework(self.plugins), self.cache, release)
         for name in nodes or ("n",):
             self.cache.set_node(node_obj(name))
             self.devices.put_slice(resource_slice(name, devices))
@@ -295,6 +295,28 @@ def test_events_that_may_help_a_pod_with_claims(event: ClusterEvent, helps: bool
     cluster = Cluster()
     cluster.claims.put(claim("c"))
     assert cluster.dra.is_schedulable_after(user(), event) is helps
+
+
+@pytest.mark.parametrize(("release", "helps"), [(V1_31, False), (V1_32, True)])
+def test_slices_help_from_1_32_on(release: Version, helps: bool) -> None:
+    """kube-scheduler of 1.31 does not look at pods again when devices are added."""
+    cluster = Cluster(release=release)
+    cluster.claims.put(claim("c"))
+    added = ClusterEvent(Kind.SLICE, Action.ADD, None, resource_slice())
+    assert cluster.dra.is_schedulable_after(user(), added) is helps
+
+
+@pytest.mark.parametrize(
+    ("release", "reasons"),
+    [(V1_31, "1 Insufficient cpu."), (V1_32, "1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].")],
+)
+def test_nodes_left_out_are_counted_from_1_32_on(release: Version, reasons: str) -> None:
+    """kube-scheduler of 1.31 does not mention the nodes which a pod that names others cannot have."""
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [named]}}
+    big = pod(affinity={"nodeAffinity": required}, containers=[container(cpu="9")])
+    text = Cluster("n", "m", release=release).failure(big).message
+    assert text.startswith(f"0/2 nodes are available: {reasons} {NOTHING}")
 
 
 def test_no_device_helps_a_pod_whose_claim_is_missing() -> None:

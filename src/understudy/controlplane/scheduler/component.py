@@ -59,7 +59,7 @@ class Component:
         self._claims = ClaimTracker(self._devices.allocated)
         self._cache = NodeCache()
         plugins = default_plugins(release, gates, self._cache, self._claims, self._devices)
-        self._scheduler = Scheduler(Framework(plugins), self._cache)
+        self._scheduler = Scheduler(Framework(plugins), self._cache, release)
         self._queue = SchedulingQueue(
             plugins, time.monotonic, pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q]
         )

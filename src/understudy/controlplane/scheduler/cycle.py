@@ -10,10 +10,13 @@ from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework, only_named_nodes
-from understudy.controlplane.scheduler.framework.status import Diagnosis, Status
+from understudy.controlplane.scheduler.framework.status import Diagnosis, Status, unresolvable
 from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
 
 NO_NODES = "no nodes available to schedule pods"
+# Whether the text about a pod counts the nodes that a plugin has left out by naming the others.
+COUNTS_LEFT_OUT = ByRelease({V1_31: False, V1_32: True})
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,10 @@ class Scheduler:
     scores.
     """
 
-    def __init__(self, framework: Framework, cache: NodeCache) -> None:
+    def __init__(self, framework: Framework, cache: NodeCache, release: Version) -> None:
         self._framework = framework
         self._cache = cache
+        self._left_out = only_named_nodes([NodeAffinity.name]) if COUNTS_LEFT_OUT[release] else unresolvable()
         self._start = 0
 
     def schedule(self, pod: PodInfo) -> Placement | Failure:
@@ -82,7 +86,7 @@ class Scheduler:
             if not rejection.is_rejected:
                 return rejection
             return self._diagnosis(state, pod, {}, rejection, rejection.message)
-        absent = None if names is None else only_named_nodes([NodeAffinity.name])
+        absent = None if names is None else self._left_out
         statuses: dict[str, Status] = {}
         for index, node in self._nodes():
             if names is not None and node.name not in names:

@@ -41,11 +41,13 @@ from understudy.controlplane.scheduler.plugins.extended_resources import (
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, ByRelease, Version
 from understudy.machinery.selectors import node_selector_matches
 from understudy.machinery.types import Obj
 
 NAME = "DynamicResources"
+# Whether new devices make the scheduler look at pods again; else pods wait for something else, or for five minutes.
+FOLLOWS_SLICES = ByRelease({V1_31: False, V1_32: True})
 FILTER_TIMEOUT = 10.0  # seconds for the search on one node: `DynamicResourcesFilterTimeoutDefault`, from 1.34 on
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -272,7 +274,9 @@ class DynamicResources(Plugin):
             claims = claims_of(pod, self._claims, self._release)
         except ClaimError:
             return False
-        if event.kind is Kind.SLICE or event.new is None:
+        if event.kind is Kind.SLICE:
+            return FOLLOWS_SLICES[self._release]
+        if event.new is None:
             return True
         if event.old is not None and allocation_of(event.old) and not allocation_of(event.new):
             return True
