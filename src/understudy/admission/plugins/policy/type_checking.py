@@ -13,10 +13,12 @@ from understudy.admission import cel
 from understudy.admission.cel.checker.declared_types import DeclaredType, declared_type
 from understudy.admission.cel.checker.policy_environments import Composed, type_checking_environment, variable_type
 from understudy.admission.cel.compiler import Compiled
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, split_api_version
 
 _MOST_TYPES = 10  # of one rule
+# Whether there is a variable `params` if nothing is known of the kind of parameters.
+_DECLARES_UNKNOWN_PARAMS = ByRelease({V1_36: True, V1_31: False})
 _REFERENCE = "#/components/schemas/"
 
 
@@ -35,12 +37,7 @@ def check(policy: Obj, types: Types, release: Version) -> list[Obj]:
     """Return the warnings about the expressions of a policy, as its status has them (`TypeChecker.Check`)."""
     spec = policy["spec"]
     checked = [(gvk, declared) for gvk in _types_to_check(spec, types) if (declared := _declared(gvk, types, release))]
-    kind = spec.get("paramKind")
-    params: dict[str, DeclaredType | None] = {}
-    if kind is not None:
-        params["params"] = _declared(
-            GroupVersionKind(*split_api_version(kind["apiVersion"]), kind["kind"]), types, release
-        )
+    params = _params(spec, types, release)
     contexts = [
         _Context(gvk, {"object": declared, "oldObject": declared, **params}, release).with_variables(spec)
         for gvk, declared in checked
@@ -50,6 +47,15 @@ def check(policy: Obj, types: Types, release: Version) -> list[Obj]:
         if text := "\n".join(text for context in contexts if (text := context.warning(expression))):
             warnings.append({"fieldRef": path, "warning": text})
     return warnings
+
+
+def _params(spec: Obj, types: Types, release: Version) -> dict[str, DeclaredType | None]:
+    """Return the type of the variable `params`, {} if there is none."""
+    kind = spec.get("paramKind")
+    if kind is None:
+        return {}
+    declared = _declared(GroupVersionKind(*split_api_version(kind["apiVersion"]), kind["kind"]), types, release)
+    return {} if declared is None and not _DECLARES_UNKNOWN_PARAMS[release] else {"params": declared}
 
 
 def _expressions(spec: Obj) -> Iterator[tuple[str, str]]:
