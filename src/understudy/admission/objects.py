@@ -66,6 +66,9 @@ class ObjectInterfaces(Protocol):
         Unknown fields of a custom resource are dropped, and a webhook may convert it. Raises 500 if that fails.
         """
 
+    def in_order(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return an object of a version with its fields in the order in which the real server encodes them."""
+
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
         """Set the defaults of an object of a kind, in place."""
 

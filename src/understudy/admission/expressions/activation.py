@@ -13,6 +13,7 @@ from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
 from understudy.admission.objects import VersionedAttributes, admission_request
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.types import GroupVersionResource, Obj
 from understudy.machinery.users import User
 
@@ -50,7 +51,7 @@ def new_activation(
     """
     attributes = versioned.attributes
     if versioned.values is None:
-        versioned.values = cel_value(versioned.object), cel_value(versioned.old_object)
+        versioned.values = cel_value(as_sent(versioned.object)), cel_value(as_sent(versioned.old_object))
     activation: Activation = {
         "object": versioned.values[0],
         "oldObject": versioned.values[1],

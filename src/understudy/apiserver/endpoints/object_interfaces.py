@@ -16,6 +16,8 @@ from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, Type
 from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
+from understudy.machinery.serializer.json_fast import keep_empty_fields
+from understudy.machinery.serializer.ordering import in_field_order, in_key_order
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas
 from understudy.machinery.typeinfo.scheme import gvk_with_defaults, registered, unknown_conversion
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, named_kind
@@ -143,7 +145,14 @@ class RegistryObjects:
         decoded, strict_errors = decode_value(obj, struct)
         if strict and strict_errors:
             raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
-        return {"kind": gvk.kind, "apiVersion": gvk.api_version, **bare(decoded)}
+        return keep_empty_fields(decoded, {"kind": gvk.kind, "apiVersion": gvk.api_version, **bare(decoded)})
+
+    def in_order(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return an object of a version with its fields in the order in which they are encoded."""
+        if self._schemas.has_kind(*kind):
+            return in_field_order(obj, self._schemas.kind(*kind))
+        sorted_obj: Obj = in_key_order(obj)
+        return sorted_obj
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
         """Set the defaults of an object of a kind, in place."""

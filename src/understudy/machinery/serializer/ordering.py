@@ -23,6 +23,13 @@ def in_field_order(obj: Obj, struct: Struct) -> Obj:
     return ordered
 
 
+def in_key_order(value: Any) -> Any:
+    """Return a JSON value with the fields of its objects sorted, as those without a Go type are encoded."""
+    if isinstance(value, dict):
+        return keep_empty_fields(value, {name: in_key_order(value[name]) for name in sorted(value)})
+    return [in_key_order(item) for item in value] if isinstance(value, list) else value
+
+
 @cache
 def _struct_order(struct: Struct) -> Order:
     """Return the function that puts objects of a struct in order."""

@@ -53,6 +53,15 @@ def test_a_policy_refuses_what_its_expression_is_not_true_for(server: Server) ->
     }
 
 
+def test_lists_that_were_sent_empty_are_no_nulls(server: Server) -> None:
+    """An expression sees a list that was sent empty, which is stored and answered as null."""
+    rule = {**RULE, "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]}
+    spec = {"matchConstraints": constraints("empty", resourceRules=[rule])}
+    store_policy(server, "empty", {**spec, "validations": validations("object.rules.size() == 0")})
+    role = {"metadata": {"name": "empty", "labels": {"case": "empty"}}, "rules": []}
+    assert send(server, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role).status == 201
+
+
 def test_audit_annotations_have_no_authorizer(server: Server) -> None:
     """An audit annotation that asks for rights compiles, but fails, and so refuses the request whatever the action."""
     annotation = {"key": "k", "valueExpression": "authorizer.requestResource.check('list').error()"}

@@ -90,6 +90,63 @@ def test_what_is_empty_is_shown_as_it_was_sent(release: Version, created: Obj) -
     }
 
 
+def test_empty_lists_survive_a_patch(server: Server) -> None:
+    """A webhook sees a list that was sent empty after another webhook has patched the object."""
+    seen: list[Any] = []
+
+    @server.webhook("clusterroles.rbac.authorization.k8s.io", mutating=True, name="a")
+    def patch(request: Obj) -> Any:
+        return [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
+
+    @server.webhook("clusterroles.rbac.authorization.k8s.io", mutating=True, name="b")
+    def look(request: Obj) -> None:
+        seen.append((request["object"]["metadata"]["labels"], request["object"]["rules"]))
+
+    send(server, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", {"metadata": {"name": "a"}, "rules": []})
+    assert seen == [({"a": "b"}, [])]
+
+
+def test_fields_are_in_order(server: Server) -> None:
+    """A review has the fields of objects in the order of Go's types, and those of custom resources sorted."""
+    names = {"plural": "widgets", "kind": "Widget"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    server.apply({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                  "metadata": {"name": "widgets.example.com"}, "spec": spec})  # fmt: skip
+    orders: list[list[str]] = []
+
+    @server.webhook("configmaps", "widgets.example.com")
+    def look(request: Obj) -> None:
+        orders.extend((list(request["object"]), list(request["object"]["metadata"])))
+
+    fields = {"spec": {}, "metadata": {"labels": {"a": "b"}, "name": "a"}}
+    send(server, "POST", MAPS, {"data": {"x": "1"}, **fields})
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", **fields}
+    send(server, "POST", "/apis/example.com/v1/namespaces/default/widgets", widget)
+    assert orders == [
+        ["kind", "apiVersion", "metadata", "data"],
+        ["name", "namespace", "uid", "creationTimestamp", "labels", "managedFields"],
+        ["apiVersion", "kind", "metadata", "spec"],
+        ["creationTimestamp", "generation", "labels", "managedFields", "name", "namespace", "uid"],
+    ]
+
+
+def test_token_requests_have_their_default(server: Server) -> None:
+    """A review of a TokenRequest has the life of the token; one of no seconds is too short, and not the default."""
+    seen: list[Any] = []
+
+    @server.webhook("serviceaccounts/token")
+    def look(request: Obj) -> None:
+        seen.append(request["object"]["spec"]["expirationSeconds"])
+
+    server.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
+    path = "/api/v1/namespaces/default/serviceaccounts/a/token"
+    assert send(server, "POST", path, {"spec": {}}).status == 201
+    assert send(server, "POST", path, {"spec": {"expirationSeconds": 0}}).status == 422
+    assert seen == [3600]
+
+
 def test_a_request_of_every_operation(server: Server) -> None:
     """A function gets the AdmissionRequest: the objects before and after, the user, the options."""
     asked: list[Obj] = []

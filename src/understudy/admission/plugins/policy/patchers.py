@@ -32,6 +32,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
 )
 from understudy.machinery.patch.structured_merge_diff.typed_validation import GoValue, validate
 from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.types import Obj
 
 
@@ -48,7 +49,7 @@ def apply_configuration(
     """
     _check_type_names(value)
     assert versioned.object is not None
-    live = versioned.object
+    live = as_sent(versioned.object)
     try:
         patch = {**_native(value), "kind": live["kind"], "apiVersion": live["apiVersion"]}
     except EvaluationError:
@@ -138,7 +139,7 @@ def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: Obje
     operations = [_operation(message) for message in value]
     tests = any(operation["op"] == "test" for operation in operations)
     try:
-        patched = json_patch.apply(json_patch.Patch(operations, [], tests), versioned.object)
+        patched = json_patch.apply(json_patch.Patch(operations, [], tests), as_sent(versioned.object))
     except json_patch.TestFailedError:
         return versioned.object
     except json_patch.DoesNotApplyError as error:

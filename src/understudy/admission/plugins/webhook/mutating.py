@@ -17,6 +17,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import json_patch
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_kind
 
 # Whether the failure policy of a webhook covers patches that cannot be read; before, they always were an error.
@@ -62,7 +63,7 @@ class MutatingAdmissionWebhook:
         versioned, seconds, changed = versions.of(match.kind), 0.0, False
         outcome: CallingWebhookError | StatusError | None = None
         try:
-            asked = question(hook, match, versioned)
+            asked = question(hook, match, versioned, self._objects)
             (answer,) = await self._client.call([asked.call])
             seconds = answer.seconds
             changed = self._apply(hook, match, versions, verdict(asked, answer.result, ctx, mutating=True), ctx)
@@ -91,7 +92,7 @@ class MutatingAdmissionWebhook:
         if given.patch_type != "JSONPatch":
             raise CallingWebhookError(hook, f"unsupported patch type {go_quote(given.patch_type)}", given.code)
         try:
-            patched = self._objects.decode(json_patch.apply(operations, before), match.kind, strict=False)
+            patched = self._objects.decode(json_patch.apply(operations, as_sent(before)), match.kind, strict=False)
         except json_patch.DoesNotApplyError as error:
             raise internal_error(error.why) from None
         except DecodeError as error:

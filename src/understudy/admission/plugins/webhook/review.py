@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
-from understudy.admission.objects import VersionedAttributes, admission_request
+from understudy.admission.objects import ObjectInterfaces, VersionedAttributes, admission_request
 from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
 from understudy.admission.webhooks import Call, CallError, Reply, read_review, target_of
 from understudy.machinery.errors import StatusError, bad_request, internal_error
@@ -69,7 +69,7 @@ class Verdict(NamedTuple):
     code: int
 
 
-def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Question:
+def question(hook: Hook, match: Match, versioned: VersionedAttributes, objects: ObjectInterfaces) -> Question:
     """Return the review that asks a webhook about a request.
 
     Raises CallingWebhookError for a webhook that reads no known version of reviews, 400 for a dry run if it has side
@@ -87,12 +87,17 @@ def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Questi
     request = {
         **admission_request(attributes, match.resource, match.kind),
         "uid": uid,
-        "object": as_sent(versioned.object),
-        "oldObject": versioned.old_object,
+        "object": _sent(versioned.object, versioned.kind, objects),
+        "oldObject": _sent(versioned.old_object, versioned.kind, objects),
     }
     review = {"kind": kind.kind, "apiVersion": kind.api_version, "request": request}
     timeout = hook.fields.get("timeoutSeconds") or _DEFAULT_TIMEOUT
     return Question(hook, uid, kind, Call(target_of(hook.fields["clientConfig"]), encode(review) + b"\n", timeout))
+
+
+def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) -> Obj | None:
+    """Return an object of a request as a review has it: with empty lists, and the fields in the real server's order."""
+    return None if obj is None else as_sent(objects.in_order(obj, kind))
 
 
 def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutating: bool) -> Verdict:

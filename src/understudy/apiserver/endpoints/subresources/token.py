@@ -16,7 +16,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_34
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, default_if_nil, split_api_version
 from understudy.machinery.validation.field import Errors, Path, invalid
 
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
@@ -28,12 +28,13 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
     body = request_body.read(request, state.decoder(scope), options.field_validation).obj
+    body["spec"] = _defaulted(body.get("spec") or {})
     sent = await write.mutate_new_part(body)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     uid = _account_uid(state, request, scope, sent["metadata"], account["metadata"])
-    spec = sent.get("spec") or {}
-    seconds = spec.get("expirationSeconds") or 3600
+    spec = _defaulted(sent.get("spec") or {})
+    seconds = spec["expirationSeconds"]
     if field_errors := _token_errors(seconds):
         raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
     named = {"name": scope.name, "namespace": scope.namespace, "uid": account["metadata"]["uid"]}
@@ -66,6 +67,13 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     write.update_managed_fields(None, as_sent)
     answer["metadata"] |= as_sent["metadata"]
     return value_response(request, scope, answer, 201)
+
+
+def _defaulted(spec: Obj) -> Obj:
+    """Return the spec of a TokenRequest with the life of its token, an hour unless it says another."""
+    out = dict(spec)
+    default_if_nil(out, "expirationSeconds", 3600)
+    return out
 
 
 def _token_errors(seconds: int) -> Errors:
