@@ -1,4 +1,4 @@
-"""Requests about which admission can be asked: kinds, verbs and subresources, and namespaces that a policy selects.
+"""Requests about which admission can be asked, and batches of cases, in which policies or webhooks are in force.
 
 Shared by `differential_policies.py` and `differential_webhooks.py`. A case is one set of policies or webhooks, which
 select namespaces with the label `in-case` and objects with the label `case`, so that cases do not disturb each other.
@@ -6,14 +6,31 @@ select namespaces with the label `in-case` and objects with the label `case`, so
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import json
+import os
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from comparing import MEDIA, Obj, Parts, Server, set_at
-from differential import Kind, SequenceGenerator, ServerPair, Step, clean, paths, served_kinds
+from comparing import MAX_UNANSWERED, MEDIA, Obj, Parts, Server, differences, set_at
+from differential import (
+    Difference,
+    Kind,
+    Player,
+    SequenceGenerator,
+    ServerPair,
+    Step,
+    clean,
+    compare,
+    paths,
+    served_kinds,
+)
 
 PATIENCE = 60  # seconds until a policy, webhook or definition is in force; a real server's mapper needs 45
 GROUP = "admission.example.com"
@@ -336,7 +353,12 @@ class AdmissionPair(ServerPair):
         self._left: list[str] = []
         for server in self.servers:
             install(server)
-        self.kinds = served_kinds(real, KINDS)
+        self.admitted = served_kinds(real, KINDS)
+        self.kinds = self.admitted
+
+    def player(self, server: Server, namespace: str) -> Player:
+        """Return what sends requests to a server, outside of sequences."""
+        return Player(server, namespace)
 
     def open_namespace(self, server: Server, namespace: str) -> None:
         """Create a namespace with its objects, then give it the labels, and wait until they are known."""
@@ -353,11 +375,159 @@ class AdmissionPair(ServerPair):
         """Note that the namespace has to be deleted; policies and webhooks may refuse that as yet."""
         self._left.append(namespace)
 
+    def difference(self, sequence: list[Step]) -> Difference | None:
+        """Return the first difference of a sequence that is sent twice, if it differs: a cache may have been behind."""
+        return super().difference(sequence) and super().difference(sequence)
+
     def clean_up(self) -> None:
         """Delete the namespaces of all sequences."""
         for namespace in sorted(set(self._left)):
             list(self.both.map(lambda server, namespace=namespace: clean(server, namespace, self.kinds), self.servers))
         self._left.clear()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Policies or webhooks that are in force, and the kinds that they are about.
+
+    held  the kind of which each namespace holds objects, beside config maps ("": none); see `Batch.held`
+    """
+
+    objects: list[Obj]
+    kinds: Sequence[AdmittedKind]
+    held: str = ""
+
+
+class Batch:
+    """Cases whose policies or webhooks are in force at the same time."""
+
+    def __init__(self, pair: AdmissionPair, rng: random.Random, name: str) -> None:
+        self.pair = pair
+        self.rng = rng
+        self.name = name
+        self.counts: Counter[str] = Counter()
+        self._stored: list[str] = []  # paths of objects to delete
+        self._players = [pair.player(server, self.home) for server in pair.servers]
+
+    @property
+    def home(self) -> str:
+        """Return the name of the batch's own namespace."""
+        return f"{self.name}-home"
+
+    def prepare(self) -> None:
+        """Store what the cases need."""
+        for server in self.pair.servers:
+            metadata = {"name": self.home, "labels": {"batch": self.name}}
+            server.must("POST", "/api/v1/namespaces", {"metadata": metadata})
+
+    def case(self, name: str, kinds: Sequence[AdmittedKind]) -> Case | None:
+        """Put random policies or webhooks in force; return None if the left server takes none."""
+        raise NotImplementedError
+
+    def markers(self) -> dict[str, tuple[Marker, ...]]:
+        """Store the markers for each kind of objects that namespaces hold, and return them by that kind."""
+        raise NotImplementedError
+
+    def held(self, kind: str) -> list[tuple[str, Obj]]:
+        """Return the objects of a kind that namespaces hold before their requests, with paths."""
+        raise NotImplementedError
+
+    def run(self, cases: int, sequences: int, length: int, shrinking: bool) -> Counter[str]:
+        """Compare random cases, and sequences of requests about each, and count how many "agree" or "differ"."""
+        pair, markers = self.pair, dict[str, tuple[Marker, ...]]()
+        try:
+            self.prepare()
+            names = [f"{self.name}-{n}" for n in range(cases)]
+            made = {
+                name: self.case(name, self.rng.sample(pair.admitted, self.rng.choice((1, 1, 1, 2)))) for name in names
+            }
+            markers = self.markers()
+            for name, case in made.items():
+                if case is not None:
+                    self.compare(
+                        name, case, markers, [self.rng.randrange(10**9) for _ in range(sequences)], length, shrinking
+                    )
+        finally:
+            self.clean_up(markers)
+        return self.counts
+
+    def compare(
+        self,
+        name: str,
+        case: Case,
+        markers: Mapping[str, tuple[Marker, ...]],
+        seeds: list[int],
+        length: int,
+        shrinking: bool,
+    ) -> None:
+        """Compare sequences of requests about a case."""
+        pair, kinds = self.pair, sorted({"ConfigMap", case.held} - {""})
+        pair.stored = tuple(item for kind in kinds for item in self.held(kind))
+        pair.markers = tuple(marker for kind in kinds for marker in markers[kind])
+        pair.labels = {"in-case": name, "batch": self.name, "team": self.rng.choice("abc")}
+        title = json.dumps(case.objects)
+        steps = {f"{seed}: {title}": AdmissionSequence(seed, case.kinds, name).write(length) for seed in seeds}
+        self.counts += compare(pair, steps, shrinking)
+
+    def store(self, path: str, obj: Obj) -> bool:
+        """Create an object on both servers, print how their answers differ, and report whether both have taken it."""
+        step = Step(0, "POST", path, body=obj)
+        self.pair.verbs["POST"] += 1
+        answers = [player.send(step) for player in self._players]
+        left, right = map(self.pair.comparable, self.pair.servers, answers, (step, step))
+        lines = list(differences(left, right, ""))
+        self.counts["objects that differ" if lines else f"objects answered {answers[0].status}"] += 1
+        if lines:
+            print(f"--- POST {path} {json.dumps(obj)}", *(line[:1500] for line in lines), sep="\n    ", flush=True)
+        self._stored.append(f"{path}/{obj['metadata']['name']}")
+        return {answer.status for answer in answers} == {201}
+
+    def must_store(self, path: str, obj: Obj) -> None:
+        """Create an object on both servers. Raises SystemExit if one does not do it."""
+        for player in self._players:
+            player.server.must("POST", player.resolved(path), player.resolved(obj))
+        self._stored.append(f"{path}/{obj['metadata']['name']}")
+
+    def clean_up(self, markers: Mapping[str, tuple[Marker, ...]]) -> None:
+        """Delete what the batch has stored, wait until it is no longer in force, and delete its namespaces."""
+        for server in self.pair.servers:
+            for path in self._stored:
+                server.call("DELETE", path)
+        self.pair.close_namespace(self.pair.servers[0], self.home)
+        for server in self.pair.servers:
+            for marker in itertools.chain(*markers.values()):
+                wait_until(server, self.home, marker, False)
+        self.pair.clean_up()
+
+
+def run_batches(
+    pair: AdmissionPair, make: Callable[[int, random.Random, str], Batch], options: argparse.Namespace
+) -> int:
+    """Compare the batches of some seeds, print the counts, and return the exit status."""
+    total: Counter[str] = Counter()
+    for seed in range(options.seed, options.seed + options.batches):
+        batch = make(seed, random.Random(seed), f"p{os.getpid():x}-{seed}")
+        total += batch.run(options.cases, options.sequences, options.length, not options.no_shrinking)
+        print(f"batch {seed}: {dict(total)}", flush=True)
+    print(f"sequences: {dict(total)}; {pair.verbs.total()} requests")
+    differ = total["differ"] + total["objects that differ"]
+    return 0 if total["agree"] and not differ and pair.unanswered <= MAX_UNANSWERED else 1
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """Return the parser of what both scripts are told on the command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left", help="URL of a real server")
+    parser.add_argument("right", help="URL of the server to compare")
+    parser.add_argument("--token", default="", help="bearer token for both")
+    parser.add_argument("--seed", type=int, default=0, help="of the first batch")
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--cases", type=int, default=12, help="in a batch")
+    parser.add_argument("--sequences", type=int, default=3, help="of requests about each case")
+    parser.add_argument("--length", type=int, default=12, help="requests in a sequence")
+    parser.add_argument("--known", default="", metavar="REGEX", help="hides the lines of differences that match")
+    parser.add_argument("--no-shrinking", action="store_true")
+    return parser
 
 
 def ensure(server: Server, path: str, obj: Obj) -> None:

@@ -547,13 +547,18 @@ def mask(value: str) -> str:
     return value
 
 
+def in_order(value: Any) -> str:
+    """Return a text to sort values by, whatever the order of their fields."""
+    return json.dumps(value, sort_keys=True)
+
+
 def normalized(value: Any, name: str = "") -> Any:
     """Return a value of an answer without the values that a server generates, and with unordered lists sorted."""
     if isinstance(value, dict):
         return {mask(key): normalized(item, key) for key, item in value.items()}
     if isinstance(value, list):
         items = [normalized(item) for item in value]
-        return sorted(items, key=json.dumps) if name in ("managedFields", "causes") else items
+        return sorted(items, key=in_order) if name in ("managedFields", "causes") else items
     if not isinstance(value, str):
         return value
     if name == "message":
@@ -684,7 +689,8 @@ class ServerPair:
                 if real.status == UNANSWERED:
                     self.unanswered += 1
                     raise UnansweredError(f"{step.method} {step.path}: {real.body.decode()}")
-                lines = list(differences(comparable(real, step), comparable(other, step), ""))
+                left, right = map(self.comparable, self.servers, (real, other), (step, step))
+                lines = list(differences(left, right, ""))
                 if self._known is not None:
                     lines = [line for line in lines if not self._known.search(line)]
                 if lines:
@@ -692,6 +698,10 @@ class ServerPair:
             return None
         finally:
             list(self.both.map(lambda server: self.close_namespace(server, namespace), self.servers))
+
+    def comparable(self, server: Server, answer: Answer, step: Step) -> Any:
+        """Return what the servers must agree on after a request."""
+        return comparable(answer, step)
 
     def open_namespace(self, server: Server, namespace: str) -> None:
         """Create the namespace of a sequence. Raises SystemExit if the server does not do it."""

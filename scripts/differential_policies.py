@@ -17,28 +17,26 @@ server asks policies and their parameters in any order: no case depends on it, s
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import os
 import random
 import sys
-from collections import Counter
+from collections.abc import Sequence
 
 from admission_requests import (
     GROUP,
     REGISTRATION,
     AdmissionPair,
-    AdmissionSequence,
     AdmittedKind,
+    Batch,
+    Case,
     Marker,
+    arguments,
     ensure,
     refuses_config_map,
-    wait_until,
+    run_batches,
 )
-from comparing import MAX_UNANSWERED, Obj, Server, differences, require_servers
-from differential import Player, Step, comparable, compare
-from random_policies import PARAM_KINDS, SERVED_PARAM_KINDS, Policy, PolicyGenerator
+from comparing import Obj, Server, require_servers
+from random_policies import PARAM_KINDS, SERVED_PARAM_KINDS, PolicyGenerator
 
 ATTEMPTS = 6  # until a policy is taken by the left server
 CONFIG_MAPS, THINGS = "/api/v1/namespaces/{{ns}}/configmaps", f"/apis/{GROUP}/v1/namespaces/{{{{ns}}}}/things"
@@ -64,79 +62,41 @@ def params_of(kind: str) -> list[tuple[str, Obj]]:
     return [(path, {**typed, "metadata": {"name": name, "labels": labels}, **fields}) for name, labels in names]
 
 
-class Batch:
-    """Policies of one kind that are in force at the same time, each about the requests of a case."""
+class PolicyBatch(Batch):
+    """Policies of one kind, one in each case."""
 
     def __init__(self, pair: AdmissionPair, rng: random.Random, name: str, api: str, *, mutating: bool) -> None:
-        self.pair = pair
-        self.rng = rng
-        self.name = name
+        super().__init__(pair, rng, name)
         self.mutating = mutating
-        self.counts: Counter[str] = Counter()
         stem = f"{api}/{'mutating' if mutating else 'validating'}admissionpolic"
         self.policies, self.bindings = f"{stem}ies", f"{stem}ybindings"
-        self._stored: list[str] = []  # paths of objects to delete
-        self._players = [Player(server, f"{name}-params") for server in pair.servers]
 
-    def run(self, policies: int, sequences: int, length: int, shrinking: bool) -> Counter[str]:
-        """Compare policies, and sequences of requests about each, and count how many "agree" or "differ"."""
-        pair = self.pair
-        try:
-            self.store_params()
-            cases = {case: self.case(case) for case in (f"{self.name}-{n}" for n in range(policies))}
-            markers = {kind["kind"]: self.marker(kind) for kind in MARKED}
-            for case, (policy, kinds) in cases.items():
-                if policy is None:
-                    continue
-                own = {policy.params, "ConfigMap"} - {""}
-                pair.stored = tuple(item for kind in sorted(own) for item in params_of(kind))
-                pair.markers = tuple(markers[kind] for kind in sorted(own))
-                pair.labels = {"in-case": case, "batch": self.name, "team": self.rng.choice("abc")}
-                seeds = [self.rng.randrange(10**9) for _ in range(sequences)]
-                title = json.dumps([policy.policy, *policy.bindings])
-                steps = {f"{n}: {title}": AdmissionSequence(n, kinds, case).write(length) for n in seeds}
-                self.counts += compare(pair, steps, shrinking)
-        finally:
-            self.clean_up()
-        return self.counts
-
-    def store_params(self) -> None:
+    def prepare(self) -> None:
         """Store the parameters that bindings find in a namespace of the batch, or outside of namespaces."""
-        for server in self.pair.servers:
-            metadata = {"name": f"{self.name}-params", "labels": {"batch": self.name}}
-            server.must("POST", "/api/v1/namespaces", {"metadata": metadata})
-            for path, obj in (*params_of("ConfigMap"), *params_of("Thing")):
-                server.must("POST", path.replace("{{ns}}", f"{self.name}-params"), obj)
-            role = {"metadata": {"name": f"{self.name}-p", "labels": {"batch": self.name, "p": "1"}}}
-            server.must("POST", ROLES, role)
-        self._stored += [f"{ROLES}/{self.name}-p"]
+        super().prepare()
+        for path, obj in (*params_of("ConfigMap"), *params_of("Thing")):
+            self.must_store(path, obj)
+        self.must_store(ROLES, {"metadata": {"name": f"{self.name}-p", "labels": {"batch": self.name, "p": "1"}}})
 
-    def case(self, case: str) -> tuple[Policy | None, list[AdmittedKind]]:
-        """Compare the answers to random policies until one is taken; return it, and the kinds that it is about."""
-        known = [kind for kind in self.pair.kinds if isinstance(kind, AdmittedKind)]
-        kinds = self.rng.sample(known, self.rng.choice((1, 1, 1, 2)))
-        generator = PolicyGenerator(self.rng, kinds, case, mutating=self.mutating)
+    def case(self, name: str, kinds: Sequence[AdmittedKind]) -> Case | None:
+        """Compare the answers to random policies until one is taken."""
+        generator = PolicyGenerator(self.rng, kinds, name, mutating=self.mutating)
         for _ in range(ATTEMPTS):
-            policy = generator.policy(case)
-            if self.store(self.policies, policy.policy):
-                taken = [binding for binding in policy.bindings if self.store(self.bindings, binding)]
-                return Policy(policy.policy, taken, policy.params), kinds
-        return None, kinds
+            made = generator.policy(name)
+            if self.store(self.policies, made.policy):
+                taken = [binding for binding in made.bindings if self.store(self.bindings, binding)]
+                return Case([made.policy, *taken], kinds, made.params)
+        return None
 
-    def store(self, path: str, obj: Obj) -> bool:
-        """Create an object on both servers, print how their answers differ, and report whether both have taken it."""
-        step = Step(0, "POST", path, body=obj)
-        self.pair.verbs["POST"] += 1
-        real, other = (player.send(step) for player in self._players)
-        lines = list(differences(comparable(real, step), comparable(other, step), ""))
-        self.counts["policies that differ" if lines else f"policies answered {real.status}"] += 1
-        if lines:
-            print(f"--- POST {path} {json.dumps(obj)}", *(line[:1500] for line in lines), sep="\n    ", flush=True)
-        self._stored.append(f"{path}/{obj['metadata']['name']}")
-        return real.status == other.status == 201
+    def held(self, kind: str) -> list[tuple[str, Obj]]:
+        """Return the parameters of a kind that bindings find in the namespace of a request."""
+        return params_of(kind)
 
-    def marker(self, param_kind: Obj) -> Marker:
-        """Store a policy that refuses a request of its own in namespaces with the batch's label and a parameter."""
+    def markers(self) -> dict[str, tuple[Marker, ...]]:
+        """Store policies that refuse a request of their own in namespaces that have a parameter of a kind."""
+        return {kind["kind"]: (self._marker(kind),) for kind in MARKED}
+
+    def _marker(self, param_kind: Obj) -> Marker:
         name = f"{self.name}-{param_kind['kind'].lower()}"
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
         selectors = {
@@ -144,29 +104,12 @@ class Batch:
             "objectSelector": {"matchLabels": {"marker": name}},
         }
         spec: Obj = {"matchConstraints": {"resourceRules": [rule], **selectors}, "paramKind": param_kind}
-        if self.mutating:
-            spec |= MUTATIONS
-        else:
-            spec |= {"validations": [{"expression": "false"}]}
+        spec |= MUTATIONS if self.mutating else {"validations": [{"expression": "false"}]}
         bound: Obj = {"policyName": name, "paramRef": {"name": "marker", "parameterNotFoundAction": "Allow"}}
         bound |= {} if self.mutating else {"validationActions": ["Deny"]}
-        for path, fields in ((self.policies, spec), (self.bindings, bound)):
-            for server in self.pair.servers:
-                server.must("POST", path, {"metadata": {"name": name}, "spec": fields})
-            self._stored.append(f"{path}/{name}")
+        self.must_store(self.policies, {"metadata": {"name": name}, "spec": spec})
+        self.must_store(self.bindings, {"metadata": {"name": name}, "spec": bound})
         return refuses_config_map(name)
-
-    def clean_up(self) -> None:
-        """Delete what the batch has stored, wait until it is no longer in force, and delete its namespaces."""
-        for server in self.pair.servers:
-            for path in self._stored:
-                server.call("DELETE", path)
-        self.pair.close_namespace(self.pair.servers[0], f"{self.name}-params")
-        for server in self.pair.servers:
-            for kind in MARKED:
-                marker = refuses_config_map(f"{self.name}-{kind['kind'].lower()}")
-                wait_until(server, f"{self.name}-params", marker, False)
-        self.pair.clean_up()
 
 
 def keep_params(server: Server, api: str, *, mutating: bool) -> None:
@@ -201,35 +144,22 @@ def served_policies(server: Server) -> list[tuple[str, bool]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token for both")
-    parser.add_argument("--seed", type=int, default=0, help="of the first batch")
-    parser.add_argument("--batches", type=int, default=4)
-    parser.add_argument("--policies", type=int, default=12, help="in a batch")
-    parser.add_argument("--sequences", type=int, default=3, help="of requests about each policy")
-    parser.add_argument("--length", type=int, default=12, help="requests in a sequence")
+    parser = arguments(__doc__)
     parser.add_argument("--only", choices=("validating", "mutating"), help="policies of one kind")
-    parser.add_argument("--known", default="", metavar="REGEX", help="hides the lines of differences that match")
-    parser.add_argument("--no-shrinking", action="store_true")
     options = parser.parse_args()
     servers = Server(options.left, options.token), Server(options.right, options.token)
     require_servers(*servers)
     pair = AdmissionPair(*servers, options.known)
     served = served_policies(servers[0])
-    apis = [(api, mutating) for api, mutating in served if options.only in (None, ("validating", "mutating")[mutating])]
     for server, (api, mutating) in itertools.product(servers, served):
         keep_params(server, api, mutating=mutating)
-    total: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.batches):
+    apis = [(api, mutating) for api, mutating in served if options.only in (None, ("validating", "mutating")[mutating])]
+
+    def batch(seed: int, rng: random.Random, name: str) -> PolicyBatch:
         api, mutating = apis[seed % len(apis)]
-        batch = Batch(pair, random.Random(seed), f"p{os.getpid():x}-{seed}", api, mutating=mutating)
-        total += batch.run(options.policies, options.sequences, options.length, not options.no_shrinking)
-        print(f"batch {seed}: {dict(total)}", flush=True)
-    print(f"sequences: {dict(total)}; {pair.verbs.total()} requests")
-    differ = total["differ"] + total["policies that differ"]
-    return 0 if total["agree"] and not differ and pair.unanswered <= MAX_UNANSWERED else 1
+        return PolicyBatch(pair, rng, name, api, mutating=mutating)
+
+    return run_batches(pair, batch, options)
 
 
 if __name__ == "__main__":

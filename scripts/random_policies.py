@@ -252,7 +252,7 @@ class PolicyGenerator(MatchGenerator):
             return ref, ""
         is_own = any(own.name == kind["kind"] for own in self.kinds)
         if is_own or self.chance(0.3):
-            return {**ref, "namespace": f"{self.case.rpartition('-')[0]}-params"}, ""
+            return {**ref, "namespace": f"{self.case.rpartition('-')[0]}-home"}, ""
         return ref, kind["kind"] if kind["kind"] in ("ConfigMap", "Thing") else ""
 
     def break_something(self, spec: Obj) -> None:

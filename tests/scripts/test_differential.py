@@ -73,6 +73,7 @@ def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) ->
         ["differential_rules.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_authorization.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_policies.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_webhooks.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         [
             "record.py",
             "--server",
@@ -100,6 +101,7 @@ def test_no_server_is_a_failure(arguments: list[str]) -> None:
         ("differential_rules.py", "--definitions=0"),
         ("differential_authorization.py", "--decisions=0"),
         ("differential_policies.py", "--batches=0"),
+        ("differential_webhooks.py", "--batches=0"),
     ],
 )
 def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
@@ -124,15 +126,16 @@ def test_decisions_are_compared(tmp_path: Path, mode: str, status: int, word: st
     assert word in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize("script", ["differential_policies.py", "differential_webhooks.py"])
 @pytest.mark.parametrize(("mode", "status"), [("AlwaysAllow", 0), ("RBAC", 1)])
-def test_policies_are_compared(tmp_path: Path, mode: str, status: int) -> None:
-    """Requests that random policies are about agree on equal servers, and differ where some users have fewer rights."""
+def test_admission_is_compared(tmp_path: Path, mode: str, status: int, script: str) -> None:
+    """Requests that policies or webhooks are about agree on equal servers, and differ where users have fewer rights."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("t,admin,1,system:masters\n")
     options: dict[str, Any] = {"token_auth_file": tokens, "tls": False}
     with Server(**options) as one, Server(authorization_mode=[mode], **options) as other:
-        command = [sys.executable, str(SCRIPTS / "differential_policies.py"), one.url, other.url, "--token=t"]
-        sent = [*command, "--batches=1", "--policies=3", "--sequences=2", "--no-shrinking"]
+        command = [sys.executable, str(SCRIPTS / script), one.url, other.url, "--token=t"]
+        sent = [*command, "--batches=1", "--cases=3", "--sequences=2", "--no-shrinking"]
         done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (status, ""), done.stdout
 
