@@ -16,6 +16,7 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
 _HIGHEST_CODE = 600  # as which all above are counted, so that there are not too many series
 _CODES_ARE_BOUNDED = "Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded."
+_BY_CONDITIONS = "and broken out for each kind containing matchConditions"
 _EXPRESSION_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 _KINDS_OF_ADMISSION = ByRelease({V1_32: "validating or admit", V1_31: "validating or mutating"})
@@ -65,6 +66,8 @@ class Histogram:
 
 class AdmissionMetrics:
     """Counts the calls of webhooks and the evaluations of policies of one server.
+
+    Labels of match conditions: `kind` is "webhook" or "policy", `type` "admit", "validating" or ("policy") "validate".
 
     Labels of webhooks: `type` is "admit" or "validating", `rejected` "true" or "false", `error_type`
     "calling_webhook_error", "apiserver_internal_error" or "no_error" (the webhook itself refuses).
@@ -131,10 +134,35 @@ class AdmissionMetrics:
         )
         self._counts_mutations = release >= V1_34
 
+        conditions, of_conditions = "apiserver_admission_match_condition", ("kind", "name", "operation", "type")
+        self.condition_errors = Counter(
+            f"{conditions}_evaluation_errors_total",
+            "[ALPHA] Admission match condition evaluation errors count, identified by name of resource containing the "
+            f"match condition {_BY_CONDITIONS} (webhook or policy), operation and admission type (validate or admit).",
+            of_conditions,
+        )
+        self.condition_durations = Histogram(
+            f"{conditions}_evaluation_seconds",
+            "[ALPHA] Admission match condition evaluation time in seconds, identified by name "
+            f"{_BY_CONDITIONS} (webhook or policy), operation and type (validate or admit).",
+            of_conditions,
+            (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25),
+        )
+        self.condition_exclusions = Counter(
+            f"{conditions}_exclusions_total",
+            "[ALPHA] Admission match condition evaluation exclusions count, identified by name of resource containing "
+            f"the match condition {_BY_CONDITIONS} (webhook or policy), operation and admission type (validate or "
+            "admit).",
+            of_conditions,
+        )
+
     @property
     def families(self) -> tuple[Counter | Histogram, ...]:
         """Return all families, in the order of their names."""
         return (
+            self.condition_errors,
+            self.condition_durations,
+            self.condition_exclusions,
             self.webhook_durations,
             self.webhooks_failed_open,
             self.webhook_rejections,

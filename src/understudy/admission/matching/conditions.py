@@ -6,11 +6,14 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
 from understudy.admission.cel.cost.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
 from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.machinery.golang.text import aggregate
 
 
@@ -19,21 +22,56 @@ class ConditionError(Exception):
 
 
 def conditions_match(
-    conditions: Sequence[Compiled], composition: Composition, activation: Activation, failure_policy: str
+    conditions: Sequence[Compiled],
+    composition: Composition,
+    activation: Activation,
+    failure_policy: str,
+    observed: Observed,
 ) -> bool:
     """Report whether all conditions are true (`matcher.Match`).
 
     A false one decides. If there is none but an error, they do not match, or ConditionError is raised, as the failure
-    policy ("Ignore" or "Fail") says.
+    policy ("Ignore" or "Fail") says. Conditions that all are true are not timed.
     """
+    started = perf_counter()
     try:
         results = composition.evaluate(conditions, activation, Budget(MATCH_CONDITIONS_COST_BUDGET))
     except OutOfBudgetError as error:
+        observed.add(perf_counter() - started, 0)
         return _fail([str(error)], failure_policy)
-    if any(result.value is False and not result.error for result in results):
-        return False
-    texts = [result.error for result in results if result.error]
-    return _fail(texts, failure_policy) if texts else True
+    texts = []
+    for result in results:
+        if result.error:
+            texts.append(result.error)
+        elif result.value is False:
+            observed.add(perf_counter() - started, len(texts))
+            return False
+    if not texts:
+        return True
+    observed.add(perf_counter() - started, len(texts))
+    return _fail(texts, failure_policy)
+
+
+class Observed(NamedTuple):
+    """The metrics of match conditions, with the labels under which they are counted.
+
+    kind       "webhook" or "policy"; `name` is its name
+    operation  of the request
+    type       of admission
+    """
+
+    metrics: AdmissionMetrics
+    kind: str
+    name: str
+    operation: str
+    type: str
+
+    def add(self, seconds: float, errors: int) -> None:
+        """Count an evaluation that took some seconds and met some errors."""
+        labels = self[1:]
+        for _ in range(errors):
+            self.metrics.condition_errors.add(*labels)
+        self.metrics.condition_durations.observe(seconds, *labels)
 
 
 def _fail(texts: list[str], failure_policy: str) -> bool:

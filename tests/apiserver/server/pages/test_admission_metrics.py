@@ -132,3 +132,34 @@ def test_calls_without_an_answer(release: str, code: int) -> None:
         counted = samples(server, "apiserver_admission_webhook_request_total")
     labels = f'code="{code}",{HOOK},rejected="true",type="validating"'
     assert counted == {f"apiserver_admission_webhook_request_total{{{labels}}}": "1"}
+
+
+@pytest.mark.parametrize(
+    ("mutating", "type_", "excluded_as"), [(True, "admit", "admit"), (False, "validating", "validate")]
+)
+@pytest.mark.parametrize(
+    ("expression", "errors", "timed", "excluded"),
+    [("true", 0, 0, 0), ("false", 0, 1, 1), ("object.data.x == '1'", 1, 1, 1)],
+)
+def test_match_conditions(
+    expression: str, errors: int, timed: int, excluded: int, mutating: bool, type_: str, excluded_as: str
+) -> None:
+    """Conditions are timed unless they all are true, errors are counted, and webhooks that are not called for them."""
+    conditions = [{"name": "c", "expression": expression}]
+    with Server() as server:
+
+        @server.webhook("configmaps", mutating=mutating, failure_policy="Ignore", matchConditions=conditions)
+        def hook(request: Obj) -> None:
+            return None
+
+        spec = {"validations": [{"expression": "true"}], "failurePolicy": "Ignore", "matchConditions": conditions}
+        store_policy(server, "a", spec)
+        create(server, "a", y="1")
+        counted = samples(server, "apiserver_admission_match_condition_")
+    labels = f'kind="webhook",{HOOK},type="{type_}"', 'kind="policy",name="a",operation="CREATE",type="validate"'
+    prefix = "apiserver_admission_match_condition"
+    expected = {f"{prefix}_evaluation_errors_total{{{text}}}": str(errors) for text in labels if errors}
+    expected |= {f"{prefix}_evaluation_seconds_count{{{text}}}": str(timed) for text in labels if timed}
+    if excluded:
+        expected[f'{prefix}_exclusions_total{{kind="webhook",{HOOK},type="{excluded_as}"}}'] = str(excluded)
+    assert counted == expected

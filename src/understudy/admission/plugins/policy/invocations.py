@@ -12,8 +12,11 @@ from typing import Generic, TypeVar
 from understudy.admission.cel.compiler import Compiled
 from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
+from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
+from understudy.admission.matching.conditions import Observed, conditions_match
 from understudy.admission.matching.resources import Match, match_resources
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.params import ConfigurationError, collect_params, param_mapping
 from understudy.admission.plugins.policy.source import PolicyHook
@@ -84,10 +87,16 @@ class CompiledPolicy:
     expressions  the environment of its further expressions
     """
 
+    name: str
     expressions: Expressions
     composition: Composition
     conditions: list[Compiled]
     failure_policy: str
+
+    def conditions_match(self, activation: Activation, operation: str, metrics: AdmissionMetrics) -> bool:
+        """Report whether the match conditions are true for a request with this operation. Raises ConditionError."""
+        observed = Observed(metrics, "policy", self.name, operation, "validate")  # mutating ones, too
+        return conditions_match(self.conditions, self.composition, activation, self.failure_policy, observed)
 
 
 def compile_policy(policy: Obj, release: Version) -> CompiledPolicy:
@@ -99,4 +108,5 @@ def compile_policy(policy: Obj, release: Version) -> CompiledPolicy:
         variables[variable["name"]] = expressions.compile(variable["expression"])
         expressions = expressions.with_variable(variable["name"], variable["expression"])
     conditions = [expressions.compile(item["expression"], ("bool",)) for item in spec.get("matchConditions") or ()]
-    return CompiledPolicy(expressions, Composition(variables), conditions, spec.get("failurePolicy") or "Fail")
+    name, failure_policy = policy["metadata"]["name"], spec.get("failurePolicy") or "Fail"
+    return CompiledPolicy(name, expressions, Composition(variables), conditions, failure_policy)

@@ -13,7 +13,7 @@ from understudy.admission.cel.values import Value
 from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
-from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.matching.conditions import ConditionError
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
@@ -141,7 +141,7 @@ class Dispatcher:
         versioned = self._versioned(item.match.kind)
         conditions = new_activation(versioned, self._attributes.resource, params=params, authorizer=self._authorizer)
         try:
-            if not conditions_match(common.conditions, common.composition, conditions, common.failure_policy):
+            if not common.conditions_match(conditions, str(self._attributes.point.operation), self._metrics):
                 return []
         except ConditionError as error:
             return [PolicyError(item.hook.policy, item.binding, str(error), "Invalid")]

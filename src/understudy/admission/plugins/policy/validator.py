@@ -12,7 +12,7 @@ from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
 from understudy.admission.expressions.evaluation import Result
-from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.matching.conditions import ConditionError
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
@@ -79,15 +79,17 @@ class Validator:
             ],
         )
 
-    def validate(self, conditions: Activation, activation: Activation) -> list[Decision]:
-        """Return the reasons to refuse a request (`validator.Validate`).
+    def validate(
+        self, conditions: Activation, activation: Activation, operation: str, metrics: AdmissionMetrics
+    ) -> list[Decision]:
+        """Return the reasons to refuse a request with this operation (`validator.Validate`).
 
         conditions  the variables of match conditions
         activation  those of all others; the authorizer fails in audit annotations, though they compile with it
         """
         common, budget = self.common, Budget()
         try:
-            if not conditions_match(common.conditions, common.composition, conditions, common.failure_policy):
+            if not common.conditions_match(conditions, operation, metrics):
                 return []
             results = common.composition.evaluate(self.validations, activation, budget)
         except (ConditionError, OutOfBudgetError) as error:
@@ -183,7 +185,7 @@ class Dispatcher:
         conditions = activation
         if validator.common.conditions:
             conditions = new_activation(versioned, attributes.resource, params=params, authorizer=self._authorizer)
-        return validator.validate(conditions, activation)
+        return validator.validate(conditions, activation, str(attributes.point.operation), self._metrics)
 
     def _act(self, item: Invocation[Validator], decision: Decision) -> list[tuple[Obj, Obj | None, Decision]]:
         """Warn of a decision if the binding says so, and count it; return it with its policy and binding if the request

@@ -13,11 +13,14 @@ from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.matching import rules
 from understudy.admission.matching.resources import Match, match_resources
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.types import GroupVersionKind, Obj
 
+ADMIT, VALIDATING = "admit", "validating"  # types of admission, as metrics call them
+_EXCLUDED_AS = {ADMIT: "admit", VALIDATING: "validate"}
 GROUP = "admissionregistration.k8s.io"
 # Webhooks are never asked about these, so that none can keep its own configuration from being mended.
 _EXEMPT = frozenset(
@@ -58,11 +61,16 @@ class HookSource:
     """The webhooks of one kind of configuration.
 
     resource  "validatingwebhookconfigurations" or "mutatingwebhookconfigurations"
+    type_     of admission, as metrics call it: VALIDATING or ADMIT
     changed   called when other webhooks are in force than before
     """
 
-    def __init__(self, resource: str, objects: ObjectInterfaces, authorizer: Authorizer) -> None:
+    def __init__(
+        self, resource: str, type_: str, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics
+    ) -> None:
         self._resource = resource
+        self._type = type_
+        self._metrics = metrics
         self._objects = objects
         self._authorizer = authorizer
         self._hooks: tuple[Hook, ...] | None = None
@@ -114,10 +122,15 @@ class HookSource:
         conditions = tuple(item["expression"] for item in hook.fields.get("matchConditions") or ())
         if not conditions:
             return True
+        from understudy.admission.matching.conditions import Observed
         from understudy.admission.plugins.webhook.match_conditions import conditions_hold  # and CEL with them
 
-        policy = "Ignore" if hook.ignores_failures else "Fail"
-        return conditions_hold(conditions, policy, versioned(match.kind), ctx, self._authorizer)
+        policy, asked = "Ignore" if hook.ignores_failures else "Fail", versioned(match.kind)
+        observed = Observed(self._metrics, "webhook", hook.name, str(asked.attributes.point.operation), self._type)
+        if conditions_hold(conditions, policy, asked, ctx, self._authorizer, observed):
+            return True
+        self._metrics.condition_exclusions.add(*observed[1:4], _EXCLUDED_AS[self._type])
+        return False
 
 
 def supports_dry_run(hook: Hook) -> bool:

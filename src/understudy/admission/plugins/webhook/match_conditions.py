@@ -8,7 +8,7 @@ from understudy.admission.cel.compiler import Compiled
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation
 from understudy.admission.expressions.evaluation import Composition
-from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.matching.conditions import ConditionError, Observed, conditions_match
 from understudy.admission.objects import VersionedAttributes
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -29,12 +29,13 @@ def conditions_hold(
     versioned: VersionedAttributes,
     ctx: Context,
     authorizer: Authorizer,
+    observed: Observed,
 ) -> bool:
     """Report whether all match conditions of a webhook are true for a request. Raises 403 if they fail."""
     attributes, compiled = versioned.attributes, _compiled(conditions, ctx.release)
     activation = new_activation(versioned, attributes.resource, authorizer=authorizer)
     try:
-        return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy)
+        return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy, observed)
     except ConditionError as error:
         point = attributes.point
         raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None

@@ -7,8 +7,6 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.webhook.hooks import Hook
 from understudy.admission.plugins.webhook.review import CallingWebhookError, WebhookRejectionError
 
-ADMIT, VALIDATING = "admit", "validating"  # values of the label `type`
-
 
 def observe(
     metrics: AdmissionMetrics, hook: Hook, attributes: Attributes, step: str, seconds: float, error: Exception | None

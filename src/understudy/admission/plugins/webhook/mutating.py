@@ -7,8 +7,8 @@ from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
-from understudy.admission.plugins.webhook.hooks import Hook, HookSource
-from understudy.admission.plugins.webhook.metrics import ADMIT, observe
+from understudy.admission.plugins.webhook.hooks import ADMIT, Hook, HookSource
+from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -32,7 +32,7 @@ class MutatingAdmissionWebhook:
     def __init__(
         self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
     ) -> None:
-        self.source = HookSource("mutatingwebhookconfigurations", objects, authorizer)
+        self.source = HookSource("mutatingwebhookconfigurations", ADMIT, objects, authorizer, metrics)
         self._objects = objects
         self._client = client
         self._metrics = metrics

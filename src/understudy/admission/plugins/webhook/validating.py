@@ -6,8 +6,8 @@ from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
-from understudy.admission.plugins.webhook.hooks import Hook, HookSource, versions_by_kind
-from understudy.admission.plugins.webhook.metrics import VALIDATING, observe
+from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, HookSource, versions_by_kind
+from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -22,7 +22,7 @@ class ValidatingAdmissionWebhook:
     def __init__(
         self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
     ) -> None:
-        self.source = HookSource("validatingwebhookconfigurations", objects, authorizer)
+        self.source = HookSource("validatingwebhookconfigurations", VALIDATING, objects, authorizer, metrics)
         self._objects = objects
         self._client = client
         self._metrics = metrics
