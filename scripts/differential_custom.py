@@ -13,6 +13,8 @@ go on at once. These differences stay:
 
 - kube-apiserver reports one of several wrong embedded resources, any, and orders objects to delete at random
 - a list's resourceVersion, sent as a precondition, fits the last write only if nobody else has written since
+- before 1.35 a value of another type passes a schema with a format that is not of its type (a list as a boolean with
+  the format date-time); kube-apiserver then gives up the managed fields of the object
 - a body of another kind that is refused for an unknown field: the text names its own kind twice
 - keys of list maps beyond 2**53 lose digits in managed fields that are read again
 - a patch that removes `apiVersion` and sets resourceVersion to "0" is 422, not 500

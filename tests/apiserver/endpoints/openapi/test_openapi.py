@@ -136,6 +136,23 @@ def test_operations_of_a_namespaced_resource() -> None:
     assert "/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims/{name}/status" in paths
 
 
+@pytest.mark.parametrize(
+    ("name", "tag", "operation"),
+    [
+        ("api/v1", "core_v1", "getCoreV1APIResources"),
+        ("apis/apps/v1", "apps_v1", "getAppsV1APIResources"),
+        ("apis/rbac.authorization.k8s.io/v1", "rbacAuthorization_v1", "getRbacAuthorizationV1APIResources"),
+    ],
+)
+def test_tags_of_group_versions(name: str, tag: str, operation: str) -> None:
+    """Operations are named and tagged after the group without `.k8s.io`, and the version."""
+    paths = read(ask(f"/openapi/v3/{name}"))["paths"]
+    listed = paths[f"/{name}/"]["get"]
+    assert (listed["tags"], listed["operationId"], "401" in listed["responses"]) == ([tag], operation, True)
+    tags = {tag for item in paths.values() for verb in item if verb != "parameters" for tag in item[verb]["tags"]}
+    assert tags == {tag}
+
+
 def test_operations_of_subresources() -> None:
     """An operation of a subresource has the kind of its body."""
     paths = read(ask("/openapi/v3/apis/apps/v1"))["paths"]

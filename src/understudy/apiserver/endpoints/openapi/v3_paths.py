@@ -94,11 +94,10 @@ UNAUTHORIZED: Obj = {"401": {"description": "Unauthorized"}}
 
 def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
     """Return {path: path item}, sorted. `type_name` returns the OpenAPI name of a kind's type, "" if it has none."""
-    items: Obj = {
-        f"{group_version_path(group, version)}/": {
-            "get": _described("get available resources", f"{META}.APIResourceList")
-        }
-    }
+    tag = _tag(group, version)
+    resources = _described("get available resources", f"{META}.APIResourceList")
+    operation = {"tags": [tag], "operationId": f"get{_in_capitals(tag)}APIResources", **resources}
+    items: Obj = {f"{group_version_path(group, version)}/": {"get": operation}}
     for kind in kinds:
         items.update(_Resource(kind, version, type_name).items())
     return dict(sorted(items.items()))
@@ -119,7 +118,18 @@ def plain_path(path: str, about: str) -> Obj:
 
 def _described(about: str, answers: str) -> Obj:
     """Return an operation that answers with a type, or with any text for ""."""
-    return {"description": about, "responses": {"200": {"description": "OK", **_content(answers)}}}
+    return {"description": about, "responses": {"200": {"description": "OK", **_content(answers)}, **UNAUTHORIZED}}
+
+
+def _tag(group: str, version: str) -> str:
+    """Return the tag of the operations of a group-version: `core_v1`, `rbacAuthorization_v1`."""
+    first, *words = re.split(r"[^a-zA-Z0-9]", group.removesuffix(".k8s.io") or "core")
+    return "".join((first, *(word[:1].upper() + word[1:] for word in words))) + f"_{version}"
+
+
+def _in_capitals(tag: str) -> str:
+    """Return a tag as the names of operations have it: `AppsV1`."""
+    return "".join(part[:1].upper() + part[1:] for part in tag.split("_"))
 
 
 def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
@@ -144,7 +154,7 @@ class _Resource:
         self.type_name = type_name
         self.everywhere = resource_path(kind.group, version, kind.resource)
         self.collection = resource_path(kind.group, version, kind.resource, "{namespace}" if kind.namespaced else "")
-        self.tag = f"{kind.group.partition('.')[0] or 'core'}_{version}"
+        self.tag = _tag(kind.group, version)
         self.scope = "Namespaced" if kind.namespaced else ""
 
     def items(self) -> Iterator[tuple[str, Obj]]:
@@ -187,7 +197,7 @@ class _Resource:
             "deleted": own if self.kind.behavior.delete_returns_object else STATUS,
         }.get(verb.answers, verb.answers)
         media = self.list_media if verb.action == "list" else self.media
-        group = "".join(part[:1].upper() + part[1:] for part in self.tag.split("_"))
+        group = _in_capitals(self.tag)
         begins = verb.begins.format(group) if "{}" in verb.begins else verb.begins + group
         operation: Obj = {
             "tags": [self.tag],
@@ -221,11 +231,6 @@ class _CustomResource(_Resource):
     verbs = CUSTOM_VERBS
     media = list_media = body_media = (JSON, YAML)
     patches = CUSTOM_PATCHES
-
-    def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
-        super().__init__(kind, version, type_name)
-        words = re.split(r"[^a-zA-Z0-9]", kind.group)
-        self.tag = words[0] + "".join(word[:1].upper() + word[1:] for word in words[1:]) + f"_{version}"
 
     def _kind_of(self, body: GroupVersionKind) -> GroupVersionKind:
         return self.kind.gvk(self.version)
