@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
+import pstats
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,7 +153,10 @@ def scheduler_process(options: argparse.Namespace, binary: str, connection: Conn
 
 
 async def schedule(options: argparse.Namespace) -> None:
-    """Be our scheduler of a server."""
+    """Be our scheduler of a server until SIGTERM."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     release = Version.parse(options.emulated_version)
     gates = Gates.of(release) if release >= V1_34 else Gates.of(release, {DRA: True})
     await run_scheduler(ComponentContext(lambda _: Connection(url=options.schedule), release, gates))
@@ -176,23 +182,14 @@ def main() -> None:
 
 def be_scheduler(options: argparse.Namespace) -> None:
     """Schedule until SIGTERM, and print a profile if one is asked for."""
-    import cProfile
-    import pstats
-    import signal
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
     profiler = cProfile.Profile()
     if options.profile:
         profiler.enable()
-    try:
+    with suppress(asyncio.CancelledError):
         asyncio.run(schedule(options))
-    except KeyboardInterrupt:
-        if options.profile:
-            profiler.disable()
-            pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(35)
+    if options.profile:
+        profiler.disable()
+        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(35)
 
 
 if __name__ == "__main__":
