@@ -28,6 +28,7 @@ from tests.releases import NEWEST
 from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError
 from understudy.controlplane.dev.cluster import controllers_of
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
 
 pytestmark = pytest.mark.go
@@ -230,7 +231,7 @@ def node(programs: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[
     options = {"emulated_version": str(release), "feature_gates": GATES[release]}
     with (
         tempfile.TemporaryDirectory(prefix="node-") as root,
-        Server(**options, controllers=controllers_of(release, [])) as server,
+        Server(**options, controllers=controllers_of(Gates.of(release, GATES[release]), [])) as server,
     ):
         node = Node(server, Path(root), programs[name], release)
         server.apply(

@@ -148,3 +148,17 @@ def test_why_a_claim_gets_no_devices(lines: list[str]) -> None:
     assert lines[:2] == [f"pod default/p: waits: {message}", "    node n: does not fit"]
     assert "d.example/n/dev-0" in lines[-1]
     assert "default/d" in lines[-1]
+
+
+def test_reasons_are_told_once(lines: list[str]) -> None:
+    """A pod that waits for the same reasons as before is told of without them."""
+    reasons = ["node n: does not fit"]
+    account = Account(lines.append, lambda _: iter(reasons))
+    messages = ("1 cannot allocate all claims.", "2 cannot allocate all claims.", "3 cannot allocate all claims.")
+    pods = [pod_obj(**USED), *(pod_obj(status=waiting(message), **USED) for message in messages)]
+    account.pod_updated(pods[0], pods[1])
+    account.pod_updated(pods[1], pods[2])
+    reasons.append("node m: does not fit")
+    account.pod_updated(pods[2], pods[3])
+    told = [f"pod default/p: waits: {message}" for message in messages]
+    assert lines == [told[0], "    node n: does not fit", told[1], told[2], *(f"    {reason}" for reason in reasons)]

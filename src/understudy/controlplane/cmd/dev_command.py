@@ -57,13 +57,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the server, with all controllers that its release has. Raises ValueError."""
+    """Return the options of the server, with all controllers that its feature gates allow. Raises ValueError."""
     from understudy.apiserver.kinds.release import Release
     from understudy.controlplane.dev.cluster import controllers_of
+    from understudy.machinery.releases.features import Gates
 
     options = server_options(args)
-    release = Release.named(args.emulated_version).version
-    return {**options, "controllers": controllers_of(release, list(options.get("controllers") or ()))}
+    gates = Gates.of(Release.named(args.emulated_version).version, options.get("feature_gates"))
+    return {**options, "controllers": controllers_of(gates, list(options.get("controllers") or ()))}
 
 
 def _has_grpc() -> bool:

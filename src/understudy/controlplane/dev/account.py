@@ -22,6 +22,7 @@ class Account:
     def __init__(self, tell: Callable[[str], None], why_not: Callable[[Obj], Iterator[str]]) -> None:
         self._tell = tell
         self._why_not = why_not
+        self._explained: dict[str, list[str]] = {}  # by uid of the pod
 
     def claim_added(self, claim: Obj) -> None:
         """Tell of a new claim, and of the devices that it may have already."""
@@ -56,6 +57,7 @@ class Account:
 
     def pod_deleted(self, pod: Obj) -> None:
         """Tell that a pod is gone, if it used claims."""
+        self._explained.pop(pod["metadata"]["uid"], None)
         if _uses_claims(pod):
             self._pod(pod, "deleted")
 
@@ -104,14 +106,21 @@ class Account:
         if message and message != _waits_for(old) and not pod["spec"].get("nodeName"):
             self._pod(pod, f"waits: {message}")
             if NO_DEVICES in message:
-                for line in self._why_not(pod):
-                    self._tell(f"    {line}")
+                self._explain(pod)
         node = pod["spec"].get("nodeName")
         if node and not spec.get("nodeName"):
             self._pod(pod, f"bound to node {node}")
         phase = new.get("phase", "Pending")
         if phase != old.get("phase", "Pending"):
             self._pod(pod, phase.lower())
+
+    def _explain(self, pod: Obj) -> None:
+        """Tell why a pod waits for devices, if it is not for the same reasons as before."""
+        uid, lines = pod["metadata"]["uid"], list(self._why_not(pod))
+        if self._explained.get(uid) != lines:
+            self._explained[uid] = lines
+            for line in lines:
+                self._tell(f"    {line}")
 
     def _claim(self, claim: Obj, text: str) -> None:
         self._tell(f"claim {_key(claim)}: {text}")

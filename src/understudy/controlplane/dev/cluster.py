@@ -24,18 +24,20 @@ from understudy.controlplane.client.resources import (
 from understudy.controlplane.dev.account import Account
 from understudy.controlplane.dev.nodes import Nodes
 from understudy.controlplane.dev.why_not import WhyNot
-from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 
 CONTROLLERS = ("namespace", "garbage-collector", "resourceclaim", "scheduler")
-DEVICE_TAINT_EVICTION = "device-taint-eviction"  # from 1.33 on
+DEVICE_TAINT_EVICTION = "device-taint-eviction"
 KUBELET_LOG = "understudy.controlplane.kubelet"
 SYNC_FREQUENCY = 10.0  # seconds; a real kubelet takes 60
 
 
-def controllers_of(release: Version, more: list[str]) -> list[str]:
+def controllers_of(gates: Gates, more: list[str]) -> list[str]:
     """Return the controllers that run, those of the command line included."""
     names = [*CONTROLLERS, *more]
-    if release >= V1_33:
+    if gates[features.DRA_DEVICE_TAINTS]:
         names.append(DEVICE_TAINT_EVICTION)
     return list(dict.fromkeys(names))
 
