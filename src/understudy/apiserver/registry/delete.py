@@ -88,6 +88,8 @@ class Deletion:
             return await self._store(entry, obj, options), False
         if graceful:
             entry = await self._store(entry, obj, options)
+        if graceful or old["metadata"].get("finalizers"):  # it was to be updated first, and admission is asked again
+            await self.validate(old if options.dry_run else internal(entry, self.kind))
         if options.dry_run:
             return entry, True
         return await self.registry.remove(self.kind, entry, self.ctx), True

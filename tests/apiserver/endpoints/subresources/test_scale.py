@@ -20,6 +20,13 @@ def test_unacceptable_form_is_refused_first(apiserver: Server, method: str, body
     assert send(apiserver, method, f"{DEPLOYMENTS}/none/scale", body, accept="text/plain").status == 406
 
 
+@pytest.mark.parametrize(("release", "kind"), [("1.32", "deployments/scale"), ("1.33", "deployments")])
+def test_missing_workload_has_no_scale(release: str, kind: str) -> None:
+    """The 404 of a missing scale is about the scale until 1.32, then about the workload."""
+    with Server(emulated_version=release) as server:
+        assert exchange(server, "GET", f"{DEPLOYMENTS}/none/scale")[1]["details"]["kind"] == kind
+
+
 def test_a_scale_is_no_list(apiserver: Server) -> None:
     """A client that asks for the metadata of a list gets 406, after the write."""
     send(apiserver, "POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": SPEC})

@@ -133,18 +133,75 @@ def test_fields_are_in_order(server: Server) -> None:
 
 
 def test_token_requests_have_their_default(server: Server) -> None:
-    """A review of a TokenRequest has the life of the token; one of no seconds is too short, and not the default."""
+    """A review of a TokenRequest has the life of the token; one of no seconds is too short, and not the default.
+
+    A validating webhook sees the account's name and uid as well, and when the request was made.
+    """
     seen: list[Any] = []
 
-    @server.webhook("serviceaccounts/token")
-    def look(request: Obj) -> None:
-        seen.append(request["object"]["spec"]["expirationSeconds"])
+    @server.webhook("serviceaccounts/token", mutating=True, name="before")
+    def before(request: Obj) -> None:
+        seen.append((request["object"]["spec"]["expirationSeconds"], request["object"]["metadata"].get("name")))
+
+    @server.webhook("serviceaccounts/token", name="after")
+    def after(request: Obj) -> None:
+        seen.append([name for name in request["object"]["metadata"] if name != "managedFields"])
 
     server.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
     path = "/api/v1/namespaces/default/serviceaccounts/a/token"
     assert send(server, "POST", path, {"spec": {}}).status == 201
     assert send(server, "POST", path, {"spec": {"expirationSeconds": 0}}).status == 422
-    assert seen == [3600]
+    assert seen == [(3600, None), ["name", "namespace", "uid", "creationTimestamp"], (0, None)]
+
+
+def test_options_of_a_deletion(server: Server) -> None:
+    """A webhook sees the grace period that is granted, and for a collection the one that was asked for."""
+    seen: list[int] = []
+
+    @server.webhook("configmaps", operations=["DELETE"])
+    def look(request: Obj) -> None:
+        seen.append(request["options"]["gracePeriodSeconds"])
+
+    for path in (f"{MAPS}/a", f"{MAPS}?labelSelector=!b"):
+        server.apply(config_map())
+        send(server, "DELETE", f"{path}{'&' if '?' in path else '?'}gracePeriodSeconds=-1")
+    assert seen == [1, -1]
+
+
+def test_a_deletion_that_marks_the_object_first_is_asked_about_twice(server: Server) -> None:
+    """A pod without a node is marked and removed in one request, and a webhook is asked before each of both."""
+    seen: list[bool] = []
+
+    @server.webhook("pods", operations=["DELETE"])
+    def look(request: Obj) -> None:
+        seen.append("deletionTimestamp" in request["oldObject"]["metadata"])
+
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    server.apply({**pod, "metadata": {"name": "a"}})
+    for query in ("?dryRun=All", ""):
+        assert send(server, "DELETE", f"/api/v1/namespaces/default/pods/a{query}").status == 200
+    assert seen == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("part", "kind", "api"), [("eviction", "Eviction", "policy/v1"), ("binding", "Binding", "v1")])
+def test_a_body_about_another_pod_is_refused_before_validating_webhooks(
+    server: Server, part: str, kind: str, api: str
+) -> None:
+    """An eviction or binding of another pod than that of the path is seen by mutating webhooks only."""
+    seen: list[str] = []
+
+    @server.webhook(f"pods/{part}", mutating=True, name="before")
+    def before(request: Obj) -> None:
+        seen.append("mutating")
+
+    @server.webhook(f"pods/{part}", name="after")
+    def after(request: Obj) -> None:
+        seen.append("validating")
+
+    body = {"apiVersion": api, "kind": kind, "metadata": {"name": "b"}, "target": {"name": "n"}}
+    refused = send(server, "POST", f"/api/v1/namespaces/default/pods/a/{part}", body)
+    assert refused.json()["message"] == f"name in URL does not match name in {kind} object"
+    assert seen == ["mutating"]
 
 
 def test_a_request_of_every_operation(server: Server) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace, dedup_owner_references
 from understudy.apiserver.endpoints.negotiation import body_type
@@ -35,7 +37,12 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     return object_response(request, scope, entry, 201, form)
 
 
-async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
-    """Return the body of a subresource such as eviction, as admission leaves it. Raises 400, 403, 404."""
+async def read_part(
+    state: ServerState, request: Request, scope: RequestScope, options: WriteOptions, check: Callable[[Obj], object]
+) -> Obj:
+    """Return the body of a subresource such as eviction, as admission leaves it. Raises 400, 403, 404.
+
+    `check` raises the errors of the body; validating admission comes after it.
+    """
     sent = request_body.read(request, state.decoder(scope), options.field_validation).obj
-    return await WriteRequest(state, request, scope, options).admit_new_part(sent)
+    return await WriteRequest(state, request, scope, options).admit_new_part(sent, check)

@@ -74,7 +74,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     ctx = state.context(request, scope)
     for entry in page.entries:
         fields, own_options = entry.value["metadata"], replace(options)
-        deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, own_options))
+        deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, own_options, options))
         try:
             await deletion.run(fields.get("namespace", ""), fields["name"], own_options)
         except errors.StatusError as error:
@@ -83,10 +83,13 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     return list_response(request, scope, page)
 
 
-def _validate(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> ValidateDeletion:
+def _validate(
+    state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions, sent: DeleteOptions | None = None
+) -> ValidateDeletion:
     """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`).
 
-    It sees the options as the deletion has left them, with the grace period that is granted.
+    It sees the options as the deletion has left them, with the grace period that is granted; of a collection those that
+    were `sent`, which each deletion copies.
     """
     admission = state.chain.of(scope.point(Operation.DELETE))
     if admission is None:
@@ -96,7 +99,11 @@ def _validate(state: ServerState, scope: RequestScope, ctx: Context, options: De
         if scope.behavior.begin_termination:
             options.uid = options.uid or old["metadata"]["uid"]
         attributes = scope.attributes(
-            Operation.DELETE, ctx, old=old, options=delete_options_object(options), dry_run=bool(options.dry_run)
+            Operation.DELETE,
+            ctx,
+            old=old,
+            options=delete_options_object(sent or options),
+            dry_run=bool(options.dry_run),
         )
         await admission.admit(attributes, ctx)
         await admission.validate(attributes, ctx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.admission.chain import Admission, Attributes, Operation
@@ -134,12 +135,14 @@ class WriteRequest:
         if not allowed:
             raise forbidden(self.request.user, create, reason)
 
-    async def admit_new_part(self, obj: Obj) -> Obj:
+    async def admit_new_part(self, obj: Obj, check: Callable[[Obj], object] = lambda obj: None) -> Obj:
         """Return an object that is not stored, such as a binding or a review, as admission leaves it.
 
-        Raises 400 for another namespace than that of the path, and StatusError if a plugin refuses the object.
+        `check` is called between mutating and validating admission. Raises 400 for another namespace than that of the
+        path, and StatusError if a plugin refuses the object.
         """
         obj = await self.mutate_new_part(obj)
+        check(obj)
         await self.validate(obj, None)
         return obj
 

@@ -5,6 +5,8 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage.
 
 from __future__ import annotations
 
+from functools import partial
+
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
@@ -26,7 +28,9 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     binding = request_body.read_object(request, scope.codec, options.field_validation)
-    binding = await WriteRequest(state, request, scope, options).admit_new_part(binding)
+    binding = await WriteRequest(state, request, scope, options).admit_new_part(
+        binding, partial(_check_target, request)
+    )
     return await _assign(state, request, scope, binding, options)
 
 
@@ -37,9 +41,13 @@ async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> R
     """
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
-    sent = await read_part(state, request, scope, options)
-    if sent["metadata"].get("name") != scope.name:
-        raise errors.bad_request("name in URL does not match name in Binding object")
+
+    def check(binding: Obj) -> None:
+        if binding["metadata"].get("name") != scope.name:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        _check_target(request, binding)
+
+    sent = await read_part(state, request, scope, options, check)
     return await _assign(state, request, scope, sent, options)
 
 
@@ -49,8 +57,6 @@ async def _assign(
     """Assign the pod that a binding names to its node (`assignPod`)."""
     name = binding["metadata"].get("name", "")
     node = binding.get("target") or {}
-    if field_errors := _binding_errors(node):
-        raise errors.unknown_error(aggregate([error.text(scope.kind.release) for error in field_errors]))
     if not name:
         raise errors.bad_request("Name parameter required.")
     pods = state.release.kind("", "Pod")
@@ -78,8 +84,14 @@ async def _assign(
     return created_response(request, scope)
 
 
+def _check_target(request: Request, binding: Obj) -> None:
+    """Raise 500 for a binding to what is no node (`ValidatePodBinding`)."""
+    if field_errors := _binding_errors(binding.get("target") or {}):
+        raise errors.unknown_error(aggregate([error.text(request.release) for error in field_errors]))
+
+
 def _binding_errors(node: Obj) -> Errors:
-    """Find errors in the target of a binding (`ValidatePodBinding`)."""
+    """Find errors in the target of a binding."""
     path = Path("target")
     field_errors: Errors = []
     if node.get("kind") not in (None, "", "Node"):

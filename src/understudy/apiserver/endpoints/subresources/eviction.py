@@ -32,10 +32,9 @@ WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 async def evict(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Evict a pod. Raises 400, 403, 404, 406, 409, 422, 429, 500."""
     form_of(request, scope)
-    sent = await read_part(state, request, scope, write_options(request.query, request.method, request.release))
-    if sent["metadata"].get("name") != scope.name:
-        raise errors.bad_request("name in URL does not match name in Eviction object")
-    options = _delete_options(sent.get("deleteOptions") or {}, request, scope.name)
+    written = write_options(request.query, request.method, request.release)
+    sent = await read_part(state, request, scope, written, lambda sent: _delete_options(sent, request, scope.name))
+    options = _delete_options(sent, request, scope.name)
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
     budget = None
     if not _needs_no_budget(entry.object):
@@ -84,11 +83,15 @@ async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context,
     await deletion.run(scope.namespace, scope.name, validated_delete_options(options, state.release.version))
 
 
-def _delete_options(sent: Obj, request: Request, name: str) -> DeleteOptions:
-    """Return the options of an eviction, with the `dryRun` of the query (upstream: `propagateDryRun`).
+def _delete_options(eviction: Obj, request: Request, name: str) -> DeleteOptions:
+    """Return the options of the eviction of a pod, with the `dryRun` of the query (upstream: `propagateDryRun`).
 
-    Raises 422 for an option that pods must not be evicted with, and 500 for another `dryRun` in the query.
+    Raises 400 for the eviction of another pod, 422 for an option that pods must not be evicted with, and 500 for
+    another `dryRun` in the query.
     """
+    if eviction["metadata"].get("name") != name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    sent = eviction.get("deleteOptions") or {}
     if sent.get(UNSAFE):
         text = "can not be set for pod eviction, try after removing the option"
         raise errors.invalid(

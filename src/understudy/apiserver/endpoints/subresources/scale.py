@@ -19,21 +19,22 @@ from understudy.apiserver.registry.encoding.conversion import bare
 from understudy.apiserver.registry.encoding.encoded import internal, read_again
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import GroupVersionKind, Obj
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
-SCALE_GROUPS = {"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "autoscaling"}  # in errors
+SCALE_GROUPS = {"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "autoscaling"}  # before 1.33
 
 
 async def get_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer GET of a scale. Raises 404; for stateful sets 400, 500 and 504 too, which are 404 for other workloads."""
+    """Answer GET of a scale. Raises 400, 404, 500 and 504; before 1.33, all are 404 for most workloads."""
     kind = scope.kind
     form_of(request, scope)
     try:
         await state.registry.not_older(kind, request.query.get("resourceVersion"))
         entry = await state.registry.get(kind, scope.namespace, scope.name)
     except errors.StatusError:
-        if kind.custom is not None or kind.resource not in SCALE_GROUPS:
+        if kind.custom is not None or kind.resource not in SCALE_GROUPS or kind.release >= V1_33:
             raise
         raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", scope.name) from None
     return scale_response(request, scope, view_of(scope).shown(internal(read_again(entry, kind), kind)))

@@ -37,17 +37,17 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     seconds = spec["expirationSeconds"]
     if field_errors := _token_errors(seconds):
         raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
-    named = {"name": scope.name, "namespace": scope.namespace, "uid": account["metadata"]["uid"]}
-    await write.validate({**sent, "metadata": {**sent["metadata"], **named}}, None)
+    audiences = spec.get("audiences") or list(state.account_tokens.audiences)
+    fields = {"name": scope.name, "namespace": scope.namespace, **uid, "creationTimestamp": state.timestamp()}
+    completed = {"metadata": {**sent["metadata"], **fields}, "spec": {**spec, "audiences": audiences}}
+    await write.validate({**sent, **completed}, None)
     bound = spec.get("boundObjectRef")
     claims = await _bound(state, scope, bound) if bound else {}
-    audiences = spec.get("audiences") or list(state.account_tokens.audiences)
     expires = clock.parse_timestamp(state.context(request, scope).now) + seconds
     status = {
         "token": state.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
-    fields = {"name": scope.name, "namespace": scope.namespace, **uid, "creationTimestamp": state.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
     answer: Obj = {
         "kind": "TokenRequest",
