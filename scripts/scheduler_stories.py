@@ -341,6 +341,53 @@ def two_claims(m: Maker) -> list[Step]:
     ]
 
 
+def changed_class(m: Maker) -> list[Step]:
+    """No device is of a class, until its selector changes."""
+    none = [{"cel": {"expression": "device.driver == 'other'"}}]
+    return [
+        [*m.node("n1"), m.slice("n1"), m.device_class(selectors=none)],
+        [m.claim("c"), m.pod("p", "c")],
+        [Change("patch", device_classes(m.release), "gpu", {"spec": {"selectors": None}})],
+    ]
+
+
+def replaced_claim(m: Maker) -> list[Step]:
+    """A claim asks for too much; it is deleted, and there is another one of its name."""
+    return [
+        m.one_node(),
+        [m.claim("c", count=2), m.pod("p", "c")],
+        [Change("delete", m.claims, "c")],
+        [m.claim("c")],
+    ]
+
+
+def labelled_node(m: Maker) -> list[Step]:
+    """Devices are for nodes with a label, which a node gets late; a claim without a node has its devices still."""
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}]}
+    racked = m.slice("n1", 2, nodeSelector=selector)
+    del racked.body["spec"]["nodeName"]
+    return [
+        [*m.node("n1"), racked, m.device_class()],
+        [m.claim("c"), m.pod("p", "c")],
+        [Change("patch", NODES, "n1", {"metadata": {"labels": {"rack": "r1"}}})],
+        [Change("delete", NODES, "n1"), m.claim("d"), m.pod("q", "d")],
+        [*m.node("n2"), *m.node("n3", labels={"rack": "r1"})],
+        [m.pod("r", "c")],
+    ]
+
+
+def deleted_pod(m: Maker) -> list[Step]:
+    """A pod that waits is deleted, slowly; a device comes when nobody waits for it any more."""
+    return [
+        m.one_node(0),
+        [m.claim("c"), m.pod("slow", "c", metadata={"finalizers": ["example.com/held"]})],
+        [Change("delete", PODS, "slow")],
+        [Change("patch", resource_slices(m.release), "slice-n1", {"spec": {"devices": [m.device("dev-0", 0)]}})],
+        [Change("patch", PODS, "slow", {"metadata": {"finalizers": None}})],
+        [m.pod("q", "c")],
+    ]
+
+
 def other_scheduler(m: Maker) -> list[Step]:
     """A pod asks for another scheduler."""
     return [m.node("n1"), [m.pod("p", schedulerName="other")]]
@@ -441,7 +488,7 @@ STORIES: dict[Version, list[Story]] = {
     V1_33: [
         *(no_device, no_class, elsewhere, idle_elsewhere, cpu, init_containers, selector_error, incomplete_pool),
         *(many_consumers, missing_claim, template, taints, selectors, several_nodes, ports, gates, no_nodes),
-        *(shared, two_claims, other_scheduler),
+        *(shared, two_claims, changed_class, replaced_claim, labelled_node, deleted_pod, other_scheduler),
     ],
     V1_34: [alternatives],
     V1_36: [tainted_device, attached_device, unattachable_device, extended_resources],

@@ -57,7 +57,7 @@ def pops(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def queue(clock: Clock, pops: bool) -> SchedulingQueue:
-    return SchedulingQueue([SchedulingGates(), Lazy(), Picky()], clock, pops_from_backoff=pops)
+    return SchedulingQueue([SchedulingGates(), Lazy(), Picky()], clock, pops_from_backoff=pops, has_hints=True)
 
 
 def reject(queue: SchedulingQueue, *plugins: str) -> None:
@@ -94,6 +94,22 @@ def test_rejected_pod_waits_for_an_event_of_its_plugin(queue: SchedulingQueue, c
     assert names(queue) == []
     assert queue.move([NODE_ADDED])
     assert names(queue) == ["a"]
+
+
+def test_without_hints_every_event_of_its_plugin_helps_a_pod(clock: Clock) -> None:
+    """Without SchedulerQueueingHints plugins are not asked about events; a pod's own changes help it, too."""
+    queue = SchedulingQueue([Picky()], clock, pops_from_backoff=False, has_hints=False)
+    queue.add(pod("stubborn"))
+    reject(queue, "Picky")
+    clock.now += 60
+    assert not queue.move([CLASS_ADDED])
+    assert queue.move([NODE_ADDED])
+    reject(queue, "Picky")
+    clock.now += 60
+    queue.update(pod("stubborn"), pod("stubborn", metadata={"finalizers": ["example.com/a"]}))
+    assert names(queue) == []
+    queue.update(pod("stubborn"), pod("stubborn", metadata={"labels": {"a": "b"}}))
+    assert names(queue) == ["stubborn"]
 
 
 def test_pause_doubles_up_to_ten_seconds(queue: SchedulingQueue, clock: Clock, pops: bool) -> None:

@@ -61,7 +61,10 @@ class Component:
         plugins = default_plugins(release, gates, self._cache, self._claims, self._devices)
         self._scheduler = Scheduler(Framework(plugins), self._cache, release)
         self._queue = SchedulingQueue(
-            plugins, time.monotonic, pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q]
+            plugins,
+            time.monotonic,
+            pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q],
+            has_hints=gates[features.SCHEDULER_QUEUEING_HINTS],
         )
         self._binder = Binder(client, events, self._claims, release, gates)
         self._pod_level = gates[features.POD_LEVEL_RESOURCES]

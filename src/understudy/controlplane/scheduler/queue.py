@@ -20,6 +20,7 @@ from itertools import islice, takewhile
 from understudy.controlplane.scheduler.framework.events import ClusterEvent, pod_changes
 from understudy.controlplane.scheduler.framework.plugin import Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.machinery.types import Obj
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0  # seconds
 LONGEST_UNSCHEDULABLE = 300.0  # seconds after which a pod is looked at although nothing has happened
@@ -88,12 +89,17 @@ class SchedulingQueue:
     clock              returns seconds
     pops_from_backoff  whether pods that were turned down are looked at before their pause ends, if nothing else is to
                        be done (feature gate SchedulerPopFromBackoffQ)
+    has_hints          whether plugins say of an event if it may help a pod (feature gate SchedulerQueueingHints); else
+                       every event does that triggers them, and every change of the pod itself
     """
 
-    def __init__(self, plugins: Iterable[Plugin], clock: Callable[[], float], *, pops_from_backoff: bool) -> None:
+    def __init__(
+        self, plugins: Iterable[Plugin], clock: Callable[[], float], *, pops_from_backoff: bool, has_hints: bool
+    ) -> None:
         self._plugins = {plugin.name: plugin for plugin in plugins}
         self._clock = clock
         self._pops_from_backoff = pops_from_backoff
+        self._has_hints = has_hints
         self._pods: dict[str, QueuedPod] = {}
         self._unschedulable: dict[str, QueuedPod] = {}  # those first that have been there longest
         self._active = _Heap(Place.ACTIVE)
@@ -118,7 +124,7 @@ class SchedulingQueue:
         if queued is None:
             return
         queued.pod = new
-        if queued.place is Place.UNSCHEDULABLE and any(self._helps(queued, e) for e in pod_changes(old.obj, new.obj)):
+        if queued.place is Place.UNSCHEDULABLE and self._helps_itself(queued, old.obj, new.obj):
             self._requeue(queued)
 
     def delete(self, uid: str) -> None:
@@ -179,9 +185,15 @@ class SchedulingQueue:
     def _helps(self, queued: QueuedPod, event: ClusterEvent) -> bool:
         """Report whether an event may help a pod, as the plugins that turned it down see it."""
         return any(
-            event.trigger in plugin.triggers and plugin.is_schedulable_after(queued.pod, event)
+            event.trigger in plugin.triggers and (not self._has_hints or plugin.is_schedulable_after(queued.pod, event))
             for plugin in map(self._plugins.__getitem__, queued.plugins)
         )
+
+    def _helps_itself(self, queued: QueuedPod, old: Obj, new: Obj) -> bool:
+        """Report whether a change of a pod may help it."""
+        if not self._has_hints:
+            return _without_bookkeeping(old) != _without_bookkeeping(new)
+        return any(self._helps(queued, event) for event in pod_changes(old, new))
 
     def _requeue(self, queued: QueuedPod) -> None:
         """Have a pod looked at, after its pause if that has not ended."""
@@ -214,3 +226,11 @@ class SchedulingQueue:
     def _ticket(self) -> int:
         self._tickets += 1
         return self._tickets
+
+
+def _without_bookkeeping(pod: Obj) -> Obj:
+    """Return the parts of a pod whose change may help it. Upstream: `isPodUpdated`."""
+    ignored = {"resourceVersion", "generation", "managedFields", "finalizers"}
+    metadata = {name: value for name, value in pod["metadata"].items() if name not in ignored}
+    claims = (pod.get("status") or {}).get("resourceClaimStatuses")
+    return {"metadata": metadata, "spec": pod["spec"], "claims": claims}

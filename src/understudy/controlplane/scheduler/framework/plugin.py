@@ -41,7 +41,7 @@ class Plugin:
     """
 
     name: ClassVar[str]
-    triggers: ClassVar[tuple[Trigger, ...]] = ()
+    triggers: tuple[Trigger, ...] = ()
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Return why no attempt is to be made for a pod. It gets no condition and no event."""

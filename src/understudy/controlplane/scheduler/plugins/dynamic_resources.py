@@ -46,8 +46,22 @@ from understudy.machinery.selectors import node_selector_matches
 from understudy.machinery.types import Obj
 
 NAME = "DynamicResources"
-# Whether new devices make the scheduler look at pods again; else pods wait for something else, or for five minutes.
-FOLLOWS_SLICES = ByRelease({V1_31: False, V1_32: True})
+_WITHOUT_SLICES = (
+    Trigger(Kind.NODE, Action.ADD),
+    Trigger(Kind.NODE, Action.UPDATE_LABELS),
+    Trigger(Kind.CLAIM, Action.ADD),
+    Trigger(Kind.CLAIM, Action.UPDATE),
+    Trigger(Kind.POD, Action.UPDATE_CLAIMS),
+    Trigger(Kind.CLASS, Action.ADD),
+    Trigger(Kind.CLASS, Action.UPDATE),
+)
+# In 1.31 pods do not wait for devices: they are looked at again after something else, or after five minutes.
+TRIGGERS = ByRelease(
+    {
+        V1_31: _WITHOUT_SLICES,
+        V1_32: (*_WITHOUT_SLICES, Trigger(Kind.SLICE, Action.ADD), Trigger(Kind.SLICE, Action.UPDATE)),
+    }
+)
 FILTER_TIMEOUT = 10.0  # seconds for the search on one node: `DynamicResourcesFilterTimeoutDefault`, from 1.34 on
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -96,17 +110,6 @@ class DynamicResources(Plugin):
     """
 
     name = NAME
-    triggers = (
-        Trigger(Kind.NODE, Action.ADD),
-        Trigger(Kind.NODE, Action.UPDATE_LABELS),
-        Trigger(Kind.CLAIM, Action.ADD),
-        Trigger(Kind.CLAIM, Action.UPDATE),
-        Trigger(Kind.POD, Action.UPDATE_CLAIMS),
-        Trigger(Kind.CLASS, Action.ADD),
-        Trigger(Kind.CLASS, Action.UPDATE),
-        Trigger(Kind.SLICE, Action.ADD),
-        Trigger(Kind.SLICE, Action.UPDATE),
-    )
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class DynamicResources(Plugin):
         class_of: ClassOf,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.triggers = TRIGGERS[release]
         self._release = release
         self._gates = gates
         self._claims = claims
@@ -274,9 +278,7 @@ class DynamicResources(Plugin):
             claims = claims_of(pod, self._claims, self._release)
         except ClaimError:
             return False
-        if event.kind is Kind.SLICE:
-            return FOLLOWS_SLICES[self._release]
-        if event.new is None:
+        if event.kind is Kind.SLICE or event.new is None:
             return True
         if event.old is not None and allocation_of(event.old) and not allocation_of(event.new):
             return True
