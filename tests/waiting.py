@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar, cast
 
 PATIENCE = 60.0  # seconds until an event that has not happened counts as missing
 PAUSE = 0.01  # seconds between two looks
@@ -42,3 +43,15 @@ def wait_until(read: Callable[[], T], holds: Callable[[T], object] = bool) -> T:
         assert time.monotonic() < end, value
         time.sleep(PAUSE)
     return value
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a coroutine that does not end by itself; it is cancelled at the end of the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.ports import free_port
-from tests.waiting import until
+from tests.waiting import running, until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client import informer as informers
@@ -37,17 +35,6 @@ class Story:
         assert self.lines == list(lines)
 
 
-@asynccontextmanager
-async def running(informer: Informer) -> AsyncIterator[None]:
-    task = asyncio.create_task(informer.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 def node(name: str, **labels: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
@@ -66,7 +53,7 @@ async def test_changes_are_told_once() -> None:
         informer.store.add_index("color", lambda obj: [obj["metadata"].get("labels", {}).get("color")])
         story = Story(informer)
         assert not informer.has_synced
-        async with running(informer):
+        async with running(informer.run()):
             await informer.wait_for_sync()
             await story.reads("+a")
             server.apply(node("b", color="red"))
@@ -87,12 +74,12 @@ async def test_expired_watch_lists_anew() -> None:
         server.apply(node("a"), node("b"))
         informer = Informer(client, NODES)
         story = Story(informer)
-        async with running(informer):
+        async with running(informer.run()):
             await story.reads("+a", "+b")
         server.delete("Node", "a")
         server.apply(node("b", color="red"), node("c"))
         server.compact()
-        async with running(informer):
+        async with running(informer.run()):
             await until(lambda: "+c" in story.lines)
         assert sorted(story.lines[2:]) == ["+c", "-a", "~b"]
 
@@ -106,7 +93,7 @@ async def test_ended_watch_goes_on() -> None:
             client = await stack.enter_async_context(APIClient(Connection(url=server.url), "example"))
             informer = Informer(client, NODES)
             story = Story(informer)
-            await stack.enter_async_context(running(informer))
+            await stack.enter_async_context(running(informer.run()))
             await informer.wait_for_sync()
         async with Server(port=port) as again:
             again.apply(node("a"))
@@ -119,7 +106,7 @@ async def test_selected_objects_only() -> None:
         server.apply(node("a"), node("b", color="red"))
         informer = Informer(client, NODES, labels="color=red")
         story = Story(informer)
-        async with running(informer):
+        async with running(informer.run()):
             await story.reads("+b")
             server.apply(node("a", color="red"), node("b", color="blue"))
             await story.reads("+b", "+a", "-b")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, running, until
 from understudy.controlplane.client import workqueue
 from understudy.controlplane.client.rate_limit import TokenBucket
 from understudy.controlplane.client.workqueue import WorkQueue
@@ -80,10 +79,7 @@ async def test_failed_keys_are_tried_again(caplog: pytest.LogCaptureFixture) -> 
 
     queue.add("a")
     queue.add("b")
-    task = asyncio.create_task(queue.process(sync, workers=2))
-    await until(lambda: sorted(tries) == ["a", "a", "a", "b", "b", "b"] and queue.is_idle)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with running(queue.process(sync, workers=2)):
+        await until(lambda: sorted(tries) == ["a", "a", "a", "b", "b", "b"] and queue.is_idle)
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     queue.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ pytest.importorskip("grpc", reason="kubelets need the extra `kubelet`")
 
 from tests.controlplane.kubelet.driver import Driver
 from tests.releases import NEWEST
-from tests.waiting import until
+from tests.waiting import running, until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -47,19 +46,19 @@ POD = {
     "spec": {"containers": [CONTAINER], "resourceClaims": [{"name": "x", "resourceClaimTemplateName": "one"}]},
 }
 STEPS = [
-    "pod default/p: created",
-    "created from a template for pod p",
-    "allocated gpu-0 of pool pool (gpu.example.com)",
-    "reserved for pod p",
-    "pod default/p: bound to node n1",
-    "prepared by gpu.example.com",
-    "pod default/p: running",
-    "pod default/p: is being deleted",
-    "unprepared by gpu.example.com",
-    "pod default/p: deleted",
-    "no longer reserved for pod p",
-    "deallocated, gpu-0 of pool pool (gpu.example.com) given back",
-    ": deleted",
+    ("pod default/p: created",),
+    ("claim default/p-x-", "created from a template for pod p"),
+    ("claim default/p-x-", "allocated gpu-0 of pool pool (gpu.example.com)"),
+    ("claim default/p-x-", "reserved for pod p"),
+    ("pod default/p: bound to node n1",),
+    ("claim default/p-x-", "prepared by gpu.example.com"),
+    ("pod default/p: running",),
+    ("pod default/p: is being deleted",),
+    ("claim default/p-x-", "unprepared by gpu.example.com"),
+    ("pod default/p: deleted",),
+    ("claim default/p-x-", "no longer reserved for pod p"),
+    ("claim default/p-x-", "deallocated, gpu-0 of pool pool (gpu.example.com) given back"),
+    ("claim default/p-x-", ": deleted"),
 ]
 
 
@@ -71,9 +70,9 @@ class Development:
     client: APIClient
     driver: Driver
 
-    async def told(self, text: str) -> None:
-        """Wait for a line that holds a text."""
-        await until(lambda: self.lines, lambda lines: any(text in line for line in lines))
+    async def told(self, *texts: str) -> None:
+        """Wait for a line that holds all these texts."""
+        await until(lambda: self.lines, lambda lines: any(all(text in line for text in texts) for line in lines))
 
 
 @asynccontextmanager
@@ -83,14 +82,14 @@ async def development() -> AsyncIterator[Development]:
     with tempfile.TemporaryDirectory(prefix="dev-") as folder:
         root = Path(folder)
         controllers = controllers_of(Gates.of(NEWEST), [])
-        async with Server(emulated_version=str(NEWEST), controllers=controllers, load=WORLD) as server:
-            running = asyncio.create_task(Cluster(server, root, lines.append).run())
-            async with Driver(root / "n1") as driver, APIClient(Connection(url=server.url), "test") as client:
-                await driver.registered()
-                yield Development(lines, client, driver)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
+        async with (
+            Server(emulated_version=str(NEWEST), controllers=controllers, load=WORLD) as server,
+            running(Cluster(server, root, lines.append).run()),
+            Driver(root / "n1") as driver,
+            APIClient(Connection(url=server.url), "test") as client,
+        ):
+            await driver.registered()
+            yield Development(lines, client, driver)
 
 
 async def test_account_of_a_claim() -> None:
@@ -99,8 +98,8 @@ async def test_account_of_a_claim() -> None:
         await dev.client.create(PODS, POD, "default")
         await dev.told("pod default/p: running")
         await dev.client.delete(PODS, "p", "default", grace_period=0)
-        for step in STEPS:
-            await dev.told(step)
+        for texts in STEPS:
+            await dev.told(*texts)
     assert [call.split()[0] for call in dev.driver.calls] == ["prepare", "unprepare"]
 
 

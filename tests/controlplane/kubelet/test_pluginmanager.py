@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane.kubelet.driver import Driver
-from tests.waiting import until
+from tests.waiting import running, until
 from understudy.controlplane.kubelet import pluginmanager
 from understudy.controlplane.kubelet.pluginmanager import PluginManager, RegistrationError, RegistrationStatus
 
@@ -43,15 +41,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pluginmanager, "FIRST_BACKOFF", 0.01)
 
 
-@asynccontextmanager
-async def managing(root: Path, handler: Handler) -> AsyncIterator[None]:
-    task = asyncio.create_task(PluginManager(root / "plugins_registry", {"DRAPlugin": handler}).run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+def managing(root: Path, handler: Handler) -> AbstractAsyncContextManager[object]:
+    """Run a plugin manager until the end of the block."""
+    return running(PluginManager(root / "plugins_registry", {"DRAPlugin": handler}).run())
 
 
 async def test_plugins_come_and_go(root: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.clock import FixedClock
-from tests.waiting import PATIENCE
+from tests.waiting import running, until
 from understudy.controlplane.client.resources import Resource
 from understudy.controlplane.kubelet.pod_status import PodStatusWriter
 from understudy.controlplane.kubelet.pods import PodIPs, PodRuntime, PodWorker
@@ -39,15 +39,15 @@ async def test_deletion_while_the_status_is_written(in_the_answer: bool) -> None
         async def patch(self, resource: Resource, name: str, patch: Obj, *_: Any, **__: Any) -> Obj:
             await asyncio.sleep(0)
             if not in_the_answer:
-                worker.update(deletion)
+                worker.update({**deletion})  # each event of an informer is a new object
             return deletion if in_the_answer else POD
 
         async def delete(self, *_: Any, **__: Any) -> None:
             deleted.set()
 
-    running: dict[str, object] = {}
+    sandboxed: dict[str, object] = {}
     sandboxes = SimpleNamespace(
-        get=running.get, addresses=set, start=running.__setitem__, stop=lambda uid: running.pop(uid, None)
+        get=sandboxed.get, addresses=set, start=sandboxed.__setitem__, stop=lambda uid: sandboxed.pop(uid, None)
     )
     runtime = PodRuntime(
         client=cast(Any, Client()),
@@ -60,11 +60,7 @@ async def test_deletion_while_the_status_is_written(in_the_answer: bool) -> None
         clock=FixedClock(0.0),
     )
     worker = PodWorker(runtime, POD)
-    task = asyncio.create_task(worker.run())
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await deleted.wait()
-    finally:
-        task.cancel()
+    async with running(worker.run()):
+        await until(deleted.is_set)
     assert worker.stopped
-    assert not running
+    assert not sandboxed

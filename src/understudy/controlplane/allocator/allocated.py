@@ -9,7 +9,7 @@ An `AllocatedState` can follow claims as they come and go, so that it is not mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from understudy.controlplane.allocator.checks import capacity
 from understudy.controlplane.allocator.checks.capacity import Amounts
@@ -36,10 +36,7 @@ class AllocatedState:
     def add(self, claim: Obj) -> None:
         """Take the devices of a claim's allocation, if it has one."""
         name = key_of(claim)
-        for result in _results(claim):
-            if result.get("adminAccess") and self._rules.admin_in_results:
-                continue
-            device = f"{result['driver']}/{result['pool']}/{result['device']}"
+        for device, result in self._in_use(claim):
             if self._is_share(result):
                 self.shares.setdefault(device, []).append(name)
                 if (amounts := _consumed(result)) is not None:
@@ -51,10 +48,7 @@ class AllocatedState:
     def remove(self, claim: Obj) -> None:
         """Free the devices of a claim that was added with the same allocation."""
         name = key_of(claim)
-        for result in _results(claim):
-            if result.get("adminAccess") and self._rules.admin_in_results:
-                continue
-            device = f"{result['driver']}/{result['pool']}/{result['device']}"
+        for device, result in self._in_use(claim):
             share = self._is_share(result)
             _remove(self.shares if share else self.devices, device, name)
             if share and (amounts := _consumed(result)) is not None:
@@ -67,6 +61,12 @@ class AllocatedState:
         """Report whether a device is in use, be it by shares (upstream: `IsDeviceAllocated`)."""
         return device in self.devices or device in self.shares
 
+    def _in_use(self, claim: Obj) -> Iterator[tuple[str, Obj]]:
+        """Yield the ids and results of a claim's devices but for those with admin access, which others may have too."""
+        for result in device_results(claim):
+            if not result.get("adminAccess") or not self._rules.admin_in_results:
+                yield f"{result['driver']}/{result['pool']}/{result['device']}", result
+
     def _is_share(self, result: Obj) -> bool:
         return self._rules.consumable_capacity and result.get("shareID") is not None
 
@@ -78,7 +78,8 @@ def key_of(claim: Obj) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _results(claim: Obj) -> Iterable[Obj]:
+def device_results(claim: Obj) -> Sequence[Obj]:
+    """Return the devices of a claim's allocation, `status.allocation.devices.results`; none without an allocation."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or ()
 

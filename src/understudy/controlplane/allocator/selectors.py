@@ -23,7 +23,10 @@ def selector_environment(release: Version, features: frozenset[str]) -> Environm
 
 
 class SelectorError(Exception):
-    """An expression that does not compile or cannot be evaluated; the text is upstream's, without whose it is."""
+    """An expression that does not compile or cannot be evaluated.
+
+    The text is upstream's, without the class or claim that the expression is of.
+    """
 
 
 @dataclass(frozen=True, slots=True)

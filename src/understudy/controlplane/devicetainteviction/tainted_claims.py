@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.pod_claims import (
     PodClaimError,
@@ -95,11 +96,11 @@ class TaintedClaims:
     def allocated_devices(self) -> Iterator[Obj]:
         """Yield the results of all claims: driver, pool and device, and the tolerations."""
         for allocated in self._claims.values():
-            yield from allocated.claim["status"]["allocation"].get("devices", {}).get("results") or ()
+            yield from device_results(allocated.claim)
 
     def _eviction(self, claim: Obj) -> Eviction | None:
         eviction: Eviction | None = None
-        for result in claim["status"]["allocation"].get("devices", {}).get("results") or ():
+        for result in device_results(claim):
             taints = self._taints(result["driver"], result["pool"], result["device"])
             if (of_device := eviction_by(taints, result.get("tolerations") or ())) is not None:
                 eviction = of_device.joined(eviction)

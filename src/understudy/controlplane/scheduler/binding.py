@@ -1,4 +1,4 @@
-"""The requests of an attempt: claims, the binding, and what is said about a pod that gets no node.
+"""Sends the requests of an attempt: writes claims, binds the pod, or reports why a pod gets no node.
 
 For a claim without devices: the finalizer by an update, then allocation and reservation in one status update. For one
 that has devices already: the reservation in a status update. Then the pod is bound. Upstream: `bindingCycle`,
@@ -22,6 +22,7 @@ from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.binding_conditions import (
     BindingConditionError,
+    are_enabled,
     has_binding_conditions,
     is_overdue,
     is_ready,
@@ -88,7 +89,7 @@ class Binder:
     async def _wait_for_devices(self, placement: Placement) -> None:
         """Wait until the devices of a pod are attached to its node, if they have to be. Raises BindingError."""
         data = _claims_state(placement)
-        if not self._has_binding_conditions() or not any(map(has_binding_conditions, data.claims)):
+        if not are_enabled(self._gates) or not any(map(has_binding_conditions, data.claims)):
             return
         note = f"waiting for binding conditions for device on node {placement.node}"
         self._event(placement.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
@@ -142,7 +143,7 @@ class Binder:
                 )
 
     async def report(self, failure: Failure, pod: PodInfo) -> None:
-        """Say why a pod gets no node: in an event, and in its condition. A claim that is to be freed is freed first.
+        """Write why a pod gets no node into an event and its condition. A claim that is to be freed is freed first.
 
         pod  the pod as it is now
         """
@@ -160,7 +161,7 @@ class Binder:
             await self._try(f"update the status of {pod.key}", lambda: self._patch_status(pod, status))
 
     def report_deletion(self, pod: PodInfo) -> None:
-        """Say that a pod is not looked at since it is being deleted."""
+        """Write an event which says that a pod is skipped since it is being deleted."""
         note = f"skip schedule deleting pod: {pod.key}"
         self._event(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
@@ -257,17 +258,13 @@ class Binder:
         status["allocation"] = allocation or status.get("allocation")
         user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), user]
-        if self._has_binding_conditions():
+        if are_enabled(self._gates):
             if status["allocation"] is None:
                 raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
             status["allocation"] = {"allocationTimestamp": timestamp(int(time.time())), **status["allocation"]}
         doing = "add allocation and reservation" if allocation is not None else "add reservation"
         written = self._client.update_status(self._resource, {**claim, "status": status})
         return await _named(f"{doing} to claim {key}", written)
-
-    def _has_binding_conditions(self) -> bool:
-        gates = self._gates
-        return gates[features.DRA_DEVICE_BINDING_CONDITIONS] and gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS]
 
     async def _deallocate(self, claim: Obj) -> None:
         """Free a claim that nobody uses."""

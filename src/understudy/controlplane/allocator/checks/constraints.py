@@ -45,8 +45,10 @@ class Constraint(Protocol):
 
 
 def attribute_of(device: Device, name: str) -> Obj | None:
-    """Return an attribute by its full name, or by the name without the domain if that is the driver's (upstream:
-    `lookupAttribute`)."""
+    """Return an attribute by its full name, or by the name without the domain if that is the driver's.
+
+    Upstream: `lookupAttribute`.
+    """
     attribute = device.attributes.get(name)
     if attribute is not None:
         return attribute
@@ -78,7 +80,7 @@ class _Constraint:
         return not self.requests or request.base_name in self.requests or request.full_name in self.requests
 
     def has_value(self, device: Device) -> str:
-        """Return what value a device has, for people."""
+        """Return a text for people about the value that a device has."""
         attribute = attribute_of(device, self.attribute)
         return f"has no attribute {self.attribute}" if attribute is None else f"has {self.attribute} {shown(attribute)}"
 

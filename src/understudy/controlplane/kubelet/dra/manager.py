@@ -314,7 +314,7 @@ class DRAManager:
 
     @asynccontextmanager
     async def _locked(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
-        """Keep others from preparing or unpreparing claims; everyone takes them in the same order."""
+        """Lock claims against other preparations, in the order of their names, so that nobody waits for ever."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.setdefault(Key(namespace, name), asyncio.Lock())

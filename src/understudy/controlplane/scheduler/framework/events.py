@@ -62,7 +62,7 @@ def is_about(event: ClusterEvent, pod: PodInfo) -> bool:
 
 
 def node_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
-    """List what has changed about a node. Upstream: `NodeSchedulingPropertiesChange`."""
+    """Yield the events for a changed node. Upstream: `NodeSchedulingPropertiesChange`."""
     if old["spec"].get("unschedulable") and not new["spec"].get("unschedulable"):
         yield ClusterEvent(Kind.NODE, Action.UPDATE_TAINTS, old, new)
     if _allocatable(old) != _allocatable(new):
@@ -78,7 +78,7 @@ def _allocatable(node: Obj) -> dict[str, int]:
 
 
 def pod_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
-    """List what has changed about a pod. Upstream: `PodSchedulingPropertiesChange`."""
+    """Yield the events for a changed pod. Upstream: `PodSchedulingPropertiesChange`."""
     before, after = PodInfo(old), PodInfo(new)
     if any(amount > after.requests.get(name, 0) for name, amount in before.requests.items()):
         yield ClusterEvent(Kind.POD, Action.SCALE_DOWN, old, new)

@@ -1,4 +1,4 @@
-"""The interface of plugins. A plugin overrides what it has to say something about.
+"""The interface of plugins. A plugin overrides the methods of the extension points at which it decides something.
 
 Upstream: `framework.Plugin`, and one interface for each extension point.
 """

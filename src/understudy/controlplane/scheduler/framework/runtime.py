@@ -21,7 +21,7 @@ class Framework:
         self._reserves = [p for p in plugins if type(p).reserve is not Plugin.reserve]
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[Status | None, frozenset[str] | None]:
-        """Return why no node will do, and the names of the only nodes that might. Upstream: `RunPreFilterPlugins`."""
+        """Return why no node fits, and the names of the only nodes that may. Upstream: `RunPreFilterPlugins`."""
         names: frozenset[str] | None = None
         for plugin in self._pre_filters:
             answer = plugin.pre_filter(state, pod)
@@ -36,7 +36,7 @@ class Framework:
         return None, names
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return what the first plugin says against a node. Upstream: `RunFilterPlugins`."""
+        """Return the reasons of the first plugin that turns a node down. Upstream: `RunFilterPlugins`."""
         for plugin in self._filters:
             if plugin.name in state.skips:
                 continue
@@ -48,7 +48,7 @@ class Framework:
         return None
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> str:
-        """Return the words of all plugins about what would help. Upstream: `RunPostFilterPlugins`."""
+        """Return the answers of all plugins about a remedy, as one text. Upstream: `RunPostFilterPlugins`."""
         reasons: list[str] = []
         for plugin in self._post_filters:
             status = plugin.post_filter(state, pod, nodes)

@@ -59,13 +59,13 @@ def unresolvable(*reasons: str) -> Status:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why no node fits a pod. Upstream: `framework.Diagnosis`.
+    """The reasons for which no node fits a pod. Upstream: `framework.Diagnosis`.
 
-    nodes        what was found out about single nodes, by name
-    absent       what holds for all other nodes, None if nothing does
-    pre_filter   the words of a plugin that turned the pod down before any node was looked at, else ""
-    post_filter  the words of the plugins that were asked what would help
-    plugins      the names of the plugins that turned the pod down: what they wait for wakes the pod
+    nodes        the reasons against single nodes, by name
+    absent       the reason against all other nodes, None if there is none
+    pre_filter   the reason of a plugin that turned the pod down before any node was looked at, else ""
+    post_filter  the answer of the plugins that were asked for a remedy, such as preemption
+    plugins      the names of the plugins that turned the pod down: the events that they wait for wake the pod
     """
 
     nodes: Mapping[str, Status]

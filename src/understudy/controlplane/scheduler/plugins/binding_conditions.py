@@ -5,10 +5,11 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from understudy.controlplane.allocator.allocated import device_results
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 TIMEOUT = 600.0  # seconds from the allocation on. Upstream: `DynamicResourcesBindingTimeoutDefault`
@@ -18,9 +19,14 @@ class BindingConditionError(Exception):
     """A device that will not be attached; `str(error)` is kube-scheduler's text."""
 
 
+def are_enabled(gates: Gates) -> bool:
+    """Report whether devices may have binding conditions: both of their feature gates are on."""
+    return gates[features.DRA_DEVICE_BINDING_CONDITIONS] and gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS]
+
+
 def has_binding_conditions(claim: Obj) -> bool:
     """Report whether a device of a claim has to be attached first."""
-    return any(result.get("bindingConditions") for result in _results(claim))
+    return any(result.get("bindingConditions") for result in device_results(claim))
 
 
 def is_ready(claim: Obj) -> bool:
@@ -28,7 +34,7 @@ def is_ready(claim: Obj) -> bool:
 
     Upstream: `isClaimReadyForBinding`.
     """
-    for result in _results(claim):
+    for result in device_results(claim):
         if not result.get("bindingConditions"):
             continue
         conditions = {condition["type"]: condition for condition in _device(claim, result).get("conditions") or ()}
@@ -47,14 +53,9 @@ def is_ready(claim: Obj) -> bool:
 def is_overdue(claim: Obj, now: float) -> bool:
     """Report whether the devices of a claim should have been attached by now. Upstream: `isClaimTimeout`."""
     allocated = ((claim.get("status") or {}).get("allocation") or {}).get("allocationTimestamp")
-    if allocated is None or all(result.get("bindingConditions") is None for result in _results(claim)):
+    if allocated is None or all(result.get("bindingConditions") is None for result in device_results(claim)):
         return False
     return parse_timestamp(allocated) + TIMEOUT < now
-
-
-def _results(claim: Obj) -> Iterator[Obj]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    yield from (allocation.get("devices") or {}).get("results") or ()
 
 
 def _device(claim: Obj, result: Obj) -> Obj:

@@ -1,4 +1,4 @@
-"""The words about preemption. No pod is ever preempted here: pods of lower priority stay."""
+"""The messages about preemption. No pod is ever preempted here: pods of lower priority stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DefaultPreemption(Plugin):
         self._cache = cache
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status:
-        """Return the words for each node. Upstream: `Evaluator.Preempt`."""
+        """Return the message about all nodes. Upstream: `Evaluator.Preempt`."""
         if pod.spec.get("preemptionPolicy") == "Never":
             return unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
         no_victims = {name: NO_VICTIMS for name, status in nodes.items() if status.code is Code.UNSCHEDULABLE}

@@ -27,6 +27,7 @@ from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
 from understudy.controlplane.scheduler.plugins.binding_conditions import (
     BindingConditionError,
+    are_enabled,
     is_overdue,
     is_ready,
 )
@@ -226,8 +227,7 @@ class DynamicResources(Plugin):
         selector = allocation.get("nodeSelector")
         if selector and not node_selector_matches(selector, node):
             return False
-        gates = self._gates
-        if gates[features.DRA_DEVICE_BINDING_CONDITIONS] and gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS]:
+        if are_enabled(self._gates):
             try:
                 return is_ready(claim) or not is_overdue(claim, self._clock())
             except BindingConditionError:
