@@ -180,7 +180,7 @@ async def websocket(server: Server, protocols: str, authorization: str = "") -> 
 async def test_websocket_brings_its_token_as_a_protocol(
     server: Server, protocols: str, authorization: str, status: int
 ) -> None:
-    """One token beside another protocol, which is the one that is spoken; the token is never sent back."""
+    """A WebSocket may offer its token as a protocol beside the one that is spoken; the token is never sent back."""
     expected = BINARY if status == 101 and BINARY in protocols else None
     assert await websocket(server, protocols, authorization) == (status, expected)
 

@@ -66,7 +66,7 @@ def test_what_was_asked_is_listed_once() -> None:
 
 
 def test_role_of_one_namespace() -> None:
-    """What was used in one namespace becomes a Role, in which resources with the same verbs share a rule."""
+    """The rights used in one namespace become a Role, in which resources with the same verbs share a rule."""
     report = permissions(
         ask("watch", "pods", "a"),
         ask("list", "pods", "a"),
@@ -130,7 +130,7 @@ def test_rules_name_what_is_no_object() -> None:
 
 
 def test_discovery_is_in_no_role() -> None:
-    """What every user may do by the bootstrap policy needs no role."""
+    """Rights that every user has by the bootstrap policy are in no role of the report."""
     review = ask("create", "selfsubjectaccessreviews", group="authorization.k8s.io")
     report = permissions(Attributes("/apis", "get"), Attributes("/version", "get"), review)
     assert len(report.used) == 3

@@ -96,7 +96,7 @@ def test_flags_set_their_options() -> None:
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
-    """All are refused in one place, before anything starts."""
+    """Options that make no sense are refused in one place, before anything starts."""
     with pytest.raises(ValueError, match=message):
         ServerConfig(**options)
 

@@ -106,7 +106,7 @@ def test_permissions_of_server_that_allows_everything(apiserver: Server) -> None
 
 
 def test_requests_of_the_server_itself_are_not_noted(server: Server) -> None:
-    """What a test does with `Server.apply`, and what controllers do, is in no report."""
+    """Requests that a test makes with `Server.apply`, and those of controllers, are in no report."""
     server.user("driver")
     server.apply(CONFIG_MAP)
     assert server.permissions("system:admin").used == server.permissions("system:apiserver").used == []

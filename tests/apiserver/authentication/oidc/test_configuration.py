@@ -130,7 +130,7 @@ def of_issuer(**fields: Any) -> Any:
     ],
 )
 def test_invalid(tmp_path: Path, authenticator: Any, error: str) -> None:
-    """What is wrong with an authenticator is told with its path."""
+    """A mistake in an authenticator is an error with the path of the field."""
     content = {**HEAD, "jwt": [authenticator]}
     assert error_of(tmp_path, content) == f"invalid authentication configuration: {error}"
 
