@@ -155,7 +155,7 @@ GRANTED = Stored(
 
 
 def test_refusals_of_a_server_that_allows_everything() -> None:
-    """Where everything is allowed, what was refused is what RBAC would refuse, with the roles that are stored."""
+    """The refusals in the report are those that RBAC would have made with the stored roles if everything is allowed."""
     actions = [ask("get", "pods", "a"), ask("list", "pods", "a"), Attributes("/version", "get")]
     report = permissions(*actions, allows_everything=True, stored=GRANTED)
     assert len(report.used) == 3

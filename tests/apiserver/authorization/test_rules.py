@@ -77,6 +77,6 @@ PODS = '{APIGroups:[""], Resources:["pods"]'
     ],
 )
 def test_uncovered_rules(held: list[dict[str, Any]], granted: list[dict[str, Any]], missing: list[str]) -> None:
-    """Each verb of each resource has to be covered by a rule; those that are not are listed with their verbs together."""
+    """Each verb of each resource has to be covered by a rule; what is not is listed with its verbs together."""
     parts = compact(uncovered(list(map(Rule, held)), granted))
     assert list(map(compact_string, parts)) == missing
