@@ -154,6 +154,24 @@ def test_token_requests_have_their_default(server: Server) -> None:
     assert seen == [(3600, None), ["name", "namespace", "uid", "creationTimestamp"], (0, None)]
 
 
+@pytest.mark.parametrize(("fields", "asked"), [({"data": {"x": "1"}}, 2), ({}, 1)], ids=["owned fields", "no owner"])
+def test_any_patch_counts_as_a_change_of_new_owners(server: Server, fields: Obj, asked: int) -> None:
+    """A patch that changes nothing still has webhooks asked again if the request has set the time of an owner: inside
+    the real server that has fractions of seconds, until a patch is applied."""
+    seen: list[str] = []
+
+    @server.webhook("configmaps", mutating=True, name="a", reinvocationPolicy="IfNeeded")
+    def look(request: Obj) -> None:
+        seen.append("a")
+
+    @server.webhook("configmaps", mutating=True, name="b")
+    def patch(request: Obj) -> Any:
+        return [{"op": "test", "path": "/metadata/name", "value": "a"}]
+
+    assert send(server, "POST", MAPS, {"metadata": {"name": "a"}, **fields}).status == 201
+    assert len(seen) == asked
+
+
 def test_options_of_a_deletion(server: Server) -> None:
     """A webhook sees the grace period that is granted, and for a collection the one that was asked for."""
     seen: list[int] = []

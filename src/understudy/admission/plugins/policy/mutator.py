@@ -15,7 +15,7 @@ from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError
 from understudy.admission.metrics import AdmissionMetrics
-from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
+from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
     Invocation,
@@ -163,7 +163,8 @@ class Dispatcher:
                 errors.append(PolicyError(item.hook.policy, item.binding, why, "Invalid"))
             finally:
                 self._metrics.observe_mutation(*key[:2], why, perf_counter() - started)
-        if versioned.object != before:
+        was_patched = versioned.object is not before
+        if versioned.object != before or (was_patched and loses_times(self._attributes, self._objects, self._ctx.now)):
             state.require()
             self._attributes.reinvocation.needed = True
         if item.hook.policy["spec"].get("reinvocationPolicy") == "IfNeeded":

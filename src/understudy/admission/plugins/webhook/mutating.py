@@ -6,7 +6,7 @@ from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
 from understudy.admission.metrics import AdmissionMetrics
-from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes
+from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
 from understudy.admission.plugins.webhook.hooks import ADMIT, Hook, HookSource
 from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
@@ -97,7 +97,7 @@ class MutatingAdmissionWebhook:
             raise internal_error(error.why) from None
         except DecodeError as error:
             raise internal_error(str(error)) from None
-        changed = bool(patched != before)
+        changed = bool(patched != before) or loses_times(versions.of(match.kind).attributes, self._objects, ctx.now)
         self._objects.set_defaults(
             patched, match.kind if self._objects.is_custom(match.kind) else named_kind(patched), ctx
         )
