@@ -76,7 +76,8 @@ class WebhookPair(AdmissionPair):
         body = self.hidden(webhook, answer.body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
         calls = json.loads(self.hidden(webhook, json.dumps(normalized(webhook.taken()))))
         compared = super().comparable(server, answer._replace(headers=headers, body=body), step)
-        return {**compared, "calls": calls, "order": [field_order(call["body"]) for call in calls]}
+        asked = [call["path"] for call in calls]
+        return {**compared, "asked": asked, "calls": calls, "order": [field_order(call["body"]) for call in calls]}
 
     def hidden(self, webhook: WebhookServer, text: str) -> str:
         """Return a text without the address and the certificate of webhooks."""
