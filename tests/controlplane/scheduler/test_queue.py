@@ -14,13 +14,14 @@ from understudy.controlplane.scheduler.queue import Place, SchedulingQueue
 
 NODE_ADDED = ClusterEvent(Kind.NODE, Action.ADD, None, node_obj("n"))
 CLASS_ADDED = ClusterEvent(Kind.CLASS, Action.ADD, None, {})
+CLAIM_ADDED = ClusterEvent(Kind.CLAIM, Action.ADD, None, {})
 
 
 class Picky(Plugin):
-    """Waits for nodes, but only with pods whose name is not `stubborn`."""
+    """Waits for nodes and claims, but only with pods whose name is not `stubborn`."""
 
     name = "Picky"
-    triggers = (Trigger(Kind.NODE, Action.ADD),)
+    triggers = (Trigger(Kind.NODE, Action.ADD), Trigger(Kind.CLAIM, Action.ADD))
 
     def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
         return pod.name != "stubborn"
@@ -97,13 +98,14 @@ def test_rejected_pod_waits_for_an_event_of_its_plugin(queue: SchedulingQueue, c
 
 
 def test_without_hints_every_event_of_its_plugin_helps_a_pod(clock: Clock) -> None:
-    """Without SchedulerQueueingHints plugins are not asked about events; a pod's own changes help it, too."""
+    """Without SchedulerQueueingHints plugins are asked about nodes only; a pod's own changes help it, too."""
     queue = SchedulingQueue([Picky()], clock, pops_from_backoff=False, has_hints=False)
     queue.add(pod("stubborn"))
     reject(queue, "Picky")
     clock.now += 60
     assert not queue.move([CLASS_ADDED])
-    assert queue.move([NODE_ADDED])
+    assert not queue.move([NODE_ADDED])
+    assert queue.move([CLAIM_ADDED])
     reject(queue, "Picky")
     clock.now += 60
     queue.update(pod("stubborn"), pod("stubborn", metadata={"finalizers": ["example.com/a"]}))

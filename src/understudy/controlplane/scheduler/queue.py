@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import islice, takewhile
 
-from understudy.controlplane.scheduler.framework.events import ClusterEvent, pod_changes
+from understudy.controlplane.scheduler.framework.events import ClusterEvent, Kind, pod_changes
 from understudy.controlplane.scheduler.framework.plugin import Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.machinery.types import Obj
@@ -90,7 +90,8 @@ class SchedulingQueue:
     pops_from_backoff  whether pods that were turned down are looked at before their pause ends, if nothing else is to
                        be done (feature gate SchedulerPopFromBackoffQ)
     has_hints          whether plugins say of an event if it may help a pod (feature gate SchedulerQueueingHints); else
-                       every event does that triggers them, and every change of the pod itself
+                       every event does that triggers them, and every change of the pod itself. They are asked about
+                       nodes all the same: upstream looks then whether the pod might run there (`preCheckForNode`)
     """
 
     def __init__(
@@ -184,8 +185,9 @@ class SchedulingQueue:
 
     def _helps(self, queued: QueuedPod, event: ClusterEvent) -> bool:
         """Report whether an event may help a pod, as the plugins that turned it down see it."""
+        asks = self._has_hints or event.kind is Kind.NODE
         return any(
-            event.trigger in plugin.triggers and (not self._has_hints or plugin.is_schedulable_after(queued.pod, event))
+            event.trigger in plugin.triggers and (not asks or plugin.is_schedulable_after(queued.pod, event))
             for plugin in map(self._plugins.__getitem__, queued.plugins)
         )
 
