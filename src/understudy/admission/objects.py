@@ -123,7 +123,17 @@ def loses_times(attributes: Attributes, objects: ObjectInterfaces, now: str) -> 
         return False
     known = ((attributes.old_object or {}).get("metadata") or {}).get("managedFields") or ()
     entries = (attributes.object.get("metadata") or {}).get("managedFields") or ()
-    return any(entry.get("time") == now and entry not in known for entry in entries)
+    return any(entry.get("time") == now and not any(_is_rest(entry, other) for other in known) for entry in entries)
+
+
+def _is_rest(entry: Obj, known: Obj) -> bool:
+    """Report whether an entry of managed fields is what a write has left of another one: it has no other fields."""
+    same = all(entry.get(name) == known.get(name) for name in {*entry, *known} - {"fieldsV1"})
+    return same and _is_part(entry.get("fieldsV1") or {}, known.get("fieldsV1") or {})
+
+
+def _is_part(fields: Obj, other: Obj) -> bool:
+    return all(name in other and _is_part(inner, other[name]) for name, inner in fields.items())
 
 
 def admission_request(attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind) -> Obj:

@@ -172,6 +172,37 @@ def test_any_patch_counts_as_a_change_of_new_owners(server: Server, fields: Obj,
     assert len(seen) == asked
 
 
+def test_a_removed_field_is_no_change_of_owners(server: Server) -> None:
+    """A write that only removes fields sets no time, so that a patch that changes nothing is no change."""
+    seen: list[str] = []
+    server.apply(config_map(x="1", y="2"))
+
+    @server.webhook("configmaps", mutating=True, name="a", reinvocationPolicy="IfNeeded")
+    def look(request: Obj) -> None:
+        seen.append("a")
+
+    @server.webhook("configmaps", mutating=True, name="b")
+    def patch(request: Obj) -> Any:
+        return [{"op": "test", "path": "/metadata/name", "value": "a"}]
+
+    assert send(server, "PATCH", f"{MAPS}/a", {"data": {"y": None}}).status == 200
+    assert seen == ["a"]
+
+
+def test_a_collection_passes_over_objects_that_a_webhook_does_not_find(server: Server) -> None:
+    """A refusal with the reason NotFound leaves an object of a collection, as if it were gone already."""
+
+    @server.webhook("configmaps", operations=["DELETE"])
+    def look(request: Obj) -> Any:
+        name = request["oldObject"]["metadata"]["name"]  # a collection has none
+        return {"allowed": False, "status": {"reason": "NotFound"}} if name == "a" else None
+
+    for name in ("a", "b"):
+        server.apply(config_map(name, x="1"))
+    assert send(server, "DELETE", f"{MAPS}?fieldSelector=metadata.name!=kube-root-ca.crt").status == 200
+    assert [obj["metadata"]["name"] for obj in server.list("configmaps", namespace="default")] == ["a"]
+
+
 def test_options_of_a_deletion(server: Server) -> None:
     """A webhook sees the grace period that is granted, and for a collection the one that was asked for."""
     seen: list[int] = []
