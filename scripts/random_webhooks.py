@@ -46,7 +46,7 @@ PATCHES: tuple[Any, ...] = (
     [{"op": "odd", "path": "/metadata"}], [{"path": "/metadata"}], [{"op": "add", "value": 1}], [{"op": "add", "path": "x", "value": 1}], [{"op": "remove", "path": ""}], [{"op": "add", "path": "/metadata/finalizers", "value": ["e.io/m"]}],
     [{"op": "add", "path": "/metadata/labels", "value": None}], [{"op": "add", "path": "/metadata", "value": []}], [{"op": "add", "path": "/metadata/labels/a b", "value": "x"}], [{"op": "add", "path": "/nothing/x", "value": "x"}],
     "not JSON", "{}", "null", "[1]", "", '[{"op":"add","path":"/metadata/labels/m","value":"1","value":"2"}]', [{"op": "add", "path": "/metadata/namespace", "value": "elsewhere"}],
-    [{"op": "add", "path": "/metadata/labels/m", "value": "1"}, {"op": "remove", "path": "/metadata/labels/m"}], [{"op": "add", "path": "/metadata/generateName", "value": "m-"}],
+    [{"op": "add", "path": "/metadata/labels/m", "value": "1"}, {"op": "remove", "path": "/metadata/labels/m"}], [{"op": "add", "path": "/metadata/generateName", "value": "gen-"}],
     [{"op": "add", "path": "/metadata/managedFields", "value": []}], [{"op": "add", "path": "/metadata/resourceVersion", "value": "1"}], [{"op": "add", "path": "/metadata/uid", "value": "x"}],
 )  # fmt: skip
 KIND_PATCHES: dict[str, tuple[Any, ...]] = {
