@@ -13,6 +13,7 @@ answer.
 The token must be that of a member of `system:masters` on both servers; they may authorize by RBAC. For
 MutatingAdmissionPolicy before 1.36, start them with its feature gate (and `--runtime-config` on a real one). A real
 server asks policies and their parameters in any order: no case depends on it, since only one binding of it refuses.
+Only one script may compare a pair of servers at a time.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ if anything differs, if nothing agreed, or if the left server left more than a f
 
 The token must be that of a member of `system:masters` on both servers; they may authorize by RBAC. A real server asks
 validating webhooks in any order: no case depends on it, since only one of them refuses. A sequence that differs is sent
-again before that is reported, since a server whose cache is behind asks twice about an update.
+again before that is reported, since a server whose cache is behind asks twice about an update. These differences stay:
+
+- a field that a patch adds to a custom resource and its schema does not have: webhooks that are asked later in another
+  version, or again, still see it on kube-apiserver, and no `creationTimestamp` of null
+- a TokenRequest that is asked for as PartialObjectMetadata is answered as itself
+- a mutating policy that sets `data` of a Secret after `stringData`: the latter wins on kube-apiserver
+- metadata that is patched to a list in a custom resource: 500 with another text
 """
 
 from __future__ import annotations

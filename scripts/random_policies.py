@@ -41,7 +41,7 @@ CONFIGURATIONS: dict[str, tuple[str, ...]] = {
         "Object{{metadata: Object.metadata{{?labels: object.metadata.?labels}}}}", "Object{{}}", "Object{{nothing: 1}}",
         'Object{{metadata: Object.metadata{{name: "other"}}}}', 'Object{{metadata: Object.metadata{{labels: {{"m": {int}}}}}}}',
         "Object{{metadata: Object.spec{{}}}}", "Object{{metadata: null}}", 'Object{{metadata: Object.metadata{{labels: {{"a b": "c"}}}}}}',
-        "{bool} ? Object{{}} : Object{{metadata: Object.metadata{{generateName: {string}}}}}",
+        "{bool} ? Object{{}} : Object{{metadata: Object.metadata{{generateName: \"gen-\"}}}}",
     ),
     "ConfigMap": (
         'Object{{data: {{"m": {string}}}}}', "Object{{immutable: {bool}}}", "Object{{data: {map(string)}}}", 'Object{{data: {{"m": {int}}}}}',
@@ -142,8 +142,10 @@ class PolicyGenerator(MatchGenerator):
         if self.chance(0.15):
             spec["matchConstraints"]["excludeResourceRules"] = [self.rule(True)]
         selectors, bound = self.selectors(rules), Obj()
-        (spec["matchConstraints"] if self.chance(0.8) else bound).update(selectors)
         param_kind, namespaced = rng.choices(PARAM_KINDS, (6, 3, 2, 3, 1, 1))[0] if self.chance(0.35) else (None, False)
+        # A policy with a kind of parameters that is not served refuses requests before its bindings are looked at.
+        is_served = (param_kind, namespaced) in ((None, False), *PARAM_KINDS[:SERVED_PARAM_KINDS])
+        (spec["matchConstraints"] if self.chance(0.8) or not is_served else bound).update(selectors)
         if param_kind is not None:
             spec["paramKind"] = param_kind
             expressions = self.with_names(expressions, PARAM_NAMES * 2)
