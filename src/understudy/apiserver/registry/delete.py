@@ -145,7 +145,7 @@ class Deletion:
             return False, False
         if "deletionTimestamp" in metadata:
             before = metadata.get("deletionGracePeriodSeconds")
-            if before is None:
+            if not before:  # it goes as soon as nothing holds it
                 return False, False
             if options.grace_period is None or options.grace_period >= before:
                 return True, False
