@@ -187,7 +187,7 @@ class Node:
     def check_all_undone(self) -> None:
         """Check, when pods are gone, that each claim was prepared and unprepared once and that nothing is in use.
 
-        The claim controllers of 1.32 and 1.33 may overlook a change, and leave claims behind: upstream's mistake.
+        The claim controllers of 1.32 and 1.33, upstream's as well, may overlook a change and leave claims behind.
         """
         if self.release >= V1_34:
             wait_until(lambda: not any(is_in_use(claim) for claim in self.server.list("resourceclaims")))
