@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import orjson
 
+from understudy.controlplane.kubelet.files import replace_file
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -48,9 +50,7 @@ class Sandboxes:
         folder = self._pods / uid
         folder.mkdir(parents=True, exist_ok=True)
         record = {**sandbox._asdict(), "boot_id": self._boot_id}
-        part = folder / ".sandbox"
-        part.write_bytes(orjson.dumps(record))
-        part.replace(folder / "sandbox")
+        replace_file(folder / "sandbox", orjson.dumps(record))
 
     def stop(self, uid: str) -> None:
         """Note that a pod runs no more."""

@@ -7,7 +7,6 @@ it: after a restart drivers are asked once more.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import orjson
 
 from understudy.controlplane.client.store import Key
 from understudy.controlplane.kubelet.dra.api import Claim, Device
+from understudy.controlplane.kubelet.files import replace_file
 from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import V1_34, V1_35, Version
@@ -128,9 +128,7 @@ class ClaimInfoCache:
 
     def _write(self, states: list[dict[str, Any]] | None) -> None:
         data = encode({**_TYPE, "ClaimInfoStateList": states})
-        part = self._file.with_name(f".{self._file.name}")
-        part.write_bytes(encode({"Data": data.decode(), "Checksum": zlib.crc32(data)}))
-        os.replace(part, self._file)
+        replace_file(self._file, encode({"Data": data.decode(), "Checksum": zlib.crc32(data)}))
 
     def _read(self) -> list[ClaimInfo]:
         body = self._file.read_bytes()

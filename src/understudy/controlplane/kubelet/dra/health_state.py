@@ -6,7 +6,6 @@ It has the format of the real kubelet. Upstream: `DevicesHealthMap`.
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from understudy.controlplane.kubelet.files import replace_file
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import V1_35, V1_36, Version
@@ -27,7 +27,7 @@ _SECOND = 1_000_000_000  # in nanoseconds, which Go counts durations in
 
 @dataclass(frozen=True)
 class Health:
-    """What a driver says about a device, and for how many seconds that counts."""
+    """The health of a device as its driver reports it, and for how many seconds the report counts."""
 
     health: str = "Unknown"
     message: str = ""
@@ -73,9 +73,7 @@ def write_health_state(root: Path, reports: Reports, release: Version) -> None:
         }
         for driver, devices in sorted(reports.items())
     }
-    part = root / f".{FILE}"
-    part.write_bytes(encode(state))
-    os.replace(part, root / FILE)
+    replace_file(root / FILE, encode(state))
 
 
 def _device(pool: str, device: str, report: Report, release: Version) -> dict[str, Any]:
