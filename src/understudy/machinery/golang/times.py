@@ -166,6 +166,11 @@ def duration_text(nanos: int) -> str:
     return f"{sign}{longer}{_decimal(rest, 10**9)}s"
 
 
+def fraction_text(nanos: int) -> str:
+    """Return nanoseconds as the fraction of a second without zeros at its end, such as `.25`; "" if there are none."""
+    return f".{nanos:09d}".rstrip("0") if nanos else ""
+
+
 def _decimal(value: int, size: int) -> str:
     """Return a multiple of 1/size, a power of ten, without zeros at its end."""
     whole, rest = divmod(value, size)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, conversion_error
-from understudy.machinery.golang.times import parse_duration
+from understudy.machinery.golang.times import fraction_text, parse_duration
 
 DECLARATIONS = """
 getDate
@@ -120,18 +120,16 @@ def duration_in_range(nanos: int) -> Duration:
 def format_duration(value: Duration) -> str:
     """Return a duration in seconds, as `string(duration)` does."""
     seconds, rest = divmod(abs(value.nanos), 10**9)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction_text(rest)}s"
 
 
 def format_timestamp(value: Timestamp) -> str:
     """Return a timestamp in RFC 3339 notation in its zone, with the digits of the fraction that are needed."""
     seconds, rest = divmod(value.nanos, 10**9)
     moment = _EPOCH + timedelta(seconds=seconds, minutes=value.zone)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
     hours, minutes = divmod(abs(value.zone), 60)
     zone = f"{'-' if value.zone < 0 else '+'}{hours:02d}:{minutes:02d}" if value.zone else "Z"
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction}{zone}"
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction_text(rest)}{zone}"
 
 
 def new_well_known_message(name: str, values: Mapping[str, Value]) -> Value:

@@ -21,6 +21,7 @@ from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.params import ConfigurationError, collect_params, param_mapping
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
@@ -50,6 +51,17 @@ class Misconfiguration:
     def message(self) -> str:
         """Return the error message."""
         return f"failed to configure {'policy' if self.binding is None else 'binding'}: {self.why}"
+
+
+@dataclass(eq=False)
+class RequestDispatcher:
+    """Holds one request, and what is needed to ask policies about it."""
+
+    _attributes: Attributes
+    _ctx: Context
+    _objects: ObjectInterfaces
+    _authorizer: Authorizer
+    _metrics: AdmissionMetrics
 
 
 def invocations(

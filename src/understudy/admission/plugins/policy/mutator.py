@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
@@ -11,22 +11,20 @@ from understudy.admission.cel.compiler import Compiled
 from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.admission.cel.values import Value
 from understudy.admission.chain import Attributes, Invoked
-from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError
-from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
     Invocation,
     Misconfiguration,
+    RequestDispatcher,
     compile_policy,
     invocations,
 )
 from understudy.admission.plugins.policy.patchers import PatchError, apply_configuration, apply_json_patch
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.admission.validation.admissionregistration.policies import PATCHES
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
@@ -86,25 +84,13 @@ _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 _Key = tuple[str, str, str, str]
 
 
-class Dispatcher:
+@dataclass(eq=False)
+class Dispatcher(RequestDispatcher):
     """Lets policies change the object of one request, each what the ones before have left."""
 
-    def __init__(
-        self,
-        attributes: Attributes,
-        ctx: Context,
-        objects: ObjectInterfaces,
-        authorizer: Authorizer,
-        metrics: AdmissionMetrics,
-    ) -> None:
-        self._attributes = attributes
-        self._ctx = ctx
-        self._objects = objects
-        self._authorizer = authorizer
-        self._metrics = metrics
-        self._state = Invoked()
-        self._versions: dict[GroupVersionKind, VersionedAttributes] = {}
-        self._last: VersionedAttributes | None = None
+    _state: Invoked = field(default_factory=Invoked, init=False)
+    _versions: dict[GroupVersionKind, VersionedAttributes] = field(default_factory=dict, init=False)
+    _last: VersionedAttributes | None = field(default=None, init=False)
 
     def dispatch(self, hooks: Iterable[PolicyHook[Mutator]]) -> None:
         """Change the object of the request. Raises StatusError with all policies that failed."""

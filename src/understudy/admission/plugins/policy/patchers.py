@@ -18,7 +18,7 @@ from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.golang.times import duration_text
+from understudy.machinery.golang.times import duration_text, fraction_text
 from understudy.machinery.patch import json_patch
 from understudy.machinery.patch.structured_merge_diff.merge import merge
 from understudy.machinery.patch.structured_merge_diff.typed import (
@@ -105,12 +105,11 @@ def _go_time(value: Timestamp) -> GoValue:
     """Return a timestamp as a Go time in its zone."""
     seconds, nanos = divmod(value.nanos, 10**9)
     at = datetime(1970, 1, 1) + timedelta(seconds=seconds, minutes=value.zone)
-    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     hours, minutes = divmod(abs(value.zone), 60)
     offset = f"{'-' if value.zone < 0 else '+'}{hours:02d}{minutes:02d}"
     location = 'time.Location("")' if value.zone else "time.UTC"
     fields = (at.year, f"time.{month_name[at.month]}", at.day, at.hour, at.minute, at.second, nanos, location)
-    printed = f"{at:%Y-%m-%d %H:%M:%S}{fraction} {offset} {offset if value.zone else 'UTC'}"
+    printed = f"{at:%Y-%m-%d %H:%M:%S}{fraction_text(nanos)} {offset} {offset if value.zone else 'UTC'}"
     return GoValue(printed, f"time.Date({', '.join(map(str, fields))})", "time.Time")
 
 

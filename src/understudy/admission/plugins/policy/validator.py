@@ -9,21 +9,20 @@ from typing import NamedTuple
 from understudy.admission.cel.compiler import Compiled
 from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.admission.chain import Attributes
-from understudy.admission.context import Context
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
 from understudy.admission.expressions.evaluation import Result
 from understudy.admission.matching.conditions import ConditionError
 from understudy.admission.metrics import AdmissionMetrics
-from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.objects import VersionedAttributes
 from understudy.admission.plugins.policy.invocations import (
     CompiledPolicy,
     Invocation,
     Misconfiguration,
+    RequestDispatcher,
     compile_policy,
     invocations,
 )
 from understudy.admission.plugins.policy.source import PolicyHook
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -138,22 +137,8 @@ def _message(validation: Obj, result: Result) -> str:
     return text or validation.get("message", "").strip() or f"failed expression: {validation['expression'].strip()}"
 
 
-class Dispatcher:
+class Dispatcher(RequestDispatcher):
     """Asks policies about one request."""
-
-    def __init__(
-        self,
-        attributes: Attributes,
-        ctx: Context,
-        objects: ObjectInterfaces,
-        authorizer: Authorizer,
-        metrics: AdmissionMetrics,
-    ) -> None:
-        self._attributes = attributes
-        self._ctx = ctx
-        self._objects = objects
-        self._authorizer = authorizer
-        self._metrics = metrics
 
     def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
         """Raise what the first of the policies that refuse the request says, after all of them have warned."""
