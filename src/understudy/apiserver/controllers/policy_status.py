@@ -24,6 +24,7 @@ class PolicyStatusController:
     def __init__(self, context: ControllerContext) -> None:
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(f"{MANAGER}-controller"))
+        self._openapi = OpenAPI(self._state.serving)
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
@@ -68,7 +69,10 @@ class PolicyStatusController:
 
     def _schemas(self, group: str, version: str) -> Mapping[str, Obj]:
         """Return the schemas in the OpenAPI document of a group-version, none if it is not served."""
-        document = OpenAPI(self._state.serving)
+        if self._openapi.serving is not self._state.serving:  # else its list of documents is kept
+            self._openapi = OpenAPI(self._state.serving)
         name = group_version_path(group, version).removeprefix("/")
-        schemas: Mapping[str, Obj] = document.document(name)["components"]["schemas"] if name in document.hashes else {}
+        if name not in self._openapi.hashes:
+            return {}
+        schemas: Mapping[str, Obj] = self._openapi.document(name)["components"]["schemas"]
         return schemas
