@@ -57,7 +57,7 @@ def permissions(
 
 
 def test_what_was_asked_is_listed_once() -> None:
-    """The same question about several objects is one permission, with their names and a count."""
+    """List a question about several objects as one permission, with their names and a count."""
     report = permissions(ask("get", "pods", "a", "x"), ask("get", "pods", "a", "y"), ask("get", "pods", "a", "x"))
     (used,) = report.used
     assert (used, used.names, used.count) == (Permission("get", "pods", "a"), ("x", "y"), 3)

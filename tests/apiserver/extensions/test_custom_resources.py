@@ -300,7 +300,7 @@ def test_scale_reads_the_paths_of_the_definition(apiserver: Server) -> None:
 
 
 def test_scale_has_owners(apiserver: Server) -> None:
-    """Who writes a scale owns the replicas in the object, without a time; a change cannot be applied to a scale."""
+    """A write of a scale makes its manager own the replicas, without a time; an apply that changes them is 500."""
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     define(apiserver, version(subresources={"scale": paths}))
     exchange(apiserver, "POST", f"{WIDGETS}?fieldManager=one", widget(spec={"size": 2}))

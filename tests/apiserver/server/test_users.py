@@ -94,7 +94,7 @@ def test_roles_of_report_suffice(server: Server) -> None:
 
 
 def test_permissions_of_server_that_allows_everything(apiserver: Server) -> None:
-    """Where everybody may do everything, the report tells what RBAC would refuse."""
+    """The report of a server that allows everything names the requests that RBAC would refuse."""
     driver = apiserver.user("driver")
     driver.apply(CONFIG_MAP)
     assert list(map(str, apiserver.permissions("driver").refused)) == [

@@ -82,7 +82,7 @@ def test_a_server_without_webhooks_has_no_metrics_of_them() -> None:
 def test_checks_of_validating_policies(
     expression: str, policy: str, actions: list[str], counted: list[tuple[str, str]]
 ) -> None:
-    """What a binding does about a failed validation is counted, and an error that the failure policy ignores."""
+    """Count a failed validation under each action of its binding, and an error that the failure policy ignores."""
     with Server() as server:
         spec = {"validations": [{"expression": expression}], "failurePolicy": policy}
         store_policy(server, "a", spec, validationActions=actions)

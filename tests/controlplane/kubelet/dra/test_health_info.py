@@ -135,7 +135,7 @@ async def test_restart_of_the_kubelet(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"d": {}}', '{"d": {"Devices": {"p/1": {"PoolName": "p"}}}}'])
 def test_broken_file(root: Path, text: str) -> None:
-    """Nothing is known from a file that is broken, and the kubelet starts."""
+    """A kubelet whose file of health is broken starts, and knows the health of no device."""
     (root / "dra_health_state").write_text(text)
     assert healths(Node(root, V1_36).status())[0] == ("x/y=1", "Unknown")
 
