@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-NOW = datetime.now(UTC)
 CN, O, UID = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # noqa: E741
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 Subject = Sequence[tuple[x509.ObjectIdentifier, str]]
@@ -52,7 +51,7 @@ def issue(
 
     extensions  more of them, and whether they are critical
     """
-    key = generate_private_key(SECP256R1())
+    key, now = generate_private_key(SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(*pair) for pair in subject])
     builder = (
         x509.CertificateBuilder()
@@ -60,8 +59,8 @@ def issue(
         .issuer_name(issuer.certificate.subject if issuer else name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW + timedelta(days=days[0]))
-        .not_valid_after(NOW + timedelta(days=days[1]))
+        .not_valid_before(now + timedelta(days=days[0]))
+        .not_valid_after(now + timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(authority, path_length), critical=True)
     )
     if usages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,20 +16,21 @@ from tests.http import send
 from understudy import Server
 
 KEY = ec.generate_private_key(ec.SECP256R1())
-START = datetime.now(UTC).replace(microsecond=0)
-END = START + timedelta(hours=6)
+LIFETIME = timedelta(hours=6)
 TEXT = "leaf certificate should not contain invalid EmailAddress"
 
 
-def chain(*names: x509.GeneralName) -> str:
+def chain(start: datetime, names: Sequence[x509.GeneralName]) -> str:
     """Return a certificate with alternative names, as PEM."""
-    builder = x509.CertificateBuilder(x509.Name([]), x509.Name([]), KEY.public_key(), 1, START, END)
+    empty = x509.Name([])
+    builder = x509.CertificateBuilder(empty, empty, KEY.public_key(), 1, start, start + LIFETIME)
     certificate = builder.add_extension(x509.SubjectAlternativeName(names), False).sign(KEY, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def issue(server: Server, version: str, certificates: str) -> list[Any]:
-    """Create a request and issue certificates to it; return the causes of the refusal, [] if it is accepted."""
+def issue(server: Server, version: str, *names: x509.GeneralName) -> list[Any]:
+    """Create a request and issue a certificate with names; return the causes of the refusal, [] if it is accepted."""
+    start = datetime.now(UTC).replace(microsecond=0)  # at most five minutes before the server reads it
     api_version = f"certificates.k8s.io/{version}"
     public = KEY.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     spec = dict.fromkeys(("podName", "serviceAccountName", "serviceAccountUID", "nodeName", "nodeUID"), "a") | {
@@ -41,9 +43,10 @@ def issue(server: Server, version: str, certificates: str) -> list[Any]:
     path = f"/apis/{api_version}/namespaces/default/podcertificaterequests"
     head = {"apiVersion": api_version, "kind": "PodCertificateRequest", "metadata": {"name": "r"}}
     assert send(server, "POST", path, {**head, "spec": spec}).status == 201
-    condition = {"type": "Issued", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": text(START)}
-    times = {"notBefore": text(START), "notAfter": text(END), "beginRefreshAt": text(START + timedelta(hours=1))}
-    status = {"conditions": [condition], "certificateChain": certificates, **times}
+    condition = {"type": "Issued", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": text(start)}
+    times = {"notBefore": start, "notAfter": start + LIFETIME, "beginRefreshAt": start + timedelta(hours=1)}
+    status = {"conditions": [condition], "certificateChain": chain(start, names)}
+    status |= {name: text(time) for name, time in times.items()}
     answer = send(server, "PATCH", f"{path}/r/status", {"status": status})
     causes: list[Any] = answer.json().get("details", {}).get("causes", [])
     return causes if answer.status == 422 else []
@@ -58,7 +61,7 @@ def test_bad_names_of_certificate_are_refused(apiserver: Server) -> None:
     """Each e-mail address that `net/mail` does not parse is an error, after those of the DNS names."""
     addresses = ("a@b", "a b", "Name <a@b.c>", "x@", "a..b@c", "a@[1.2.3.4]", "")
     names = [x509.RFC822Name._init_without_validation(address) for address in addresses]
-    causes = issue(apiserver, "v1beta1", chain(*names, x509.DNSName("a..b")))
+    causes = issue(apiserver, "v1beta1", *names, x509.DNSName("a..b"))
     assert [(cause["field"], cause["message"]) for cause in causes] == [
         ("status.certificateChain", "Invalid value: \"a..b\": leaf certificate's DNSName should not contain '..'"),
         *(("status.certificateChain", f'Invalid value: "{bad}": {TEXT}') for bad in ("a b", "x@", "a..b@c", "")),
@@ -69,4 +72,4 @@ def test_bad_names_of_certificate_are_refused(apiserver: Server) -> None:
 def test_names_of_certificate_are_not_checked_before_1_35(apiserver: Server) -> None:
     """1.34 takes any names."""
     names = x509.RFC822Name._init_without_validation("a b"), x509.DNSName("a..b")
-    assert issue(apiserver, "v1alpha1", chain(*names)) == []
+    assert issue(apiserver, "v1alpha1", *names) == []

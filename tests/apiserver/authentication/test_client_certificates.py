@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.certificates import CN, NOW, UID, Holder, O, issue, new_authority
-from tests.clock import FixedClock
+from tests.certificates import CN, UID, Holder, O, issue, new_authority
+from tests.clock import FixedDate
 from understudy.apiserver.authentication.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.apiserver.server.config import ServerConfig
@@ -17,10 +17,9 @@ DAY = 24 * 60 * 60
 EXTRA = "authentication.kubernetes.io/credential-id"
 
 
-def users(release: str = "1.36", clock: FixedClock | None = None) -> ClientCertificates:
+def users(release: str = "1.36", clock: FixedDate | None = None) -> ClientCertificates:
     config = ServerConfig(emulated_version=release)
-    now = clock or FixedClock(NOW.timestamp())
-    return ClientCertificates([CA.certificate], now, config.gates(), config.release.version)
+    return ClientCertificates([CA.certificate], clock or FixedDate(), config.gates(), config.release.version)
 
 
 def user(*chain: Holder, release: str = "1.36") -> User | None:
@@ -63,7 +62,7 @@ def test_malformed(chain: tuple[bytes, ...]) -> None:
 
 def test_a_certificate_expires_on_an_open_connection() -> None:
     """A chain that was good is verified again as soon as one of its certificates has expired."""
-    clock = FixedClock(NOW.timestamp())
+    clock = FixedDate()
     known, leaf = users(clock=clock), issue([(CN, "alice")], MIDDLE, days=(-1, 2))
     chain = (leaf.der, MIDDLE.der)
     assert known.user(chain) == known.user(chain)

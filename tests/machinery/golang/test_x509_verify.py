@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
 
-from tests.certificates import CLIENT, CN, NOW, SERVER, Holder, issue, new_authority
+from tests.certificates import CLIENT, CN, SERVER, Holder, issue, new_authority
 from understudy.machinery.golang.x509.verify import VerificationError, verify
 
 ALICE = [(CN, "alice")]
@@ -50,7 +50,7 @@ SAN = x509.SubjectAlternativeName([x509.DNSName("alice.example.org")])
 def is_trusted(leaf: Holder, *intermediates: Holder, days: int = 0) -> bool:
     others = [holder.certificate for holder in intermediates]
     try:
-        verify(leaf.certificate, others, [ROOT.certificate], NOW + timedelta(days=days))
+        verify(leaf.certificate, others, [ROOT.certificate], datetime.now(UTC) + timedelta(days=days))
     except VerificationError:
         return False
     return True

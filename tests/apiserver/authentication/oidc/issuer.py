@@ -38,7 +38,8 @@ class Issuer:
     def token(self, **claims: Any) -> str:
         """Return a token with claims in place of the usual ones; those that are None are left out."""
         now = time.time()
-        usual = {"iss": self.url, "sub": "ann", "aud": AUDIENCE, "exp": now + 600, "groups": ["dev", "ops"]}
+        times = {"iat": int(now), "exp": now + 600}
+        usual = {"iss": self.url, "sub": "ann", "aud": AUDIENCE, "groups": ["dev", "ops"], **times}
         return jose.sign(self.key, {name: value for name, value in (usual | claims).items() if value is not None})
 
 
