@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -56,12 +57,32 @@ def test_each_case_has_an_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert wrong == {"case": "2", "answer": {"error": f"claim default/claim, request r: {missing}"}}
 
 
-@pytest.mark.parametrize("line", ["no JSON", "[]", '{"case": "without a node", "claims": []}'])
-def test_line_that_is_no_case(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("no JSON", "Expecting value: line 1 column 1 (char 0)"),
+        ("[]", "'list' object has no attribute 'get'"),
+        ('{"case": "without a node", "claims": []}', "'node' is missing"),
+    ],
+)
+def test_line_that_is_no_case(
+    line: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line that is no case ends the command with exit code 2 and the number of the line."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"\n{line}\n"))
     assert cli.main(["allocate"]) == 2
-    assert "line 2 is no case" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"understudy: line 2 is no case: {why}\n"
+
+
+def test_help_shows_a_case_and_its_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` shows a case, and what the command answers to it."""
+    with pytest.raises(SystemExit):
+        cli.main(["allocate", "--help"])
+    shown = capsys.readouterr().out
+    case, answer = (json.JSONDecoder().raw_decode(shown, start.start())[0] for start in re.finditer('{"case"', shown))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(case)))
+    assert cli.main(["allocate"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer
 
 
 def test_unknown_release(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ _AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]
     RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
     "Node": lambda objects, release, gates: NodeAuthorizer(objects, gates, node_rules(release, gates)),
 }
+MODES = tuple(_AUTHORIZERS)
 
 
 def check_modes(modes: Sequence[str]) -> None:
@@ -33,7 +34,7 @@ def check_modes(modes: Sequence[str]) -> None:
         raise ValueError("at least one authorization-mode must be passed")
     for mode in modes:
         if mode in _NOT_HERE:
-            raise ValueError(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(_AUTHORIZERS)} are")
+            raise ValueError(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(MODES)} are")
         if mode not in _AUTHORIZERS:
             raise ValueError(f"authorization-mode {go_quote(mode)} is not a valid mode")
     if len(set(modes)) != len(modes):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
-from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, RBAC, check_modes
+from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.kinds.release import DEFAULT, Release, releases
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.storage.interface import Store
@@ -53,7 +53,8 @@ class ServerConfig(AuthenticationOptions):
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
-                            "clusterrole-aggregation", "validatingadmissionpolicy-status"
+                            "clusterrole-aggregation", "validatingadmissionpolicy-status", "resourceclaim",
+                            "device-taint-eviction"; and "scheduler"
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -66,19 +67,30 @@ class ServerConfig(AuthenticationOptions):
     """
 
     bind_address: str = field(default="127.0.0.1", metadata=flag("where to listen (default: %(default)s)", "IP"))
-    port: int = field(default=0, metadata=flag("0 takes a free one (default: %(default)s)"))
+    port: int = field(default=0, metadata=flag("the port to listen on, 0 for a free one (default: %(default)s)"))
     emulated_version: str = field(
         default=DEFAULT, metadata=flag(f"{', '.join(map(str, releases()))} (default: %(default)s)", "VERSION")
     )
     feature_gates: Mapping[str, bool] | None = field(
-        default=None, metadata=flag("AllAlpha and AllBeta too", "A=true,B=false")
+        default=None,
+        metadata=flag(
+            "features to turn on or off; AllAlpha and AllBeta too (default: as in the release)", "A=true,B=false"
+        ),
     )
     runtime_config: Mapping[str, bool] | None = field(
-        default=None, metadata=flag("what is not to be served", "GROUP/VERSION=false")
+        default=None,
+        metadata=flag(
+            "what to serve or not: GROUP/VERSION, GROUP/VERSION/RESOURCE, api/all, api/ga, api/beta, api/alpha "
+            "(default: as in the release, and all of resource.k8s.io)",
+            "GROUP/VERSION=false",
+        ),
     )
-    load: Sequence[Manifest] = field(default=(), metadata=flag("manifests to begin with; can be repeated", "FILE|DIR"))
+    load: Sequence[Manifest] = field(
+        default=(), metadata=flag("manifests to begin with; may be repeated (default: none)", "FILE|DIR")
+    )
     authorization_mode: Sequence[str] = field(
-        default=(ALWAYS_ALLOW,), metadata=flag("AlwaysAllow, RBAC, AlwaysDeny (default: AlwaysAllow)", "A,B")
+        default=(ALWAYS_ALLOW,),
+        metadata=flag(f"who is asked, in this order: {', '.join(MODES)} (default: {ALWAYS_ALLOW})", "A,B"),
     )
     tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
     tls_private_key_file: PathLike | None = field(
@@ -91,11 +103,12 @@ class ServerConfig(AuthenticationOptions):
         default=(),
         metadata=flag("names besides IP addresses and localhost that clients without tokens may use", "REGEXP,REGEXP"),
     )
-    control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
+    control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)", "BOOL"))
     controllers: Sequence[str] = field(
         default=(),
         metadata=flag(
-            "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status (default: none)",
+            "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, resourceclaim, "
+            "device-taint-eviction, scheduler (default: none)",
             "A,B",
         ),
     )
@@ -103,17 +116,24 @@ class ServerConfig(AuthenticationOptions):
         default="5m0s", metadata=flag("how often history is compacted, 0 for never (default: %(default)s)", "DURATION")
     )
     enable_admission_plugins: Sequence[str] = field(
-        default=(), metadata=flag("admission plugins to switch on besides those that are on by default", "A,B")
+        default=(),
+        metadata=flag(
+            "admission plugins to switch on besides those that are on by default, such as NodeRestriction",
+            "A,B",
+        ),
     )
     disable_admission_plugins: Sequence[str] = field(
-        default=(), metadata=flag("admission plugins to switch off", "A,B")
+        default=(), metadata=flag("admission plugins to switch off, such as PodSecurity", "A,B")
     )
     permission_report: PathLike | None = field(
         default=None,
         metadata=flag("write what users asked for and the roles for it, at the end: .yaml or .json", "FILE"),
     )
     service_addresses: Mapping[str, str] | None = field(
-        default=None, metadata=flag("where webhooks behind a Service are reached", "NAMESPACE/NAME=HOST:PORT")
+        default=None,
+        metadata=flag(
+            "where webhooks behind a Service are reached (default: at its endpoints)", "NAMESPACE/NAME=HOST:PORT"
+        ),
     )
     clock: Clock = field(default_factory=SystemClock)
     store: Callable[[], Store] = MemoryStore

@@ -26,12 +26,49 @@ if TYPE_CHECKING:
     from understudy.machinery.releases.version import Version
 
 ANSWERED, UNREADABLE = 0, 2
+EXAMPLE = """\
+A case, which stands on one line:
+
+  {"case": "one of two devices",
+   "features": {"DRAPrioritizedList": true},
+   "node": {"metadata": {"name": "node"}},
+   "claims": [
+     {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+      "metadata": {"name": "claim", "namespace": "default"},
+      "spec": {"devices": {"requests": [
+        {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}]}}}],
+   "allocated": [],
+   "classes": [
+     {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}],
+   "slices": [
+     {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "slice"},
+      "spec": {"driver": "gpu.example.com", "nodeName": "node",
+               "pool": {"name": "node", "generation": 1, "resourceSliceCount": 1},
+               "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}}]}
+
+Feature gates that are not named are off. "allocated" are the claims whose devices are in use. Objects may have any
+version that the release serves; nothing is defaulted. The answer has an allocation for each claim, or else
+{"fits": false} or {"error": "..."}:
+
+  {"case": "one of two devices",
+   "answer": {"allocations": [
+     {"devices": {"results": [
+        {"request": "gpu", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0"}]},
+      "nodeSelector": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node"]}]}]}}]}}
+"""
 
 
 def add_command(commands: Any) -> None:
     """Add `understudy allocate` to the commands of a parser."""
     about = "Reads allocation cases as JSON lines on standard input, and writes an answer for each."
-    parser = commands.add_parser("allocate", help="allocate devices to claims without a cluster", description=about)
+    parser = commands.add_parser(
+        "allocate",
+        help="allocate devices to claims without a cluster",
+        description=about,
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_server_flags(parser, ("emulated_version",))
     parser.set_defaults(run=run)
 
@@ -50,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
             case = json.loads(line)
             answer = answer_of(case, release)
         except (ValueError, KeyError, TypeError, AttributeError) as why:
-            print_error(f"line {number} is no case: {why!r}")
+            print_error(f"line {number} is no case: {f'{why} is missing' if isinstance(why, KeyError) else why}")
             return UNREADABLE
         print(json.dumps({"case": case["case"], "answer": answer}, ensure_ascii=False), flush=True)
     return ANSWERED

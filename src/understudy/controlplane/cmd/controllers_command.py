@@ -12,7 +12,6 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.cmd.flags import add_server_flags
 from understudy.apiserver.cmd.output import print_error
 from understudy.controlplane.cmd.remote_server import (
     add_remote_server_flags,
@@ -33,10 +32,10 @@ def add_command(commands: Any) -> None:
     about = "Runs controllers that reach an API server over HTTP, all as the user of the kubeconfig."
     parser = commands.add_parser("controllers", help="run controllers beside any API server", description=about)
     add_remote_server_flags(parser)
-    parser.add_argument("--controllers", metavar="NAMES", required=True, help="names, separated by commas")
+    text = "resourceclaim, device-taint-eviction, scheduler: some of them, separated by commas"
+    parser.add_argument("--controllers", metavar="A,B", required=True, help=text)
     parser.add_argument("-v", "--verbose", action="store_true", help="tell on stderr what is tried again")
-    add_server_flags(parser, ("emulated_version", "feature_gates"))
-    parser.set_defaults(run=run, emulated_version=None)
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -30,9 +30,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--root", metavar="DIR", type=Path, help="folder of the kubelets, one in it for each node (default: a new one)"
     )
-    parser.add_argument(
-        "--sync-frequency", metavar="SECONDS", type=float, default=10.0, help="until failed claims are tried again: 10"
-    )
+    text = "until failed claims are tried again (default: %(default)s)"
+    parser.add_argument("--sync-frequency", metavar="SECONDS", type=float, default=10.0, help=text)
     parser.set_defaults(run=run, port=PORT)
 
 

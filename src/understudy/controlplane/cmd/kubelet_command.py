@@ -13,7 +13,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.cmd.flags import add_server_flags
 from understudy.apiserver.cmd.output import print_error
 from understudy.controlplane.cmd.remote_server import (
     add_remote_server_flags,
@@ -40,11 +39,10 @@ def add_command(commands: Any) -> None:
         "--sync-frequency",
         metavar="SECONDS",
         type=float,
-        help="until failed claims are tried again: 60 to prepare them, 10 to unprepare them",
+        help="until failed claims are tried again (default: 60 to prepare them, 10 to unprepare them)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="tell on stderr what happens")
-    add_server_flags(parser, ("emulated_version", "feature_gates"))
-    parser.set_defaults(run=run, emulated_version=None)
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Flags that name the API server for which a program runs, and what it takes from there."""
+"""Flags of programs that run beside an API server: which one, and the release and feature gates that it has."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
+from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.kinds.release import Release, releases
+
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
     from understudy.machinery.releases.version import Version
 
 
 def add_remote_server_flags(parser: argparse.ArgumentParser) -> None:
-    """Add `--server` and `--kubeconfig`, of which one is needed."""
+    """Add `--server` and `--kubeconfig`, of which one is needed, `--emulated-version` and `--feature-gates`."""
     server = parser.add_mutually_exclusive_group(required=True)
     server.add_argument("--server", metavar="URL", help="an API server that asks for no credentials")
     server.add_argument("--kubeconfig", metavar="PATH", help="server and user of its current context")
+    text = f"{', '.join(map(str, releases()))} (default: the server's)"
+    parser.add_argument("--emulated-version", metavar="VERSION", help=text)
+    add_server_flags(parser, ("feature_gates",))
 
 
 def connection_of(args: argparse.Namespace) -> Connection:
@@ -29,7 +35,6 @@ def connection_of(args: argparse.Namespace) -> Connection:
 
 async def version_of(name: str | None, connection: Connection) -> Version:
     """Return a release by name, or that of the server. Raises ValueError and ConnectionError."""
-    from understudy.apiserver.kinds.release import Release
     from understudy.controlplane.client.api_client import APIClient
 
     if name is None:

@@ -1,0 +1,10 @@
+"""Runs the command `understudy` as `python -m understudy`."""
+
+from __future__ import annotations
+
+import sys
+
+from understudy.controlplane.cmd.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
