@@ -171,28 +171,6 @@ def test_references_resolve() -> None:
         assert named <= set(known), name
 
 
-@pytest.mark.parametrize(
-    ("release", "version"),
-    [
-        (release, version)
-        for release in RELEASES
-        for group in served(release).groups
-        if group.name == "resource.k8s.io"
-        for version in group.versions
-    ],
-    ids=str,
-)
-def test_dra_fields_have_descriptions(release: Version, version: str) -> None:
-    """Every type and field of resource.k8s.io has a description for kubectl explain."""
-    schemas = DOCUMENTS[release].document(f"apis/resource.k8s.io/{version}")["components"]["schemas"]
-    ours = {name: shape for name, shape in schemas.items() if ".api.resource.v" in name}
-    assert ours
-    for name, shape in ours.items():
-        assert shape["description"].endswith("."), name
-        for field, inner in shape["properties"].items():
-            assert inner["description"], (name, field)
-
-
 def test_v2_schema_is_simplified() -> None:
     """v2 drops what stands beside references, unions and defaults."""
     shape = {

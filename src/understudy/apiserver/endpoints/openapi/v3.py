@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from email.utils import formatdate
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha512
 from importlib import resources
 from time import time
-from typing import Any
 
 import orjson
 
 from understudy.apiserver.endpoints.negotiation import Clause, clauses
-from understudy.apiserver.endpoints.openapi import custom_resources
+from understudy.apiserver.endpoints.openapi import custom_resources, descriptions
+from understudy.apiserver.endpoints.openapi.descriptions import described
 from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths, plain_path
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.extensions.kinds import Defined
@@ -85,7 +85,7 @@ class OpenAPI:
         return {
             **head,
             "paths": paths(kinds, group, version, self._type_name),
-            "components": {"schemas": {key: _described(key, schema) for key, schema in schemas.items()}},
+            "components": {"schemas": {key: described(key, schema) for key, schema in schemas.items()}},
         }
 
     def _custom_document(self, group: str, version: str, defined: list[Defined]) -> Obj:
@@ -97,7 +97,7 @@ class OpenAPI:
             "paths": custom_paths(kinds, group, version, self._type_name),
             "components": {
                 "schemas": {
-                    key: _described(key, schema)
+                    key: described(key, schema)
                     for key, schema in custom_resources.schemas(defined, version, self.release.version).items()
                 }
             },
@@ -121,11 +121,11 @@ class OpenAPI:
             for version, kinds in group.versions.items():
                 name = f"apis/{group.name}/{version}" if group.name else f"api/{version}"
                 served = [f"{kind.resource} {kind.verbs}".encode() for kind in kinds]
-                hashes[name] = _hash([self._source(name), _described_bytes(), *served])
+                hashes[name] = _hash([self._source(name), descriptions.digest(), *served])
         for group in self.serving.groups[len(self.release.groups) :]:
             for version in group.versions:
                 source = custom_resources.source(self._defined(group.name, version), version)
-                hashes[f"apis/{group.name}/{version}"] = _hash([source, _described_bytes()])
+                hashes[f"apis/{group.name}/{version}"] = _hash([source, descriptions.digest()])
         return dict(sorted(hashes.items()))
 
     @cached_property
@@ -232,37 +232,3 @@ def _conditional(
     if f'"{etag}"' in have or "*" in have:
         return Response(304, content_type="", headers=headers)
     return Response(200, body(), media_type, headers)
-
-
-@lru_cache(1)
-def _described_bytes() -> bytes:
-    return (resources.files("understudy.schemas") / "descriptions.json").read_bytes()
-
-
-@lru_cache(1)
-def _descriptions() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
-    """Return the descriptions of fields: those of every kind and list, then those of types.
-
-    The second is {package without its version: {type: {field: text}}}, where the field "" is the type itself.
-    """
-    texts = orjson.loads(_described_bytes())
-    return texts["kinds"], {openapi_name(package): types for package, types in texts["types"].items()}
-
-
-def _described(name: str, schema: Obj) -> Obj:
-    """Return a schema with the descriptions of its type and fields."""
-    kinds, types = _descriptions()
-    package, _, plain = name.rpartition(".")
-    texts = types.get(package.rpartition(".")[0], {}).get(plain, {})
-    properties = schema.get("properties", {})
-    if "x-kubernetes-group-version-kind" in schema and "metadata" in properties:
-        texts = {**kinds["list" if "items" in properties else "object"], **texts}
-    if not texts:
-        return schema
-    described: dict[str, Any] = {"description": texts[""], **schema} if "" in texts else {**schema}
-    if properties:
-        described["properties"] = {
-            field: {"description": texts[field], **shape} if field in texts else shape
-            for field, shape in properties.items()
-        }
-    return described
