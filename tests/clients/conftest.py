@@ -59,7 +59,7 @@ class Relay:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.kubeconfig = kubeconfig
+        self.kubeconfig = str(kubeconfig)
         kubeconfig.write_text(server.kubeconfig.read_text().replace(server.url, self.url))
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -28,7 +28,7 @@ Connect = Callable[[object], Awaitable[Any]]
 @pytest.fixture
 def api(apiserver: Server) -> Iterator[Any]:
     """Return a synchronous client. It leaves connections open, which would be an error here, so they are closed."""
-    api = kr8s.api(kubeconfig=str(apiserver.kubeconfig))
+    api = kr8s.api(kubeconfig=apiserver.kubeconfig)
     yield api
     pytest.importorskip("kr8s._async_utils").as_sync_func(api._session.aclose)()
 
@@ -39,7 +39,7 @@ async def connect() -> AsyncIterator[Connect]:
     made = []
 
     async def connect(kubeconfig: object) -> Any:
-        made.append(await kr8s_asyncio.api(kubeconfig=str(kubeconfig)))
+        made.append(await kr8s_asyncio.api(kubeconfig=kubeconfig))
         return made[-1]
 
     yield connect

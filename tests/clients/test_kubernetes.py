@@ -17,7 +17,7 @@ client, watch = kubernetes.client, kubernetes.watch
 
 
 def connected(kubeconfig: object) -> Any:
-    return kubernetes.config.new_client_from_config(config_file=str(kubeconfig))
+    return kubernetes.config.new_client_from_config(config_file=kubeconfig)
 
 
 @pytest.fixture
@@ -28,6 +28,16 @@ def core(apiserver: Server) -> Iterator[Any]:
 
 def config_map(name: str, **data: str) -> Any:
     return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data=data)
+
+
+@pytest.mark.parametrize("whose", ["server", "user"])
+def test_kubeconfig_is_loaded(apiserver: Server, whose: str) -> None:
+    """`load_kube_config` takes the kubeconfig of the server, and that of a user, as it is."""
+    kubeconfig = apiserver.kubeconfig if whose == "server" else apiserver.user("driver").kubeconfig
+    configuration = client.Configuration()
+    kubernetes.config.load_kube_config(kubeconfig, client_configuration=configuration)
+    with client.ApiClient(configuration) as api:
+        assert client.CoreV1Api(api).read_namespace("default").metadata.name == "default"
 
 
 def test_crud(core: Any) -> None:

@@ -19,7 +19,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 async def connected(kubeconfig: object) -> Any:
-    return await kubernetes.config.new_client_from_config(config_file=str(kubeconfig))
+    return await kubernetes.config.new_client_from_config(config_file=kubeconfig)
 
 
 @pytest.fixture
@@ -30,6 +30,16 @@ async def api(apiserver: Server) -> AsyncIterator[Any]:
 
 def config_map(name: str, **data: str) -> Any:
     return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data=data)
+
+
+@pytest.mark.parametrize("whose", ["server", "user"])
+async def test_kubeconfig_is_loaded(apiserver: Server, whose: str) -> None:
+    """`load_kube_config` takes the kubeconfig of the server, and that of a user, as it is."""
+    kubeconfig = apiserver.kubeconfig if whose == "server" else apiserver.user("driver").kubeconfig
+    configuration = client.Configuration()
+    await kubernetes.config.load_kube_config(kubeconfig, client_configuration=configuration)
+    async with client.ApiClient(configuration) as api:
+        assert (await client.CoreV1Api(api).read_namespace("default")).metadata.name == "default"
 
 
 async def test_crud(api: Any) -> None:

@@ -9,6 +9,7 @@ import base64
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -39,18 +40,36 @@ def write_kubeconfig(path: str | os.PathLike[str], connection: Connection) -> No
         file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
+class KubeconfigPath(str):
+    """The path of a kubeconfig: a `str`, since that is all that some clients take, with the methods of `pathlib.Path`.
+
+        kubernetes.config.load_kube_config(path)
+        path.read_text()
+
+    `replace` is that of `str`.
+    """
+
+    __slots__ = ()
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Path(self), name)
+
+
 class TemporaryKubeconfigs:
     """Kubeconfig files (mode 0600) that are deleted together."""
 
     def __init__(self) -> None:
-        self._paths: dict[Connection, Path] = {}
+        self._paths: dict[Connection, KubeconfigPath] = {}
 
-    def path(self, connection: Connection) -> Path:
+    def path(self, connection: Connection) -> KubeconfigPath:
         """Return a file for a connection, which is written once."""
         if connection not in self._paths:
             handle, name = tempfile.mkstemp(prefix="understudy-", suffix=".kubeconfig")
             os.close(handle)
-            self._paths[connection] = Path(name)
+            self._paths[connection] = KubeconfigPath(name)
             write_kubeconfig(name, connection)
         return self._paths[connection]
 

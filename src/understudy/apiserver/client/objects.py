@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.apply import Pause
+from understudy.apiserver.client.kubeconfig import KubeconfigPath
 from understudy.apiserver.client.loopback import Client
 from understudy.machinery.types import Obj
 
@@ -53,11 +53,12 @@ class ServerUser(ObjectAccess):
 
     name, groups  of the user
     token         its bearer token, valid until the server stops
-    kubeconfig    a file (mode 0600) with that token; it is deleted with the server
+    kubeconfig    the path of a file (mode 0600) with that token: a `str` with the methods of `pathlib.Path`. The file
+                  is deleted with the server
     """
 
     def __init__(
-        self, name: str, groups: Iterable[str], token: str, kubeconfig: Path, ask: Callable[[Use[Any]], Any]
+        self, name: str, groups: Iterable[str], token: str, kubeconfig: KubeconfigPath, ask: Callable[[Use[Any]], Any]
     ) -> None:
         self.name = name
         self.groups = tuple(groups)

@@ -31,7 +31,7 @@ from understudy.apiserver.authorization.permissions.report import PermissionRepo
 from understudy.apiserver.authorization.permissions.roles import role_with_binding
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.client.kubeconfig import TemporaryKubeconfigs, write_kubeconfig
+from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKubeconfigs, write_kubeconfig
 from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, ServerUser, Use
@@ -330,8 +330,11 @@ class Server(ObjectAccess):
     # --- use --------------------------------------------------------------------------------------------------
 
     @property
-    def kubeconfig(self) -> Path:
-        """Return a file (mode 0600) that points here; it is deleted with the server."""
+    def kubeconfig(self) -> KubeconfigPath:
+        """Return the path of a file (mode 0600) that points here: a `str` with the methods of `pathlib.Path`.
+
+        The file is deleted with the server.
+        """
         return self._kubeconfigs.path(self._first_connection())
 
     def write_kubeconfig(self, path: str | os.PathLike[str]) -> None:
