@@ -112,11 +112,13 @@ def test_fresh_machine_commands_are_in_ci() -> None:
         assert re.fullmatch(r"python3 -m venv \.venv && \.venv/bin/pip install [^\n]+ && " + end, command)
 
 
-def test_readme_flags_exist() -> None:
-    """Every flag of `understudy serve` that the README names exists."""
-    argv = [sys.executable, "-c", "from understudy.controlplane.cmd.cli import main; main(['serve', '--help'])"]
+@pytest.mark.parametrize(("section", "command"), [("As a server", "serve"), ("Without a server", "validate")])
+def test_readme_flags_exist(section: str, command: str) -> None:
+    """Every flag that the README names in the table of a command exists."""
+    argv = [sys.executable, "-c", f"from understudy.controlplane.cmd.cli import main; main(['{command}', '--help'])"]
     known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    rows = re.findall(r"^\| (`-.*?`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    _, _, text = (ROOT / "README.md").read_text().partition(f"\n### {section}\n")
+    rows = re.findall(r"^\| (`-.*?`) \|", text.partition("\n### ")[0], re.MULTILINE)
     named = [flag for row in rows for flag in re.findall(r"`(-[-\w]+)", row)]
     assert named
     assert [flag for flag in named if not re.search(rf"{flag}\b", known)] == []

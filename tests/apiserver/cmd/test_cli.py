@@ -61,6 +61,11 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
         (["--runtime-config", "resource.k8s.io/v9=false"], "has not been registered"),
         (["--load", "missing.yaml"], "missing.yaml: No such file or directory"),
         (["--load", "broken.yaml"], "broken.yaml, document 2 (line 6): "),
+        (["--load", "syntax.yaml"], "understudy: syntax.yaml:3: yaml: "),
+        (
+            ["--load", "empty"],
+            "understudy: empty: no manifests there: recognized file extensions are .yaml, .yml, .json",
+        ),
         (["--token-auth-file", "missing.csv"], "missing.csv: No such file or directory"),
         (["--tls-cert-file", "missing.pem"], "go together"),
         (["--controllers", "podgc"], "unknown controller 'podgc'"),
@@ -77,6 +82,8 @@ def test_wrong_options_are_refused(argv: list[str], message: str, tmp_path: Path
     """A wrong option prints one clear line on stderr and exits with 2."""
     good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\n"
     (tmp_path / "broken.yaml").write_text(f"{good}apiVersion: v1\nkind: Namespace\nmetadata:\n  name: A b\n")
+    (tmp_path / "syntax.yaml").write_text("a: b\nc:\n- [\n")
+    (tmp_path / "empty").mkdir()
     done = subprocess.run(
         [*PROGRAM, "serve", "--port", "0", *argv], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )

@@ -99,6 +99,7 @@ def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "file": str(file),
             "line": 1,
             "kind": "ConfigMap",
+            "namespace": "",
             "name": "a-",
             "releases": {"1.32": {"verdict": "accepted", "reasons": []}},
         }
@@ -112,3 +113,12 @@ def test_unreadable_file_exits_with_2(file: Path, capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert captured.err == f"{file.with_name('missing.yaml')}: No such file or directory\n"
     assert captured.out.endswith("1.32 accepted\n")
+
+
+def test_wrong_folder_does_not_pass(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without manifests is an error, and so is one whose manifests are all excluded."""
+    assert run("--emulated-version", "1.32", str(file.parent)) == 2
+    assert "no manifests there" in capsys.readouterr().err
+    file.write_text(CONFIG_MAP)
+    assert run("--emulated-version", "1.32", "--exclude", file.name, str(file.parent)) == 2
+    assert capsys.readouterr().err == f"{file.parent}: no objects to look at\n"

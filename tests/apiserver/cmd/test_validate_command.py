@@ -152,28 +152,196 @@ def test_unreadable_file_exits_with_2(file: Path, capsys: pytest.CaptureFixture[
     """A file that cannot be read exits with 2, and the other files are validated all the same."""
     file.write_text(BAD)
     broken = file.with_name("broken.yaml")
-    broken.write_text("a: [\n")
-    assert run(str(broken), str(file.with_name("missing.yaml")), str(file)) == 2
+    broken.write_text("a: b\nc: [\n  d\ne: f\n")
+    assert run(str(broken), str(file.with_name("missing.yaml")), str(file), "") == 2
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 4
-    assert captured.err.splitlines()[0].startswith(f"{broken}: yaml: line ")
-    assert captured.err.splitlines()[1] == f"{file.with_name('missing.yaml')}: No such file or directory"
+    assert captured.err.splitlines() == [
+        f"{broken}:4: yaml: did not find expected ',' or ']'",
+        f"{file.with_name('missing.yaml')}: No such file or directory",
+        "No such file or directory",
+        "1 file, 1 object, 7 errors",
+    ]
+
+
+@pytest.mark.parametrize("argument", ["paths", "--crds", "--policies"])
+def test_folder_without_manifests_is_an_error(
+    argument: str, file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A folder in which there is no manifest does not pass, whatever it was to hold."""
+    file.write_text(GOOD)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "manifest.yml.bak").write_text(GOOD)
+    assert run(str(file), *([] if argument == "paths" else [argument]), str(empty)) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"{empty}: no manifests there: recognized file extensions are .yaml, .yml, .json",
+        "1 file, 1 object, 1 error",
+    ]
+
+
+def test_nothing_to_look_at_is_an_error(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No objects in all files do not pass: comments only, an empty standard input, everything excluded."""
+    file.write_text("# nothing\n---\n")
+    assert run(str(file)) == 2
+    assert capsys.readouterr().err == f"{file}: no objects to look at\n1 file, 0 objects, 1 error\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run("-") == 2
+    assert capsys.readouterr().err == "-: no objects to look at\n1 file, 0 objects, 1 error\n"
+    assert run(str(file), str(file), "--exclude", "*.yaml") == 2
+    assert capsys.readouterr().err == "no objects to look at\n0 files, 0 objects, 1 error\n"
+    good = file.with_name("good.yaml")
+    good.write_text(GOOD)
+    assert run(str(file), str(good)) == 0
+
+
+def test_summary_counts_what_was_looked_at(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line on stderr counts files, objects (of a List each item) and errors, whatever the output is."""
+    file.write_text(LIST)
+    other = file.with_name("other.yaml")
+    other.write_text(BAD)
+    for output in ("text", "json", "github"):
+        assert run("-o", output, str(file.parent)) == 1
+        assert capsys.readouterr().err == "2 files, 3 objects, 5 errors\n"
+    other.write_text(GOOD)
+    assert run(str(other)) == 0
+    assert capsys.readouterr().err == "1 file, 1 object, 0 errors\n"
+
+
+def test_excluded_files_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--exclude` leaves out the files, and the folders, that a glob matches."""
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts" / "broken.yaml").write_text("{{ .Values }}: [")
+    (tmp_path / "kustomization.yaml").write_text("resources: []")
+    (tmp_path / "good.yaml").write_text(GOOD)
+    assert run(str(tmp_path)) == 2
+    capsys.readouterr()
+    assert run(str(tmp_path), "--exclude", "charts", "--exclude", "kustomiz*") == 0
+    assert capsys.readouterr().err == "1 file, 1 object, 0 errors\n"
+
+
+@pytest.mark.parametrize(
+    ("skip", "errors"),
+    [
+        ("ResourceClaim", 2),
+        ("resource.k8s.io/v1beta1/ResourceClaim", 2),
+        ("resource.k8s.io/v1/ResourceClaim", 6),
+        ("Secret,ResourceClaim,Foo", 1),
+        ("resourceclaim", 6),
+    ],
+)
+def test_skipped_kinds_are_not_checked(skip: str, errors: int, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--skip` passes over objects of some kinds, also with their version; an object without a kind is never one."""
+    file.write_text(
+        f"{BAD}---\n{LIST.replace('a.b: {int: 1}', 'a: {int: 1}')}- {{apiVersion: v1, kind: Foo}}\n---\n[]\n"
+    )
+    assert run(str(file), "--skip", skip) == 1
+    skipped = {6: "", 2: ", 1 skipped", 1: ", 2 skipped"}[errors]
+    assert capsys.readouterr().err == f"1 file, 5 objects, {errors} errors{skipped}\n".replace("1 errors", "1 error")
+
+
+def test_duplicate_keys_of_skipped_objects_are_skipped(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that stands twice in an object that is skipped is no error; a skipped definition defines its kind still."""
+    file.write_text(f"{GOOD}  name: other\n")
+    assert run(str(file), "--skip", "DeviceClass") == 0
+    file.write_text(f"{DEFINITION}---{SITES}")
+    assert run(str(file), "--skip", "CustomResourceDefinition") == 1
+    assert "spec.mail" in capsys.readouterr().out
+
+
+def test_missing_schemas_are_ignored_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--ignore-missing-schemas` passes over custom resources without a definition, and over nothing else."""
+    kinds = ("example.com/v1, kind: Site", "v1, kind: Pood", "apps/v2, kind: Deployment", "node.k8s.io/v1, kind: Node")
+    file.write_text("---\n".join(f"{{apiVersion: {kind}}}\n" for kind in kinds))
+    assert run("-o", "json", "--emulated-version", "all", str(file)) == 1
+    assert [finding["line"] for finding in json.loads(capsys.readouterr().out)] == [1, 3, 5, 7]
+    assert run("-o", "json", "--emulated-version", "all", "--ignore-missing-schemas", str(file)) == 1
+    captured = capsys.readouterr()
+    assert [finding["line"] for finding in json.loads(captured.out)] == [3, 5, 7]
+    assert captured.err == "1 file, 4 objects, 3 errors, 1 skipped\n"
+    file.write_text(f"{DEFINITION}---{SITES}")
+    assert run("--ignore-missing-schemas", str(file)) == 1
+    assert capsys.readouterr().err == "1 file, 4 objects, 4 errors\n"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "served"),
+    [
+        ("resource.k8s.io/v1", "ResourceClaim", "resource.k8s.io/v1beta1, resource.k8s.io/v1alpha3"),
+        ("extensions/v1beta1", "Ingress", "networking.k8s.io/v1"),
+        ("v1", "Deployment", "apps/v1"),
+        ("serving.example.com/v1", "Service", ""),
+        ("apps/v1", "Deploiment", ""),
+    ],
+)
+def test_unserved_version_says_what_is_served(
+    api_version: str, kind: str, served: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unserved version is refused with those that are; a group without a dot is taken for another one's name."""
+    file.write_text(f"{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: x}}}}")
+    assert run(str(file)) == 1
+    hint = f"; served is {served}" if served else ""
+    assert capsys.readouterr().out == (
+        f'{file}:1: {kind}/x: no matches for kind "{kind}" in version "{api_version}"{hint}\n'
+    )
 
 
 def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`-o json` prints the errors as JSON."""
-    file.write_text(BAD.replace("Gpus", "gpus").replace("      allocationmode: All\n", ""))
-    assert run("-o", "json", str(file)) == 1
-    assert json.loads(capsys.readouterr().out)[1] == {
+    """`-o json` prints the errors as JSON, unreadable files first."""
+    valid_name = BAD.replace("Gpus", "gpus\n  namespace: team-a").replace("      allocationmode: All\n", "")
+    file.write_text(valid_name)
+    broken = file.with_name("broken.yaml")
+    broken.write_text("a: b\n c: d\n")
+    assert run("-o", "json", str(file), str(broken)) == 2
+    captured = capsys.readouterr()
+    findings = json.loads(captured.out)
+    assert findings[0] == {
+        "file": str(broken),
+        "line": 2,
+        "kind": "",
+        "namespace": "",
+        "name": "",
+        "reason": "Unreadable",
+        "field": "",
+        "message": "yaml: mapping values are not allowed in this context",
+        "releases": ["1.32"],
+    }
+    assert findings[2] == {
         "file": str(file),
-        "line": 11,
+        "line": 12,
         "kind": "ResourceClaim",
+        "namespace": "team-a",
         "name": "gpus",
         "reason": "FieldValueInvalid",
         "field": "spec.devices.requests[0].count",
         "message": "Invalid value: -1: must be greater than zero",
         "releases": ["1.32"],
     }
+    assert captured.err == "1 file, 1 object, 3 errors\n"
+
+
+def test_github_output(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-o github` prints workflow commands: `%`, ends of lines and, in properties, `:` and `,` are escaped."""
+    monkeypatch.chdir(tmp_path)
+    Path("a,b.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: 'a:50%'}\nspec: {containers: []}\n")
+    Path("broken.yaml").write_text("a: b: c")
+    monkeypatch.setattr("sys.stdin", io.StringIO("apiVersion: v1\nkind: Foo\n"))
+    arguments = ["-o", "github", "--emulated-version", "1.35,1.36", "a,b.yaml", "broken.yaml", "-"]
+    assert run(*arguments) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "::error file=broken.yaml,line=1::yaml: mapping values are not allowed in this context"
+    assert lines[1].startswith(
+        '::error file=a%2Cb.yaml,line=3,title=Pod/a%3A50%25::metadata.name: Invalid value: "a:50%25": '
+    )
+    assert lines[2] == (
+        "::error file=a%2Cb.yaml,line=4,title=Pod/a%3A50%25::spec.containers: Required value [1.35, 1.36]"
+    )
+    assert lines[3] == '::error line=1,title=Foo/::no matches for kind "Foo" in version "v1" [1.35, 1.36]'
+    Path("class.yaml").write_text(GOOD + "spec: {selectors: [{cel: {expression: device.model}}]}\n")
+    assert run("-o", "github", "class.yaml") == 1
+    assert "undefined field 'model'%0A | device.model%0A | ......^" in capsys.readouterr().out
 
 
 def test_finding_that_stands_twice_names_a_release_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +357,7 @@ def test_several_releases_at_once(file: Path, capsys: pytest.CaptureFixture[str]
     assert run("--emulated-version", "v1.32,1.31", str(file)) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f'{file}:2: ResourceClaim/Gpus: no matches for kind "ResourceClaim" in version ' + (
-        '"resource.k8s.io/v1beta1" [1.31]'
+        '"resource.k8s.io/v1beta1"; served is resource.k8s.io/v1alpha3 [1.31]'
     )
     assert [line.endswith(" [1.32]") for line in lines[1:]] == [True] * 4
     assert run("--emulated-version", "1.31,1.32", "--feature-gates", "DRAAdminAccess=true", str(file)) == 1
@@ -324,7 +492,7 @@ def test_custom_resources(file: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         'Site/wrong: spec.mail: unknown field "spec.mail"',
         'Site/wrong: spec.host: Invalid value: "ab": spec.host in body should be at least 3 chars long',
         'Site/wrong: spec: Invalid value: "object": port too high',
-        'Site/unserved: no matches for kind "Site" in version "example.com/v2"',
+        'Site/unserved: no matches for kind "Site" in version "example.com/v2"; served is example.com/v1',
     ]
     together = tmp_path / "together.yaml"
     together.write_text(f"{SITES}---{DEFINITION}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.releases import NEWEST
-from understudy.machinery.golang.yaml_reader import load_yaml
+from understudy.machinery.golang.yaml_reader import YAMLError, load_yaml
 from understudy.machinery.golang.yaml_writer import dump_yaml
 from understudy.machinery.serializer.json import DecodeError, decode_yaml, encode, yaml_to_json
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -242,6 +242,32 @@ def in_order(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: in_order(value[key]) for key in sorted(value)}
     return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: b\nc: [1\nd: e\n", 3),
+        ("a:\n  - b\n c: d\n", 3),
+        ("a: b\nc: [\n\n\n", 2),
+        ("a\nb: c", 2),
+        ("a: 'x\n---\n'", 2),
+        ("---\na: 1\n---\nb: *c", 4),
+        ("a: &a\n  b: 1\n  c: *a", 3),
+        ("a:\n- 1\n- !!int x\n- 2", 3),
+        ("a: 1\n~: 2", 2),
+        ("a: 1\n<<: 2", 2),
+        ("a: 1\nb: \x01", 2),
+        ("# \n%YAML 1.2\n---\na: b", 2),
+        ("a:\n" + "[" * 10001, 2),
+    ],
+)
+def test_error_knows_its_line(text: str, line: int) -> None:
+    """An error knows the line on which it stands, also where Go's text names none or the one before it."""
+    with pytest.raises(YAMLError) as caught:
+        load_yaml(text)
+    assert caught.value.line == line
+    assert "line" not in caught.value.problem
 
 
 @pytest.mark.parametrize(

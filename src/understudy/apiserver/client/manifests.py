@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.types import Obj
 
 SUFFIXES = (".yaml", ".yml", ".json")
+NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
 
 
 class LoadError(ValueError):
@@ -37,15 +37,22 @@ def read_manifests(source: str | os.PathLike[str]) -> Iterator[Document]:
         return
     path = Path(source)
     try:
-        files = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        files = manifests_below(path) if os.path.isdir(source) else [path]
+        if not files:
+            raise LoadError(f"{path}: {NO_MANIFESTS}")
         for file in files:
             yield from _documents(file.read_text(), str(file))
     except (OSError, UnicodeDecodeError) as why:
         raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}") from None
 
 
+def manifests_below(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the manifests in a folder and the folders in it, by name."""
+    return sorted(path for path in Path(folder).rglob("*") if path.suffix in SUFFIXES)
+
+
 def _documents(text: str, file: str) -> Iterator[Document]:
-    from understudy.machinery.golang.yaml_reader import load_yaml  # a server without manifests needs no YAML
+    from understudy.machinery.golang.yaml_reader import YAMLError, load_yaml  # a server without manifests needs no YAML
 
     try:
         for number, (obj, duplicates, root) in enumerate(load_yaml(text), 1):
@@ -57,5 +64,5 @@ def _documents(text: str, file: str) -> Iterator[Document]:
             items = obj["items"] if obj["kind"] == "List" and isinstance(obj.get("items"), list) else [obj]
             for item in items:
                 yield Document(item, where, file, root.line)
-    except DecodeError as why:
-        raise LoadError(f"{file}: {why}") from None
+    except YAMLError as why:
+        raise LoadError(f"{file}:{why.line}: {why.problem}") from None

@@ -59,7 +59,7 @@ def _parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve, port=PORT)
     from understudy.apiserver.cmd import diff_releases_command, validate_command
 
-    about = "Tells what a server would refuse in manifests, without one: 0 nothing, 1 something, 2 an unreadable file."
+    about = "Tells what a server would refuse in manifests, without one: 0 nothing, 1 something, 2 nothing to look at."
     validate = commands.add_parser("validate", help="check manifests without a server", description=about)
     validate_command.add_arguments(validate)
     validate.set_defaults(run=validate_command.run)

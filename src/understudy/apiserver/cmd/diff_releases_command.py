@@ -17,20 +17,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from understudy.apiserver.cmd import validate_command
-from understudy.apiserver.cmd.output import print_error
+from understudy.apiserver.cmd.documents import all_objects, objects_in, place, read_manifests
+from understudy.apiserver.cmd.output import print_error, print_places
 from understudy.apiserver.cmd.release_differences import ACCEPTED, Outcome, outcomes
-from understudy.apiserver.cmd.validate_command import (
-    INVALID,
-    UNREADABLE,
-    VALID,
-    all_objects,
-    files,
-    objects_in,
-    parse_all,
-    place,
-    validators_of,
-)
+from understudy.apiserver.cmd.report import INVALID, UNREADABLE, VALID
+from understudy.apiserver.cmd.validate_command import add_manifest_arguments, validators_of
 from understudy.apiserver.cmd.validator import described
 
 
@@ -41,18 +32,21 @@ class Compared:
     file: str
     line: int
     kind: str
+    namespace: str
     name: str
     outcomes: list[Outcome]
 
     def as_json(self) -> dict[str, Any]:
         """Return the object as `--output json` prints it, with its outcomes by release."""
         outcomes = {str(o.release): {"verdict": o.verdict, "reasons": list(o.reasons)} for o in self.outcomes}
-        return {"file": self.file, "line": self.line, "kind": self.kind, "name": self.name, "releases": outcomes}
+        out = {name: getattr(self, name) for name in ("file", "line", "kind", "namespace", "name")}
+        return out | {"releases": outcomes}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy diff-releases` to a parser."""
-    validate_command.add_manifest_arguments(parser, default_release="all")
+    add_manifest_arguments(parser, default_release="all")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print_error(why)
         return UNREADABLE
     rows: list[Compared] = []
-    manifests, unreadable = parse_all(files(args.paths))
+    manifests, unreadable = read_manifests(args.paths, args.exclude)
+    print_places(unreadable)
     objects = all_objects(manifests)
     validators = [validator.with_definitions(objects) for validator in validators]
     code = UNREADABLE if unreadable else VALID

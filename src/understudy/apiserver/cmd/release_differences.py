@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.apiserver.cmd.validator import Finding, Validator
+from understudy.apiserver.cmd.validator import Validator
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import encode
-from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Path
 
 ACCEPTED, CHANGED, REFUSED = "accepted", "changed", "refused"
@@ -56,16 +55,7 @@ def _outcomes(obj: Any, validators: Sequence[Validator]) -> list[Outcome]:
 
 def _refusals(obj: Any, validator: Validator) -> tuple[str, ...]:
     """Return the reasons for which a release refuses an object, () if it does not."""
-    return tuple(_refusal(finding, obj, validator) for finding in validator.findings(obj))
-
-
-def _refusal(finding: Finding, obj: Obj, validator: Validator) -> str:
-    """Return a finding as text; of a version that is not served, with those of the kind that are."""
-    text = f"{finding.field}: {finding.message}" if finding.field else finding.message
-    kind = validator.release.kind(split_api_version(str(obj.get("apiVersion")))[0], finding.kind)
-    if finding.reason != "NoMatch" or kind is None:
-        return text
-    return f"{text}; served is {', '.join(kind.gvk(version).api_version for version in kind.versions)}"
+    return tuple(finding.text for finding in validator.findings(obj))
 
 
 def _changes(sent: Any, stored: Any, path: Path | None = None) -> Iterator[str]:

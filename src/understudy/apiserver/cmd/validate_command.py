@@ -2,122 +2,73 @@
 
     gpus.yaml:12: ResourceClaim/gpus: spec.devices.requests[0].count: Invalid value: 0: must be greater than zero
 
-With several releases a line ends with those that find fault: ` [1.31, 1.32]`.
+With several releases a line ends with those that find fault: ` [1.31, 1.32]`. The last line, on stderr, says how much
+was looked at.
 
-Exit code 0: all would be created; 1: some would be refused; 2: some cannot be read.
+Exit code 0: all would be created; 1: some would be refused; 2: some cannot be read, or there is nothing to look at.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from understudy.apiserver.client.manifests import SUFFIXES
-from understudy.apiserver.cmd.flags import add_release_flags
+from understudy.apiserver.cmd.documents import all_objects, line_of, objects_in, read_all, read_manifests
+from understudy.apiserver.cmd.flags import add_release_flags, comma_separated
 from understudy.apiserver.cmd.output import print_error
+from understudy.apiserver.cmd.report import FORMS, UNREADABLE, Located, Report
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
 from understudy.apiserver.kinds.release import DEFAULT, Release
-from understudy.machinery.golang.json_reader import DecodeError
-from understudy.machinery.golang.yaml_reader import Document, Node, load_yaml
+from understudy.machinery.golang.yaml_reader import Document
 from understudy.machinery.releases.features import Gates, UnknownGateError
-
-VALID, INVALID, UNREADABLE = 0, 1, 2
-STDIN = "-"
-
-# One step of a path: a field, or an index or key in brackets.
-_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """A finding and its place; `line` counts from 1, 0 for the whole file."""
-
-    file: str
-    line: int
-    finding: Finding
-
-    def __str__(self) -> str:
-        return " ".join(f"{place(self.file, self.line)}: {self.finding}".splitlines())
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding as `--output json` prints it, but for its releases."""
-        return {"file": self.file, "line": self.line, **asdict(self.finding)}
-
-
-class UnreadableError(ValueError):
-    """A file that is missing or holds no YAML; str(error) begins with its name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy validate`."""
     add_manifest_arguments(parser)
+    add = parser.add_argument
+    text = "json: a list of objects; github: annotations for a workflow of GitHub Actions"
+    add("-o", "--output", choices=tuple(FORMS), default="text", help=text)
     text = "custom resource definitions whose objects are among the manifests; so are those among the manifests"
-    parser.add_argument("--crds", action="append", metavar="FILE|DIR", help=text)
+    add("--crds", action="append", metavar="FILE|DIR", help=text)
     text = "enforce the admission policies there, and those among the manifests; parameters are found there, too"
-    parser.add_argument("--policies", action="append", metavar="FILE|DIR", help=text)
+    add("--policies", action="append", metavar="FILE|DIR", help=text)
+    text = "do not check objects of these kinds: Secret, or with the version, v1/Secret; may be repeated"
+    add("--skip", action="extend", type=comma_separated, default=[], metavar="KIND,KIND", help=text)
+    text = "do not check custom resources that no definition defines"
+    add("--ignore-missing-schemas", action="store_true", help=text)
 
 
 def add_manifest_arguments(parser: argparse.ArgumentParser, default_release: str = DEFAULT) -> None:
     """Add the arguments of commands that read manifests for some releases."""
-    add = parser.add_argument
-    add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
+    parser.add_argument("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
+    text = "leave out files and folders with such a name, or end of path; may be repeated"
+    parser.add_argument("--exclude", action="append", default=[], metavar="GLOB", help=text)
     add_release_flags(parser, default_release)
-    add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each finding; return the exit code."""
+    """Print what is found; return the exit code."""
     try:
         validators = validators_of(args.emulated_version, args.feature_gates)
     except ValueError as why:
         print_error(why)
         return UNREADABLE
-    releases: dict[Located, dict[str, None]] = {}  # the releases that have a finding, in order
-    manifests, unreadable = parse_all(files(args.paths))
-    definitions, unreadable_definitions = parse_all(files(args.crds or []))
-    policies, unreadable_policies = parse_all(files(args.policies or []))
+    manifests, unreadable = read_manifests(args.paths, args.exclude)
+    definitions, no_definitions = read_all(args.crds or [])
+    policies, no_policies = read_all(args.policies or [])
     objects = all_objects(definitions | manifests)
     validators = {name: validator.with_definitions(objects) for name, validator in validators.items()}
     if args.policies:
         objects = all_objects(policies | manifests)
         validators = {name: validator.with_policies(objects) for name, validator in validators.items()}
-    unreadable = unreadable or unreadable_definitions or unreadable_policies
+    report = Report(list(validators), [*unreadable, *no_definitions, *no_policies], len(manifests))
+    checks = _Checks(validators, frozenset(args.skip), args.ignore_missing_schemas)
     for file, documents in manifests.items():
-        findings = [(located, name) for name, v in validators.items() for located in check(file, documents, v)]
-        for located, name in sorted(findings, key=lambda found_by: found_by[0].line):
-            releases.setdefault(located, {})[name] = None
-    if args.output == "json":
-        print(
-            json.dumps([located.as_json() | {"releases": list(names)} for located, names in releases.items()], indent=2)
-        )
-    else:
-        for located, names in releases.items():
-            print(f"{located} [{', '.join(names)}]" if len(validators) > 1 else located)
-    return UNREADABLE if unreadable else INVALID if releases else VALID
-
-
-def parse_all(files: Iterable[str]) -> tuple[dict[str, list[Document]], bool]:
-    """Return the documents of files by file, and whether some cannot be read, which is printed."""
-    documents: dict[str, list[Document]] = {}
-    unreadable = False
-    for file in files:
-        try:
-            documents[file] = parse(file)
-        except UnreadableError as why:
-            unreadable = True
-            print(why, file=sys.stderr)
-    return documents, unreadable
-
-
-def all_objects(documents: Mapping[str, list[Document]]) -> list[Any]:
-    """Return the objects of files."""
-    return [obj for parsed in documents.values() for document in parsed for obj, _ in objects_in(document)]
+        checks.check(file, documents, report)
+    report.print(args.output)
+    return report.code
 
 
 def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None) -> dict[str, Validator]:
@@ -137,90 +88,59 @@ def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None)
     }
 
 
-def files(paths: list[str]) -> Iterator[str]:
-    """List the files, and the manifests below the folders."""
-    for path in paths:
-        if path != STDIN and Path(path).is_dir():
-            yield from sorted(str(file) for file in Path(path).rglob("*") if file.suffix in SUFFIXES)
-        else:
-            yield path
+class _Checks:
+    """What is checked: all objects but those that are skipped, by the validator of each release.
+
+    skip             kinds (`Secret`), with the version too (`v1/Secret`)
+    skips_undefined  whether custom resources without a definition are skipped
+    """
+
+    def __init__(self, validators: Mapping[str, Validator], skip: frozenset[str], skips_undefined: bool) -> None:
+        self._validators = validators
+        self._skip = skip
+        self._skips_undefined = skips_undefined
+
+    def check(self, file: str, documents: list[Document], report: Report) -> None:
+        """Add the objects of a file to a report, and their findings by line."""
+        pairs = [pair for document in documents for pair in self._findings_in(file, document, report)]
+        for located, release in sorted(pairs, key=lambda pair: pair[0].line):
+            report.findings.setdefault(located, {})[release] = None
+
+    def _findings_in(self, file: str, document: Document, report: Report) -> Iterator[tuple[Located, str]]:
+        """Yield each finding in a document with a release that has it, and count the objects."""
+        if is_list(document.value) or not self._is_skipped(document.value):
+            for line, finding in _duplicates(document):
+                yield from ((Located(file, line, finding), release) for release in self._validators)
+        for item, node in objects_in(document):
+            report.objects += 1
+            if self._is_skipped(item):
+                report.skipped += 1
+                continue
+            for release, validator in self._validators.items():
+                for finding in _findings(item, validator):
+                    yield Located(file, line_of(finding.field, node), finding), release
+
+    def _is_skipped(self, obj: Any) -> bool:
+        if not _has_kind(obj):
+            return False
+        if not self._skip.isdisjoint((str(obj["kind"]), f"{obj['apiVersion']}/{obj['kind']}")):
+            return True
+        return self._skips_undefined and all(v.is_undefined(obj) for v in self._validators.values())
 
 
-def read(file: str) -> str:
-    """Return the text of a file. Raises UnreadableError."""
-    try:
-        return sys.stdin.read() if file == STDIN else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as why:
-        raise UnreadableError(f"{file}: {getattr(why, 'strerror', None) or why}") from None
-
-
-def parse(file: str) -> list[Document]:
-    """Return the documents of a file. Raises UnreadableError."""
-    try:
-        return list(load_yaml(read(file)))
-    except DecodeError as why:
-        raise UnreadableError(f"{file}: {why}") from None
-
-
-def check(file: str, documents: Iterable[Document], validator: Validator) -> Iterator[Located]:
-    """List the findings in the documents of a file."""
-    for document in documents:
-        for twice in document.duplicates:
-            line, _, message = twice.removeprefix("line ").partition(": ")
-            finding = Finding(*described(document.value), "BadRequest", "", message)
-            yield Located(file, int(line) if line.isdigit() else document.root.line, finding)
-        for item, at in objects_in(document):
-            for finding in _findings(item, validator):
-                yield Located(file, line_of(finding.field, at), finding)
-
-
-def place(file: str, line: int) -> str:
-    """Return `FILE:LINE`, and only the file for line 0."""
-    return f"{file}:{line}" if line else file
+def _has_kind(obj: Any) -> bool:
+    return isinstance(obj, dict) and bool(obj.get("kind") and obj.get("apiVersion"))
 
 
 def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
-    if isinstance(obj, dict) and obj.get("kind") and obj.get("apiVersion"):
+    if _has_kind(obj):
         return validator.findings(obj)
     return iter([Finding(*described(obj), "NoMatch", "", "no object with apiVersion and kind")])
 
 
-# --- where things stand -----------------------------------------------------------------------------------------------
-
-
-def objects_in(document: Document) -> Iterator[tuple[Any, Node | None]]:
-    """List the object of a document with its YAML node; of a List the items, and those of Lists in it, with theirs."""
-    todo: list[tuple[Any, Node | None]] = [(document.value, document.root)]
-    while todo:
-        obj, node = todo.pop()
-        if not is_list(obj):
-            yield obj, node
-            continue
-        _, items = _step(node, "items") or (0, None)
-        members = (_step(items, str(i)) for i in range(len(obj["items"])))
-        nodes = [member[1] if member else None for member in members]
-        todo += reversed([*zip(obj["items"], nodes, strict=True)])
-
-
-def line_of(field: str, node: Node | None) -> int:
-    """Return the line of a field, or of the nearest field above it that the file has."""
-    line = node.line if node else 0
-    for step in _STEP.finditer(field):
-        member = _step(node, step["field"] or step["key"])
-        if member:
-            line, node = member
-    return line
-
-
-def _step(node: Node | None, name: str) -> tuple[int, Node] | None:
-    """Return (line, node) of a member of a mapping or a list, None if there is none."""
-    if node and node.kind == "alias":
-        (node,) = node.children
-    if node and node.kind == "sequence" and name.isdecimal() and int(name) < len(node.children):
-        item = node.children[int(name)]
-        return item.line, item
-    if node and node.kind == "mapping":
-        for key, member in zip(node.children[::2], node.children[1::2], strict=True):
-            if key.text == name:
-                return key.line, member
-    return None
+def _duplicates(document: Document) -> Iterator[tuple[int, Finding]]:
+    """Yield (line, finding) for each key that stands twice in a mapping."""
+    for twice in document.duplicates:
+        line, _, message = twice.removeprefix("line ").partition(": ")
+        finding = Finding(*described(document.value), "BadRequest", "", message)
+        yield int(line) if line.isdigit() else document.root.line, finding

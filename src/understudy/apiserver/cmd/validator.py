@@ -53,7 +53,7 @@ _FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\
 class Finding:
     """One error of an object.
 
-    kind, name  of the object, "" where it has none
+    kind, namespace, name  of the object, "" where it has none
     reason      as in the causes of a Status; NoMatch for a kind that the release does not serve, BadRequest for what
                 cannot be decoded, and for unknown and duplicate fields
     field       the path as the server writes it, "" for the whole object
@@ -61,14 +61,24 @@ class Finding:
     """
 
     kind: str
+    namespace: str
     name: str
     reason: str
     field: str
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.field}: " if self.field else ""
-        return f"{self.kind or 'object'}/{self.name}: {where}{self.message}"
+        return f"{self.about}: {self.text}"
+
+    @property
+    def about(self) -> str:
+        """Return `KIND/NAME` of the object."""
+        return f"{self.kind or 'object'}/{self.name}"
+
+    @property
+    def text(self) -> str:
+        """Return `FIELD: MESSAGE`, and only the message for the whole object."""
+        return f"{self.field}: {self.message}" if self.field else self.message
 
 
 class _UnusableError(ValueError):
@@ -198,7 +208,7 @@ class Validator:
             group, version = split_api_version(api_version)
             kind = self._kind(group, version, name)
             if kind is None:
-                raise _UnusableError("NoMatch", f'no matches for kind "{name}" in version "{api_version}"')
+                raise _UnusableError("NoMatch", self._no_match(api_version, name))
             return kind, version, *kind.codec(version).decode(Body(body, parsed), kind.gvk(version))
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
@@ -207,6 +217,26 @@ class Validator:
         """Return the kind of a name that is served in a version, None if there is none."""
         kind = self.serving.kind(group, name)
         return self.serving.resource(group, version, kind.resource) if kind else None
+
+    def _no_match(self, api_version: str, name: str) -> str:
+        """Return the error of a kind that is not served in a version, with the versions in which it is.
+
+        A group without a dot is none of custom resources, so that a kind of its name is what was meant.
+        """
+        group, _ = split_api_version(api_version)
+        kinds = [kind for kind in self.serving.kinds if kind.name == name and (kind.group == group or "." not in group)]
+        served = ", ".join(kind.gvk(version).api_version for kind in kinds for version in kind.versions)
+        text = f'no matches for kind "{name}" in version "{api_version}"'
+        return f"{text}; served is {served}" if served else text
+
+    def is_undefined(self, obj: Mapping[str, Any]) -> bool:
+        """Report whether an object with apiVersion and kind is a custom resource that no known definition defines.
+
+        The names of groups of custom resources have a dot, and are none of the release's own.
+        """
+        group, _ = split_api_version(str(obj["apiVersion"]))
+        is_custom = "." in group and self.release.group(group) is None
+        return is_custom and self.serving.kind(group, str(obj["kind"])) is None
 
     def create(self, kind: Kind, version: str, decoded: Obj) -> tuple[Obj, Errors]:
         """Return the internal form in which an object would be stored, and its errors. The decoded object is edited.
@@ -233,7 +263,7 @@ class Validator:
         return obj | {"metadata": dict(obj.get("metadata") or {})}
 
 
-def _causes(who: tuple[str, str], refused: StatusError) -> Iterator[Finding]:
+def _causes(who: tuple[str, str, str], refused: StatusError) -> Iterator[Finding]:
     """List the causes of a Status, or the Status itself if it has none."""
     causes = (refused.details or {}).get("causes") or [{"reason": refused.reason, "message": refused.message}]
     for cause in causes:
@@ -258,10 +288,10 @@ def is_list(obj: Any) -> bool:
     return isinstance(obj.get("items"), Sequence)
 
 
-def described(obj: Any) -> tuple[str, str]:
-    """Return (kind, name) of an object, "" for what it does not have."""
+def described(obj: Any) -> tuple[str, str, str]:
+    """Return (kind, namespace, name) of an object, "" for what it does not have."""
     fields = obj if isinstance(obj, Mapping) else {}
     metadata = fields.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     name = metadata.get("name") or metadata.get("generateName") or ""
-    return str(fields.get("kind") or ""), str(name)
+    return str(fields.get("kind") or ""), str(metadata.get("namespace") or ""), str(name)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.flags import add_server_flags
-from understudy.apiserver.cmd.output import print_error
+from understudy.apiserver.cmd.output import print_error, print_places
 from understudy.controlplane.cmd.remote_server import connection_of
 
 if TYPE_CHECKING:
@@ -147,11 +147,12 @@ def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[st
 
 def _objects_of_manifests(paths: list[str], release: Version) -> dict[str, list[Obj]]:
     """Return the objects of each kind in manifests, with their defaults."""
-    from understudy.apiserver.cmd.validate_command import all_objects, files, parse_all
+    from understudy.apiserver.cmd.documents import all_objects, read_manifests
     from understudy.apiserver.cmd.validator import Validator
 
-    documents, unreadable = parse_all(files(paths))
+    documents, unreadable = read_manifests(paths)
     if unreadable:
+        print_places(unreadable)
         raise _UnusableError("some manifests cannot be read")
     validator = Validator.of(str(release), {})
     objects: dict[str, list[Obj]] = {kind: [] for kind in _KINDS}

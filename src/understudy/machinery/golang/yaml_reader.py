@@ -32,6 +32,19 @@ _RESOLVABLE = ("", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp
 _LONG_TAG = "tag:yaml.org,2002:"
 
 
+class YAMLError(DecodeError):
+    """A text that is no YAML, or has no JSON; `str(error)` is Go's text.
+
+    problem  Go's text without a line
+    line     the line on which it stands, counted from 1; Go's text may name the one before it, or none
+    """
+
+    def __init__(self, problem: str, line: int = 1, *, named_line: int = 0) -> None:
+        super().__init__(problem.replace("yaml: ", f"yaml: line {named_line}: ", 1) if named_line else problem)
+        self.problem = problem
+        self.line = line
+
+
 def resolve(text: str, tag: str = "") -> tuple[str, Any]:
     """Return (tag, value) of a plain scalar, or of one with an explicit tag (go-yaml: `resolve`). Raises DecodeError if
     the tag does not fit."""
@@ -41,7 +54,7 @@ def resolve(text: str, tag: str = "") -> tuple[str, Any]:
     if tag == "!!float" and resolved == "!!int":
         return tag, float(value)
     if tag not in ("", resolved, "!!str"):
-        raise DecodeError(f"yaml: cannot decode {resolved} `{text}` as a {tag}")
+        raise YAMLError(f"yaml: cannot decode {resolved} `{text}` as a {tag}")
     return resolved, value
 
 
@@ -113,9 +126,9 @@ def _roots(body: bytes) -> Iterator[Node]:
         while not loader.check_event(yaml.StreamEndEvent):
             yield _root(loader)
     except yaml.MarkedYAMLError as error:
-        raise DecodeError(_in_go_words(error)) from error
+        raise _syntax_error(error, body.rstrip().count(b"\n") + 1) from error
     except yaml.reader.ReaderError as error:  # octets that are no characters, or characters that YAML does not allow
-        raise DecodeError(f"yaml: {error.reason}") from error
+        raise YAMLError(f"yaml: {error.reason}", body.count(b"\n", 0, error.position) + 1) from error
 
 
 _KINDS = {
@@ -139,7 +152,7 @@ def _root(loader: Any) -> Node:
             node = Node(kind, event)
             if kind == "alias":
                 if node.anchor not in anchors:
-                    raise DecodeError(f"yaml: unknown anchor '{node.anchor}' referenced")
+                    raise YAMLError(f"yaml: unknown anchor '{node.anchor}' referenced", node.line)
                 node.children.append(anchors[node.anchor])
             elif node.anchor:
                 anchors[node.anchor] = node
@@ -151,15 +164,16 @@ def _root(loader: Any) -> Node:
                 open_.append(node)
                 flows += event.flow_style
                 if flows > _MAX_DEPTH or len(open_) - flows > _MAX_DEPTH + 1:
-                    line = node.line if node.line > 1 else 0
-                    raise DecodeError(f"yaml: {_where(line)}exceeded max depth of {_MAX_DEPTH}")
+                    named = node.line if node.line > 1 else 0
+                    raise YAMLError(f"yaml: exceeded max depth of {_MAX_DEPTH}", node.line, named_line=named)
         elif open_:
             open_.pop()
             flows -= flows > 0
         elif root:
             return root
         elif event.version not in (None, (1, 1)):
-            raise DecodeError(f"yaml: {_where(event.start_mark.line)}found incompatible YAML document")
+            line = event.start_mark.line
+            raise YAMLError("yaml: found incompatible YAML document", line + 1, named_line=line)
 
 
 # The depth of flow collections, and that of block collections. A sequence may stand at the indentation of the mapping
@@ -167,22 +181,18 @@ def _root(loader: Any) -> Node:
 _MAX_DEPTH = 10000
 
 
-def _in_go_words(error: Any) -> str:
-    """Return the text of a syntax error (go-yaml: `parser.fail`).
+def _syntax_error(error: Any, lines: int) -> YAMLError:
+    """Return the error of text that is no YAML (go-yaml: `parser.fail`).
 
-    Lines are counted from 1 by the scanner, from 0 by the parser, and the first one is not mentioned.
+    Go counts lines from 1 in the scanner, from 0 in the parser, and does not name the first one.
+
+    lines  how many lines the text has: what is missing at its end stands behind them
     """
     line = error.problem_mark.line if error.problem_mark else 0
-    if line and type(error).__name__ == "ScannerError":
-        line += 1
-    elif not line and error.context_mark:
-        line = error.context_mark.line
-    return f"yaml: {_where(line)}{error.problem}"
-
-
-def _where(line: int) -> str:
-    """Return where an error is; 0 is not mentioned."""
-    return f"line {line}: " if line else ""
+    named = line + 1 if line and type(error).__name__ == "ScannerError" else line
+    if not line and error.context_mark:
+        line = named = error.context_mark.line
+    return YAMLError(f"yaml: {error.problem}", min(line + 1, lines), named_line=named)
 
 
 # --- values
@@ -192,10 +202,15 @@ _Steps = Generator["_Steps", Any, Any]
 
 
 class _Converter:
-    """Converts the nodes of one document to JSON values. `duplicates` gathers the keys that stand twice."""
+    """Converts the nodes of one document to JSON values.
+
+    duplicates  an error line for each key that stands twice
+    line        of the node that was begun last
+    """
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
+        self.line = 1
         self._decoded = 1  # the document itself
         self._aliased = self._depth = 0
 
@@ -220,6 +235,7 @@ class _Converter:
         """Convert a node of any kind."""
         if node.kind == "scalar":
             return self._scalar(node)
+        self.line = node.line
         self._count()
         if node.kind == "alias":
             return (yield from self._alias(node, self._steps))
@@ -236,19 +252,20 @@ class _Converter:
             (low, much), (high, little) = _MAX_ALIAS_RATIO
             share = min(1.0, max(0.0, (self._decoded - low) / (high - low)))
             if self._aliased / self._decoded > much - (much - little) * share:
-                raise DecodeError("yaml: document contains excessive aliasing")
+                raise YAMLError("yaml: document contains excessive aliasing")
 
     def _alias(self, node: Node, convert: Callable[[Node], _Steps]) -> _Steps:
         """Convert the anchored node of an alias. Raises DecodeError if the alias is inside it."""
         (target,) = node.children
         if target.busy:
-            raise DecodeError(f"yaml: anchor '{node.anchor}' value contains itself")
+            raise YAMLError(f"yaml: anchor '{node.anchor}' value contains itself")
         self._depth += 1
         value = yield convert(target)
         self._depth -= 1
         return value
 
     def _scalar(self, node: Node) -> Any:
+        self.line = node.line
         self._count()
         return _scalar(node)
 
@@ -277,10 +294,11 @@ class _Converter:
 
     def _merge(self, node: Node, out: dict[str, Any]) -> _Steps:
         """Merge what `<<` refers to: a mapping, or a sequence of mappings, of which the first wins."""
+        self.line = node.line
         for each in reversed(node.children) if node.kind == "sequence" else (node,):
             target = each.children[0] if each.kind == "alias" else each
             if target.kind != "mapping":
-                raise DecodeError("yaml: map merge requires map or sequence of maps as the value")
+                raise YAMLError("yaml: map merge requires map or sequence of maps as the value")
             yield self._merged(each, out)
 
     def _merged(self, node: Node, out: dict[str, Any]) -> _Steps:
@@ -301,7 +319,7 @@ def _scalar(node: Node) -> Any:
         try:
             return b64decode(node.text, validate=True).decode(errors="replace")
         except ValueError as error:
-            raise DecodeError("yaml: !!binary value contains invalid base64 data") from error
+            raise YAMLError("yaml: !!binary value contains invalid base64 data") from error
     return resolve(node.text, node.tag)[1]
 
 
@@ -315,8 +333,8 @@ def _key(key: Any, value: Any) -> str:
         return go_float(key) if isinstance(key, float) else str(key)
     if key is None:
         value_text = go_quote(value) if isinstance(value, str) else _go_value(value)
-        raise DecodeError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}")
-    raise DecodeError(f"yaml: invalid map key: {_go_value(key)}")
+        raise YAMLError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}")
+    raise YAMLError(f"yaml: invalid map key: {_go_value(key)}")
 
 
 def _go_value(value: Any) -> str:
@@ -335,7 +353,11 @@ def _go_value(value: Any) -> str:
 
 def _convert(root: Node) -> Document:
     converter = _Converter()
-    return Document(converter.value(root), converter.duplicates, root)
+    try:
+        return Document(converter.value(root), converter.duplicates, root)
+    except YAMLError as error:
+        error.line = converter.line
+        raise
 
 
 def to_json(body: bytes) -> tuple[bytes, list[str]]:
