@@ -20,6 +20,7 @@ class Context:
 
     lookup   returns the object of (group, resource, namespace, name), None if there is none
     listing  returns every object of (group, resource, namespace); "" means all namespaces
+    payload  bytes that the request has brought: its body, and the patches that webhooks have made of its object
     action, authorizer
              the action that the user asks to take, and who decides about further ones that a rule asks about
 
@@ -34,6 +35,7 @@ class Context:
     dry_run: bool = False
     offline: bool = False  # no server: what its configuration decides (addresses, ports, families) is left open
     now: str = ""  # RFC 3339, seconds
+    payload: int = 0
     metadata_validated: bool = False  # the registry checked the metadata already, so kinds skip that
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None

@@ -235,6 +235,7 @@ class ServerState:
             subresource=scope.subresource,
             dry_run="dryRun" in request.query,
             now=self.timestamp(),
+            payload=len(request.content) if isinstance(request.content, bytes) else 0,
             warnings=request.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,

@@ -71,6 +71,38 @@ def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:
     definition["status"] = {**current_status, "conditions": [*(current_status.get("conditions") or ()), condition]}
 
 
+# {field of a version in v1: field of the spec in v1beta1, for what all versions have in common}
+_HOISTED = {
+    "subresources": "subresources",
+    "schema": "validation",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+
+
+def _stored_definition(definition: Obj) -> Obj:
+    """Return a definition as the real server stores it: in v1beta1, which says only once what all versions share."""
+    spec = definition["spec"]
+    first, *others = spec["versions"]
+    common = [name for name in _HOISTED if all(other.get(name) == first.get(name) for other in others)]
+    versions = [{name: value for name, value in item.items() if name not in common} for item in spec["versions"]]
+    hoisted = {_HOISTED[name]: first[name] for name in common if name in first}
+    stored = {**spec, "version": first["name"], "versions": versions, "preserveUnknownFields": False, **hoisted}
+    webhook = nested_field(spec, "conversion", "webhook")
+    if webhook is not None:
+        client = {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") else {}
+        reviews = {"conversionReviewVersions": webhook["conversionReviewVersions"]}
+        stored["conversion"] = {"strategy": spec["conversion"]["strategy"], **client, **reviews}
+    current_status = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, **definition["status"]}
+    kind = {"kind": "CustomResourceDefinition", "apiVersion": f"{CRDS}/v1beta1"}
+    return {**kind, **definition, "spec": stored, "status": current_status}
+
+
+def _stored_service(api_service: Obj) -> Obj:
+    """Return an API service as the real server stores it."""
+    return {"kind": "APIService", "apiVersion": f"{SERVICES}/v1", "status": {}, **api_service}
+
+
 def _service(api_service: Obj) -> str:
     """Return the service cell of an API service: `NAMESPACE/NAME`, or Local."""
     service = nested_field(api_service, "spec", "service")
@@ -129,6 +161,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             ),
             table_row=created_at,
             begin_termination=_terminate,
+            stored_as_json=_stored_definition,
         ),
         (SERVICES, "APIService"): Behavior(
             defaults=_default_service,
@@ -149,5 +182,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 reset_fields=METADATA_RESET,
             ),
             table_row=row(_service, _available),
+            stored_as_json=_stored_service,
         ),
     }

@@ -49,7 +49,6 @@ class Deletion:
 
     def __init__(self, registry: Registry, kind: Kind, ctx: Context, validate: ValidateDeletion = validate_all) -> None:
         self.registry = registry
-        self.store = registry.store
         self.kind = kind
         self.ctx = ctx
         self.validate = validate
@@ -109,7 +108,7 @@ class Deletion:
             return entry
         if options.dry_run:
             return Entry(entry.key, obj, entry.revision)
-        return await self.store.update(entry.key, obj, entry.revision)
+        return await self.registry.replace(self.kind, entry, obj, self.ctx)
 
     def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
         """Raise 409 unless the object has the uid and the resourceVersion that the options require, if any."""

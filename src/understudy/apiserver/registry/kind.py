@@ -124,6 +124,9 @@ class Behavior:
                  managed fields of scales
     scale_paths  paths of the replicas that the scale subresource shows, as a definition declares them; None: workloads
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
+    expires      whether the real server lets etcd forget objects after a time (--event-ttl)
+    stored_as_json  turns an object into the document that the real server stores, of kinds that it does not store as
+                 protobuf
     """
 
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
@@ -148,6 +151,8 @@ class Behavior:
     scale_paths: Obj | None = None
     replicas_paths: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     cached: bool = True
+    expires: bool = False
+    stored_as_json: Callable[[Obj], Obj] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.context import Context
-from understudy.apiserver.registry import resource_version
+from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.encoding.conversion import stored
 from understudy.apiserver.registry.encoding.encoded import internal
@@ -148,8 +148,10 @@ class Registry:
             return Entry(key, stored(kind, obj), 0)
         if _is_version(obj["metadata"].pop("resourceVersion", "")):
             raise errors.unknown_error("resourceVersion should not be set on objects to be created")
+        value = stored(kind, obj)
+        etcd_limits.check(kind, key, value, target.ctx, None, updates=bool(target.name))
         try:
-            return await self.store.create(key, stored(kind, obj))
+            return await self.store.create(key, value)
         except KeyExistsError:
             raise self._exists(target, key, obj) from None
 
@@ -235,7 +237,15 @@ class Registry:
             return current
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
-        return await self.store.update(current.key, obj, current.revision)
+        return await self.replace(kind, current, obj, target.ctx)
+
+    async def replace(self, kind: Kind, entry: Entry, value: Obj, ctx: Context) -> Entry:
+        """Put a value, in the form in which it is stored, in the place of an entry; return the new one.
+
+        Raises 500 for one that is too large, and RevisionConflictError.
+        """
+        etcd_limits.check(kind, entry.key, value, ctx, entry, updates=True)
+        return await self.store.update(entry.key, value, entry.revision)
 
     async def remove(self, kind: Kind, entry: Entry, ctx: Context) -> Entry:
         """Remove an object, and what it holds; return it as it was last. Raises RevisionConflictError."""
@@ -252,7 +262,7 @@ class Registry:
             if target.dry_run:
                 return Entry(current.key, obj, current.revision)
             try:
-                return await self.store.update(current.key, obj, current.revision)
+                return await self.replace(target.kind, current, obj, target.ctx)
             except RevisionConflictError:
                 continue
 

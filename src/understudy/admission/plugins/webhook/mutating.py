@@ -89,6 +89,7 @@ class MutatingAdmissionWebhook:
             name = go_quote(hook.name)
             text = f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
             raise internal_error(text)
+        ctx.payload += len(given.patch)
         if given.patch_type != "JSONPatch":
             raise CallingWebhookError(hook, f"unsupported patch type {go_quote(given.patch_type)}", given.code)
         try:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace, dedup_owner_references
+from understudy.apiserver.endpoints.handlers.write_request import (
+    WriteRequest,
+    check_namespace,
+    dedup_owner_references,
+    set_managed_fields,
+)
 from understudy.apiserver.endpoints.negotiation import body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoding import encoded
+from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery.options import WriteOptions, write_options
 from understudy.machinery.types import Obj
@@ -31,7 +37,11 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     write.update_managed_fields(None, obj)
     internal = write.internal(obj)
     admitted = await write.admit(internal, None)
-    entry = await state.registry.create(write.target(""), admitted, write.validate)
+    try:
+        entry = await state.registry.create(write.target(""), admitted, write.validate)
+    except TooLargeError:
+        set_managed_fields(admitted, None)
+        entry = await state.registry.create(write.target(""), admitted, write.validate)
     if admitted is internal:
         encoded.keep_new(entry, scope.kind)
     return object_response(request, scope, entry, 201, form)

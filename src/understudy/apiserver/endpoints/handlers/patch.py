@@ -13,12 +13,14 @@ from understudy.apiserver.endpoints.handlers.write_request import (
     check_name,
     check_named,
     check_namespace,
+    set_managed_fields,
 )
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCHES, PATCHES, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoding.codec import Sent
+from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
@@ -40,13 +42,29 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
     request.check_body()
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
-    entry, created = await state.registry.update(
-        write.target(scope.name),
-        _apply_transform(write) if media == APPLY_PATCH else _patch_transform(write, media),
-        create=media == APPLY_PATCH and not scope.subresource,
-        validate=write.validate,
-    )
+    target, applies = write.target(scope.name), media == APPLY_PATCH
+    transform = _apply_transform(write) if applies else _patch_transform(write, media)
+    try:
+        entry, created = await state.registry.update(
+            target, transform, create=applies and not scope.subresource, validate=write.validate
+        )
+    except TooLargeError:
+        if applies:
+            raise
+        transform = _without_managed_fields(transform)
+        entry, created = await state.registry.update(target, transform, validate=write.validate)
     return object_response(request, scope, entry, 201 if created else 200)
+
+
+def _without_managed_fields(transform: Transform) -> Transform:
+    """Return what patches the stored object in the same way, and drops its managed fields."""
+
+    async def patched(current: Obj | None) -> Obj:
+        obj = await transform(current)
+        set_managed_fields(obj, None)
+        return obj
+
+    return patched
 
 
 def _patch_transform(write: WriteRequest, media: str) -> Transform:

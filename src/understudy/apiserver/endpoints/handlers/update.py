@@ -9,10 +9,12 @@ from understudy.apiserver.endpoints.handlers.write_request import (
     check_named,
     check_namespace,
     dedup_owner_references,
+    set_managed_fields,
 )
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.machinery.options import write_options
 from understudy.machinery.types import Obj
 
@@ -41,5 +43,14 @@ async def update(state: ServerState, request: Request, scope: RequestScope) -> R
         write.update_managed_fields(write.live(current) if current else None, obj)
         return await write.admit(write.internal(obj), current)
 
-    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid, validate=write.validate)
+    async def without_managed_fields(current: Obj | None) -> Obj:
+        obj = read()
+        set_managed_fields(obj, None)
+        return await write.admit(write.internal(obj), current)
+
+    target = write.target(scope.name)
+    try:
+        entry, created = await state.registry.update(target, transform, uid=uid, validate=write.validate)
+    except TooLargeError:
+        entry, created = await state.registry.update(target, without_managed_fields, uid=uid, validate=write.validate)
     return object_response(request, scope, entry, 201 if created else 200)

@@ -67,10 +67,7 @@ class WriteRequest:
             new["metadata"] = keep_empty_fields(obj["metadata"], new["metadata"])
         manager = manager_name(self.options.field_manager, self.agent)
         owners = self.field_manager.update(live, new, manager, self.ctx.now)
-        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-        if owners:
-            metadata["managedFields"] = owners
-        obj["metadata"] = metadata
+        set_managed_fields(obj, owners)
 
     async def admit(self, obj: Obj, old: Obj | None) -> Obj:
         """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object.
@@ -104,8 +101,7 @@ class WriteRequest:
             managers.decode(after)
         except managers.InvalidEntry as error:
             self.ctx.warn(INVALID_MANAGED_FIELDS.format(error))
-            metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-            obj["metadata"] = metadata | ({"managedFields": owners} if owners else {})
+            set_managed_fields(obj, owners)
 
     def _check_creatable(self, obj: Obj) -> None:
         """Raise 403 for a new custom resource whose definition is being deleted (`forbidCreateAdmission`).
@@ -195,6 +191,13 @@ class WriteRequest:
     def defaulted(self, sent: Sent) -> Obj:
         """Return a sent object in the version of the request, with the defaults of the version that it was sent in."""
         return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
+
+
+def set_managed_fields(obj: Obj, owners: list[Obj] | None) -> None:
+    """Give an object other managed fields, or None, in place. Its metadata are replaced, since others may share
+    them."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    obj["metadata"] = metadata | ({"managedFields": owners} if owners else {})
 
 
 def check_namespace(obj: Obj, scope: RequestScope) -> None:

@@ -100,7 +100,7 @@ NEW = Strategy(
     validate_update=events.update_new,
 )
 
-EVENTS = Behavior(table_row=_row, cached=False, default_gc_policy="Unsupported")
+EVENTS = Behavior(table_row=_row, cached=False, expires=True, default_gc_policy="Unsupported")
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
