@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,34 @@ def test_installed_modules_can_be_imported(wheel: Path, tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_installed_worlds_are_loaded_by_name(wheel: Path, tmp_path: Path) -> None:
+    """Installed elsewhere, the worlds of the quick start are there, whatever the working directory is."""
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", tmp_path, wheel)
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from understudy import Server\n"
+        "with Server(load=['gpu-cluster']) as server:\n"
+        "    print(sys.modules['understudy'].__file__, len(server.list('resourceslices')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == [str(tmp_path / "understudy" / "__init__.py"), "2"], done.stderr
+
+
+def test_wheel_says_for_whom_it_is(wheel: Path) -> None:
+    """The metadata names every Python that is supported, from the oldest on, and where to find project and changes."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    classifiers = metadata.get_all("Classifier") or []
+    minors = [int(text.rpartition(".")[2]) for text in classifiers if re.search(r":: 3\.\d+$", text)]
+    assert metadata["Requires-Python"] == f">=3.{minors[0]}"
+    assert minors == list(range(11, 15))
+    urls = dict(text.split(", ") for text in metadata.get_all("Project-URL") or [])
+    assert {"Homepage", "Documentation", "Changelog", "Issues"} <= urls.keys()
+    assert all(url.startswith("https://") for url in urls.values())
 
 
 def test_wheel_declares_its_ways_in(wheel: Path) -> None:

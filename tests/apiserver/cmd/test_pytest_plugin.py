@@ -121,6 +121,22 @@ def test_marker_sets_options(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
 
 
+def test_marker_loads_worlds(project: pytest.Pytester) -> None:
+    """A world is loaded by its name, unless there is a file of that name beside the test."""
+    (project.path / "demo").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: mine}\n")
+    project.makepyfile(
+        """
+    import pytest
+
+    @pytest.mark.apiserver(emulated_version="1.33", load=["gpu-cluster", "demo"])
+    def test_worlds(apiserver):
+        assert len(apiserver.list("resourceslices")) == 2
+        assert apiserver.get("namespace", "mine")
+    """
+    )
+    project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1)
+
+
 def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
     """A marker with options that no server has fails its test and says why."""
     project.makepyfile("""

@@ -15,6 +15,7 @@ from tests.releases import NEWEST
 from tests.waiting import PATIENCE
 from understudy import Server
 from understudy.controlplane.cmd.cli import main
+from understudy.controlplane.kubelet.installation import install_command
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -75,5 +76,5 @@ def test_without_the_library(tmp_path: Path) -> None:
     flags = ["--server", "http://127.0.0.1:1", "--node", "n", "--root", str(tmp_path), "--emulated-version", "1.36"]
     argv = [python, option, f"import sys; sys.modules['grpc'] = None; {program}", "kubelet", *flags]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.stderr == "understudy: kubelet needs grpcio: pip install 'understudy[kubelet]'\n"
+    assert done.stderr == f"understudy: kubelet needs grpcio: {install_command()}\n"
     assert done.returncode == 2

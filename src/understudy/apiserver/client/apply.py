@@ -25,12 +25,13 @@ async def apply(client: Client, pause: Pause, *manifests: Manifest) -> list[Obj]
     An object without a name, but with a generateName, is created. A definition is established before the next object.
     Raises StatusError, LoadError.
     """
-    return [await _apply(client, pause, document.obj) for manifest in manifests for document in _documents(manifest)]
+    documents = (document for manifest in manifests for document in _documents(client, manifest))
+    return [await _apply(client, pause, document.obj) for document in documents]
 
 
 async def load(client: Client, pause: Pause, manifest: Manifest) -> None:
     """Apply the objects that a server begins with, as `apply` does. Raises LoadError, which names file and document."""
-    for document in _documents(manifest):
+    for document in _documents(client, manifest):
         try:
             await _apply(client, pause, document.obj)
         except StatusError as error:
@@ -67,7 +68,7 @@ def find_kind(kinds: Iterable[Kind], text: str) -> Kind | None:
 
 async def _apply(client: Client, pause: Pause, obj: Obj) -> Obj:
     group, version = split_api_version(obj.get("apiVersion", ""))
-    kind = client.serving.kind_in(group, version, obj.get("kind", ""))
+    kind = _kind_of(client, obj)
     if kind is None:
         text = f'no matches for kind "{obj.get("kind", "")}" in version "{obj.get("apiVersion", "")}"'
         raise StatusError(404, "NotFound", text)
@@ -104,11 +105,17 @@ def _path(client: Client, resource: str, namespace: str, name: str) -> str:
     return resource_path(kind.group, kind.versions[0], kind.resource, place, name)
 
 
-def _documents(manifest: Manifest) -> Iterator[Document]:
+def _kind_of(client: Client, obj: Obj) -> Kind | None:
+    """Return the kind of an object in its own version, None if that is not served."""
+    group, version = split_api_version(obj.get("apiVersion", ""))
+    return client.serving.kind_in(group, version, obj.get("kind", ""))
+
+
+def _documents(client: Client, manifest: Manifest) -> Iterator[Document]:
     if isinstance(manifest, dict):
         yield Document(manifest, "the given object")
     elif isinstance(manifest, str | os.PathLike):
-        yield from read_manifests(manifest)
+        yield from read_manifests(manifest, lambda obj: _kind_of(client, obj) is not None)
     else:
         for obj in manifest:
             yield Document(obj, "the given object")

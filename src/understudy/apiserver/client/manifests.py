@@ -1,9 +1,10 @@
-"""Reads manifests: files, folders and texts of YAML or JSON documents."""
+"""Reads manifests: files, folders and texts of YAML or JSON documents, and worlds that understudy brings along."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from understudy.machinery.types import Obj
 
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
+WORLDS = Path(__file__).parent.parent / "worlds"
 
 
 class LoadError(ValueError):
@@ -27,23 +29,53 @@ class Document:
     line: int = 0
 
 
-def read_manifests(source: str | os.PathLike[str]) -> Iterator[Document]:
-    """Read the documents of a file, of every manifest below a folder (by name), or of a text.
+def read_manifests(
+    source: str | os.PathLike[str], is_served: Callable[[Obj], bool] = lambda obj: True
+) -> Iterator[Document]:
+    """Read the documents of a file, of every manifest below a folder (by name), of a text, or of a world by its name.
 
-    A text has more than one line or begins with "{". The items of a List are read as documents. Raises LoadError.
+    A text has more than one line or begins with "{". The items of a List are read as documents. A world that is written
+    in several versions is read in the newest one of which `is_served` holds for every object. Raises LoadError.
     """
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         yield from _documents(source, "the given text")
         return
-    path = Path(source)
+    forms = files_of_world(source)
+    if not forms:
+        yield from _read_path(Path(source))
+        return
+    read = [list(_read_path(path)) for path in forms]
+    yield from next((form for form in read if all(is_served(document.obj) for document in form)), read[0])
+
+
+def files_of_world(source: str | os.PathLike[str]) -> list[Path]:
+    """Return the files of a world that understudy brings along, such as "gpu-cluster", newest versions first.
+
+    A file or folder of that name in the working directory comes before it: the list is empty then, as for other names.
+    """
+    name = str(source)
+    if name not in world_names() or Path(name).exists():
+        return []
+    return [WORLDS / f"{name}.yaml", *sorted(WORLDS.glob(f"{name}-v[0-9]*.yaml"), reverse=True)]
+
+
+def world_names() -> list[str]:
+    """List the names of the worlds that understudy brings along."""
+    names = sorted(path.stem for path in WORLDS.glob("*.yaml"))
+    return [name for name in names if not re.search(r"-v\d\w+$", name)]
+
+
+def _read_path(path: Path) -> Iterator[Document]:
     try:
-        files = manifests_below(path) if os.path.isdir(source) else [path]
+        files = manifests_below(path) if path.is_dir() else [path]
         if not files:
             raise LoadError(f"{path}: {NO_MANIFESTS}")
         for file in files:
             yield from _documents(file.read_text(), str(file))
     except (OSError, UnicodeDecodeError) as why:
-        raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}") from None
+        is_name = isinstance(why, FileNotFoundError) and path.name == str(path) and not path.suffix
+        names = f"; worlds by name are {', '.join(world_names())}" if is_name else ""
+        raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}{names}") from None
 
 
 def manifests_below(folder: str | os.PathLike[str]) -> list[Path]:

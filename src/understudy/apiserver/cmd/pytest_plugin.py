@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MARKER = (
     'apiserver(emulated_version="1.32", feature_gates={"NAME": True}, load=["world.yaml"], ...): '
     "the options of the `apiserver` fixture's server, as understudy.Server takes them; "
-    "files to load are found beside the test's own file"
+    "files to load are found beside the test's own file, or name a world such as gpu-cluster"
 )
 WIDER_SCOPE = """
 Each test gets an `apiserver` that is as new. A fixture that lasts longer starts a server of its own:
@@ -114,5 +114,13 @@ def marked(item: pytest.Item) -> dict[str, Any]:
     if "load" in options:
         load = options["load"]
         paths = [load] if isinstance(load, str | Path) else load
-        options["load"] = [item.path.parent / path if isinstance(path, str | Path) else path for path in paths]
+        options["load"] = [_beside(item, path) if isinstance(path, str | Path) else path for path in paths]
     return options
+
+
+def _beside(item: pytest.Item, path: str | Path) -> str | Path:
+    """Return a path that is relative to the folder of a test's file; the name of a world stays if no file has it."""
+    from understudy.apiserver.client.manifests import world_names
+
+    beside = item.path.parent / path
+    return path if str(path) in world_names() and not beside.exists() else beside

@@ -38,7 +38,8 @@ class ServerConfig(AuthenticationOptions):
     emulated_version        the release that it answers like: "1.31", "1.32", …
     feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
     runtime_config          {"resource.k8s.io/v1alpha3": False, …} switches group-versions on and off
-    load                    manifests to begin with: paths of files or folders, texts, objects
+    load                    manifests to begin with: paths of files or folders, texts, objects, worlds by their names
+                            ("claim", "demo", "dev", "gpu-cluster")
     bind_address, port      where to listen; port 0 takes a free one
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
@@ -86,7 +87,7 @@ class ServerConfig(AuthenticationOptions):
         ),
     )
     load: Sequence[Manifest] = field(
-        default=(), metadata=flag("manifests to begin with; may be repeated (default: none)", "FILE|DIR")
+        default=(), metadata=flag("manifests to begin with; may be repeated (default: none)", "FILE|DIR|WORLD")
     )
     authorization_mode: Sequence[str] = field(
         default=(ALWAYS_ALLOW,),

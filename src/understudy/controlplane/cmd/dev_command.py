@@ -41,13 +41,14 @@ def run(args: argparse.Namespace) -> int:
 
     async def use(server: Server, stopped: Future[None]) -> None:
         from understudy.controlplane.dev.cluster import Cluster, until
+        from understudy.controlplane.kubelet.installation import has_grpc, install_command
 
         if args.kubeconfig:
             server.write_kubeconfig(args.kubeconfig)
         print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
         print(f"understudy: kubectl --kubeconfig {args.kubeconfig or server.kubeconfig} …", flush=True)
-        if not _has_grpc():
-            print("understudy: no kubelets run: pip install 'understudy[kubelet]'", flush=True)
+        if not has_grpc():
+            print(f"understudy: no kubelets run, they need grpcio: {install_command()}", flush=True)
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
             cluster = Cluster(server, args.root or Path(folder), _tell, args.sync_frequency)
             await until(asyncio.wrap_future(stopped), cluster)
@@ -64,13 +65,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     options = server_options(args)
     gates = Gates.of(Release.named(args.emulated_version).version, options.get("feature_gates"))
     return {**options, "controllers": controllers_of(gates, list(options.get("controllers") or ()))}
-
-
-def _has_grpc() -> bool:
-    """Report whether the library is installed that kubelets need."""
-    from importlib.util import find_spec
-
-    return find_spec("grpc") is not None
 
 
 def _tell(line: str) -> None:

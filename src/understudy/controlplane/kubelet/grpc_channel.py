@@ -1,4 +1,4 @@
-"""gRPC calls over a Unix socket. The only module that knows grpcio, which `understudy[kubelet]` installs.
+"""gRPC calls over a Unix socket. The only module that knows grpcio, which the extra `kubelet` installs.
 
 Errors have the texts of grpc-go, since they end in events that people read and search for.
 """
@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
+from understudy.controlplane.kubelet.installation import install_command
 from understudy.controlplane.kubelet.protobuf import Message
 from understudy.machinery.golang.text import go_quote
 
@@ -17,7 +18,7 @@ try:
     import grpc
     import grpc.aio
 except ImportError as why:
-    raise ImportError("needs grpcio: pip install 'understudy[kubelet]'", name="grpc") from why
+    raise ImportError(f"needs grpcio: {install_command()}", name="grpc") from why
 
 M = TypeVar("M", bound=Message)
 
