@@ -137,6 +137,15 @@ def test_explain_fields(k: Kubectl) -> None:
     assert "adminAccess" in k.run("explain", "resourceclaim", "--recursive")
 
 
+def test_explain_descriptions(k: Kubectl) -> None:
+    """`explain` prints the descriptions of a field and of its type."""
+    assert "Name of the node that the pod runs on." in k.run("explain", "pod.spec.nodeName")
+    text = k.run("explain", "service.spec.ports")
+    assert "Ports of the service." in text
+    assert "A port of a service." in text
+    assert "<empty>" not in text
+
+
 def test_diff_changes_nothing(apiserver: Server, k: Kubectl) -> None:
     """`diff` prints the changes of an apply and makes none."""
     apiserver.apply(DEMO)

@@ -29,7 +29,6 @@ UNFINISHED = {
     "io.k8s.api.batch",
     "io.k8s.api.certificates",
     "io.k8s.api.coordination",
-    "io.k8s.api.core",
     "io.k8s.api.discovery",
     "io.k8s.api.events",
     "io.k8s.api.flowcontrol",
@@ -41,10 +40,6 @@ UNFINISHED = {
     "io.k8s.api.storage",
     "io.k8s.api.storagemigration",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
-    "io.k8s.apimachinery.pkg.api.resource",
-    "io.k8s.apimachinery.pkg.apis.meta",
-    "io.k8s.apimachinery.pkg.runtime",
-    "io.k8s.apimachinery.pkg.util.intstr",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
 FOLDER = resources.files("understudy.schemas") / "descriptions"
@@ -103,7 +98,10 @@ def test_descriptions_belong_to_fields() -> None:
         for field in ("", *schema.get("properties", {}))
     }
     stated = {
-        (package, plain, field) for package, types in OWN.items() for plain, texts in types.items() for field in texts
+        (package, plain, field)
+        for package, types in OWN.items()
+        for plain, texts in types.items()
+        for field in texts.keys() - {"like"}
     }
     assert stated - fields == set()
 
@@ -137,6 +135,29 @@ def test_own_description_replaces_common_one() -> None:
     assert shown["properties"]["spec"] == {"description": own["spec"], "type": "string"}
     assert shown["properties"]["metadata"]["description"].startswith("Standard object's metadata.")
     assert shown["properties"]["extra"] == {}
+
+
+def test_types_that_are_like_others() -> None:
+    """A type that is like another has the other's descriptions of those fields that it does not describe itself."""
+    own = OWN["io.k8s.api.core"]
+    assert own["EphemeralContainer"]["like"] == "Container"
+    shown = SCHEMAS[NEWEST]["io.k8s.api.core.v1.EphemeralContainer"]
+    texts = {field: shape["description"] for field, shape in shown["properties"].items()}
+    assert (shown["description"], texts["ports"]) == (
+        own["EphemeralContainer"][""],
+        "Not allowed for ephemeral containers.",
+    )
+    assert texts["workingDir"] == own["Container"]["workingDir"]
+    assert "like" not in texts
+
+
+def test_likeness_saves_words() -> None:
+    """A type is like one that speaks for itself, and does not repeat what that one says."""
+    for types in OWN.values():
+        for plain, texts in types.items():
+            other = types[texts["like"]] if "like" in texts else {}
+            assert "like" not in other, plain
+            assert {field for field, text in texts.items() if other.get(field) == text} == set(), plain
 
 
 def test_custom_types_have_only_common_descriptions() -> None:

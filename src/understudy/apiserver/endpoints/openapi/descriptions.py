@@ -2,8 +2,9 @@
 
 They are our own, not upstream's, and stand in `schemas/descriptions`: one file for each API group, whose content is
 `{package without its version: {type: {field: text}}}`. The field "" is the type itself. All versions and releases
-share them, so that a field is described once. `common.json` describes fields that many types have in the same sense;
-a description of the type's own replaces it. Nothing is read before a client asks for a document.
+share them, so that a field is described once. A type with `"like": OTHER` has the descriptions of another type of its
+package for fields of which it says nothing itself. `common.json` describes fields that many types have in the same
+sense; a description of the type's own replaces it. Nothing is read before a client asks for a document.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from understudy.machinery.types import Obj
 Texts: TypeAlias = dict[str, str]  # by field; "" for the type itself
 
 _COMMON = "common.json"
+_LIKE = "like"
 _GVK = "x-kubernetes-group-version-kind"
 _VERSION = re.compile(r"\.v\d[a-z0-9]*$")
 
@@ -63,9 +65,13 @@ def _texts(name: str, schema: Obj) -> Texts:
     """Return the descriptions of a type: its own, and for other fields those that are common."""
     package, plain = package_and_type(name)
     types = _own().get(package)
-    common = [_common()[section] for section in _sections(plain, schema, built_in=types is not None)]
-    texts = {field: text for section in common for field, text in section.items()}
-    texts |= (types or {}).get(plain, {})
+    texts: Texts = {}
+    for section in _sections(plain, schema, built_in=types is not None):
+        texts |= _common()[section]
+    own = (types or {}).get(plain, {})
+    if types and _LIKE in own:
+        texts |= types[own[_LIKE]]
+    texts |= own
     kind = plain.removesuffix("List")
     return {field: text.replace("{kind}", kind) for field, text in texts.items()}
 
