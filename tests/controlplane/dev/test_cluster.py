@@ -129,6 +129,12 @@ def test_controllers_of_a_release() -> None:
     assert "device-taint-eviction" in controllers_of(Gates.of(NEWEST), [])
     assert "device-taint-eviction" not in controllers_of(Gates.of(V1_34), [])
     assert "device-taint-eviction" in controllers_of(Gates.of(V1_34, {"DRADeviceTaints": True}), [])
-    names = controllers_of(Gates.of(NEWEST), ["clusterrole-aggregation", "namespace"])
+    names = controllers_of(Gates.of(NEWEST), ["clusterrole-aggregation", "namespace-controller"])
     assert "clusterrole-aggregation" in names
     assert names.count("namespace") == 1
+
+
+def test_cluster_has_what_people_expect() -> None:
+    """Namespaces are emptied, get their service account and the root authority, and dependents follow their owners."""
+    expected = {"namespace", "garbage-collector", "serviceaccount", "root-ca-certificate-publisher"}
+    assert expected <= set(controllers_of(Gates.of(V1_34), []))

@@ -6,9 +6,13 @@
                         fills in the rules of ClusterRoles that are made of others
     validatingadmissionpolicy-status
                         warns in the status of policies of expressions that do not fit the objects they are about
+    serviceaccount      creates the service account `default` of every namespace
+    root-ca-certificate-publisher
+                        publishes in every namespace whose certificates the server's clients have to trust
 
-These are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
-always run. Further ones are components: clients that run beside the server (`components`).
+Their names may end in `-controller`, as kube-controller-manager's do. Those of custom resource definitions, of their
+API services and of flow schemas always run. Further ones are components: clients that run beside the server
+(`components`).
 
 Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
 is stored then. A key that cannot be dealt with is looked at again later, after the delays of client-go's rate limiter
@@ -25,12 +29,18 @@ from contextlib import suppress
 from understudy.apiserver.controllers import definitions, flow_schemas
 from understudy.apiserver.controllers.api_services import APIServiceController
 from understudy.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from understudy.apiserver.controllers.components import ComponentContext, component_names, load_component
+from understudy.apiserver.controllers.components import (
+    ComponentContext,
+    component_names,
+    load_component,
+    short_name,
+)
 from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
+from understudy.apiserver.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
 from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
@@ -43,6 +53,8 @@ KNOWN: dict[str, NewController] = {
     "garbage-collector": GarbageCollector,
     "clusterrole-aggregation": ClusterRoleAggregationController,
     "validatingadmissionpolicy-status": PolicyStatusController,
+    "serviceaccount": ServiceAccountController,
+    "root-ca-certificate-publisher": RootCAPublisher,
 }
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (
@@ -64,11 +76,15 @@ class UnknownControllerError(ValueError):
         super().__init__(f"unknown controller {name!r}: known are {', '.join([*KNOWN, *component_names()])}")
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raise UnknownControllerError for a name that neither a controller nor a component has."""
+def short_names(names: Iterable[str]) -> list[str]:
+    """Return names of controllers and components as they are known here, each once. Raises UnknownControllerError."""
+    short: dict[str, None] = {}
     for name in names:
-        if name not in KNOWN and name not in component_names():
+        known = next((each for each in (name, short_name(name)) if each in KNOWN or each in component_names()), None)
+        if known is None:
             raise UnknownControllerError(name)
+        short[known] = None
+    return list(short)
 
 
 class Controllers:
@@ -77,7 +93,7 @@ class Controllers:
     def __init__(self, context: ControllerContext, components: ComponentContext, names: Iterable[str]) -> None:
         self._context = context
         self._component_context = components
-        names = list(dict.fromkeys(names))
+        names = short_names(names)
         self._names = [name for name in names if name in KNOWN]
         self._components = {name: load_component(name, components.version) for name in names if name not in KNOWN}
         self._tasks: list[asyncio.Task[None]] = []

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "understudy.controllers"
+# Upstream: `NewControllerDescriptors`, whose `aliases` are these.
+_OLDER_NAMES = {"garbagecollector": "garbage-collector", "root-ca-cert-publisher": "root-ca-certificate-publisher"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class ComponentSince:
 def component_names() -> list[str]:
     """List the names of all components that are installed, sorted."""
     return sorted({entry.name for entry in _entries()})
+
+
+def short_name(name: str) -> str:
+    """Return "resourceclaim" of upstream's name "resourceclaim-controller", and the like of its older names."""
+    short = name.removesuffix("-controller")
+    return _OLDER_NAMES.get(short, short)
 
 
 def load_component(name: str, release: Version) -> Component:

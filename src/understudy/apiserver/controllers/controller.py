@@ -74,11 +74,13 @@ class ControllerContext:
 
     state    to read from: what is stored, gates, the clock
     clients  make the clients to write with
+    root_ca  the certificates (PEM) that clients of the server have to trust, "" for plain HTTP
     """
 
-    def __init__(self, state: ServerState, clients: ClientBuilder) -> None:
+    def __init__(self, state: ServerState, clients: ClientBuilder, root_ca: str = "") -> None:
         self.state = state
         self.clients = clients
+        self.root_ca = root_ca
         self._serving: Serving | None = None
         self._kinds: dict[str, Kind] = {}
 

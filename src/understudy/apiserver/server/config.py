@@ -54,8 +54,8 @@ class ServerConfig(AuthenticationOptions):
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
-                            "clusterrole-aggregation", "validatingadmissionpolicy-status", "resourceclaim",
-                            "device-taint-eviction"; and "scheduler"
+                            "clusterrole-aggregation", "validatingadmissionpolicy-status", "serviceaccount",
+                            "root-ca-certificate-publisher", "resourceclaim", "device-taint-eviction"; and "scheduler"
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -108,8 +108,8 @@ class ServerConfig(AuthenticationOptions):
     controllers: Sequence[str] = field(
         default=(),
         metadata=flag(
-            "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, resourceclaim, "
-            "device-taint-eviction, scheduler (default: none)",
+            "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
+            "root-ca-certificate-publisher, resourceclaim, scheduler, device-taint-eviction (default: none)",
             "A,B",
         ),
     )
@@ -156,9 +156,9 @@ class ServerConfig(AuthenticationOptions):
         _ = self.authentication
         check_modes(self.authorization_modes)
         if self.controllers:
-            from understudy.apiserver.controllers import check_names  # imports the handlers
+            from understudy.apiserver.controllers import short_names  # imports the handlers
 
-            check_names(self.controllers)
+            short_names(self.controllers)
         if self.enable_admission_plugins or self.disable_admission_plugins:
             from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
 

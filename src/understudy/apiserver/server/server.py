@@ -159,12 +159,12 @@ class Server(ObjectAccess):
             self._warn_of_openness(host)
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             url = f"{'https' if self._certificates else 'http'}://{address}"
+            context, asks = self._certificates.context(), bool(config.client_ca_file)
             director, self._controllers = self._connect(url)
             self._webhooks.open()
             if self.state.jwt_authenticators:
                 await self._fetch_keys()
             await self._fill()
-            context, asks = self._certificates.context(), bool(config.client_ca_file)
             self._listener = Listener(director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
             self.url = url
@@ -204,7 +204,8 @@ class Server(ObjectAccess):
         components = ComponentContext(
             lambda user: self._connection(tokens.issue(user)), self.state.release.version, self.state.gates
         )
-        return director, Controllers(ControllerContext(self.state, clients), components, config.controllers)
+        context = ControllerContext(self.state, clients, (self._authority() or b"").decode())
+        return director, Controllers(context, components, config.controllers)
 
     def _jwt_authenticators(self) -> list[JWTAuthenticator]:
         """Return what knows users by tokens of other issuers."""
@@ -348,9 +349,12 @@ class Server(ObjectAccess):
         return self._connection(next(iter(self.state.tokens), self._admin_token))
 
     def _connection(self, token: str) -> Connection:
+        return Connection(url=self.url, certificate_authority=self._authority(), token=token)
+
+    def _authority(self) -> bytes | None:
+        """Return the certificates (PEM) that clients have to trust, None for plain HTTP."""
         authority = self._certificates.authority
-        decoded = base64.b64decode(authority) if authority else None
-        return Connection(url=self.url, certificate_authority=decoded, token=token)
+        return base64.b64decode(authority) if authority else None
 
     def user(self, name: str, groups: Iterable[str] = ()) -> ServerUser:
         """Return a user, with a token and a kubeconfig, who may do what its roles allow; see `allow`.

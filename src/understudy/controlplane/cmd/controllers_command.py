@@ -72,13 +72,14 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
 
 def _components(names: list[str], context: ComponentContext) -> dict[str, Component]:
     """Return components by name. Raises ValueError for a name that none has, or none of the release."""
-    from understudy.apiserver.controllers.components import component_names, load_component
+    from understudy.apiserver.controllers.components import component_names, load_component, short_name
 
     known = component_names()
     for name in names:
-        if name not in known:
+        if name not in known and short_name(name) not in known:
             raise ValueError(f"unknown controller {name!r}: known are {', '.join(known)}")
-    return {name: load_component(name, context.version) for name in names}
+    short = (name if name in known else short_name(name) for name in names)
+    return {name: load_component(name, context.version) for name in short}
 
 
 async def _wait(stopped: asyncio.Event, tasks: list[asyncio.Task[None]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from OpenSSL import SSL
 
 PathLike = str | os.PathLike[str]
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)  # and no key
 NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
 
 
@@ -37,7 +39,7 @@ class Certificates:
         self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
         self.authority = ""
         if self._files:
-            self.authority = _encoded(Path(self._files[0]).read_bytes())
+            self.authority = _encoded(b"".join(_CERTIFICATE.findall(Path(self._files[0]).read_bytes())))
             self.context()  # refuses wrong files before anything starts
 
     def __bool__(self) -> bool:

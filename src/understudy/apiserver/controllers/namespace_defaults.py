@@ -1,0 +1,110 @@
+"""Puts into every namespace what each one has in a cluster: the service account `default` and the authority to trust.
+
+    kubectl create namespace a     ServiceAccount `default`, which `kubectl create token default` and pods need
+                                   ConfigMap `kube-root-ca.crt`, with which pods verify the API server
+    kubectl -n a delete …          makes them anew, unless the namespace is being deleted
+
+Source: k8s.io/kubernetes/pkg/controller/serviceaccount/serviceaccounts_controller.go and
+k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj
+
+NAMESPACES = "/registry/namespaces/"
+ACCOUNT = "default"
+ROOT_CA, CA_KEY = "kube-root-ca.crt", "ca.crt"
+DESCRIPTION = "kubernetes.io/description"
+DESCRIPTION_TEXT = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
+    " internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
+    " clusters."
+)
+
+
+class _InEveryNamespace(ABC):
+    """Keeps one object in every namespace that is active; `todo` holds names of namespaces."""
+
+    def __init__(self, context: ControllerContext, account: str, resource: str, prefix: str, name: str) -> None:
+        self._registry = context.state.registry
+        self._client = context.clients.client(CONTROLLER_AGENT, service_account(account))
+        self._resource = resource
+        self._prefix = prefix
+        self._name = name
+        self.todo: dict[str, None] = {}
+
+    def begin(self, entries: list[Entry]) -> None:
+        """Look at every namespace."""
+        self.todo = {entry.value["metadata"]["name"]: None for entry in entries if entry.key.startswith(NAMESPACES)}
+
+    def observe(self, event: Event) -> None:
+        """Look at a namespace that was written, and at one whose object was written or deleted."""
+        entry = event.entry
+        if entry.key.startswith(NAMESPACES):
+            self.todo[entry.key.removeprefix(NAMESPACES)] = None
+        elif entry.key.startswith(self._prefix) and entry.key.endswith(f"/{self._name}"):
+            self.todo[entry.value["metadata"]["namespace"]] = None
+
+    async def sync(self, key: str) -> None:
+        """Create or mend the object of a namespace, unless that is gone or going."""
+        namespace = self._registry.lookup("", "namespaces", "", key)
+        if namespace is None or (namespace.get("status") or {}).get("phase") != "Active":
+            return
+        stored = self._registry.lookup("", self._resource, key, self._name)
+        changed = self._object(stored)
+        if changed is None:
+            return
+        try:
+            if stored is None:
+                await self._client.create(resource_path("", "v1", self._resource, key), changed)
+            else:
+                await self._client.update(resource_path("", "v1", self._resource, key, self._name), changed)
+        except StatusError as error:
+            if not _is_no_matter(error):
+                raise
+
+    @abstractmethod
+    def _object(self, stored: Obj | None) -> Obj | None:
+        """Return the object as it has to be, None if the stored one is good."""
+
+
+class ServiceAccountController(_InEveryNamespace):
+    """Creates the service account `default`. Upstream: `ServiceAccountsController`."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(
+            context, "service-account-controller", "serviceaccounts", "/registry/serviceaccounts/", ACCOUNT
+        )
+
+    def _object(self, stored: Obj | None) -> Obj | None:
+        return {"metadata": {"name": ACCOUNT}} if stored is None else None
+
+
+class RootCAPublisher(_InEveryNamespace):
+    """Publishes the authority of the server's certificate, "" for plain HTTP. Upstream: `rootcacertpublisher`."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "root-ca-cert-publisher", "configmaps", "/registry/configmaps/", ROOT_CA)
+        self._data = {CA_KEY: context.root_ca}
+
+    def _object(self, stored: Obj | None) -> Obj | None:
+        """Return the object with the right data and some description; a description that somebody gave it stays."""
+        metadata = (stored or {"metadata": {"name": ROOT_CA}})["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if stored is not None and stored.get("data") == self._data and annotations.get(DESCRIPTION):
+            return None
+        annotations = {**annotations, DESCRIPTION: DESCRIPTION_TEXT}
+        return {**(stored or {}), "metadata": {**metadata, "annotations": annotations}, "data": self._data}
+
+
+def _is_no_matter(error: StatusError) -> bool:
+    """Report whether a write failed as the namespace is going or gone, or since somebody else was quicker."""
+    causes = (error.details or {}).get("causes") or ()
+    return error.code in (404, 409) or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
