@@ -12,7 +12,7 @@
 
 The program writes
 
-    openapi/GROUP-VERSION.json   components.schemas of one group-version, without descriptions
+    openapi/GROUP-VERSION.json   components.schemas of one group-version or page, without descriptions
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns, the
                                  kind that is stored for each, and `offByDefault` for what only the first server serves
     release.json                 the version document, the names of the health checks, the kinds' versions that are
@@ -20,7 +20,8 @@ The program writes
     initial_objects.json         the objects that a new server holds
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
-and the release's part of ../feature_gates.json, the table of every release's gates.
+and the release's part of ../feature_gates.json, the table of every release's gates, and of ../parameters.json, the
+descriptions of parameters by type, the newest ones.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 META = "k8s.io/apimachinery/pkg/apis/meta"
 DESCRIPTIONS = ("description", "x-kubernetes-validations")
 GATES = "feature_gates.json"
+PARAMETERS = "parameters.json"
+PAGES = ("api", "apis", "version")  # whose documents have types of their own; those of groups have some of `apis`
+# The types whose fields are parameters of an operation, by its `x-kubernetes-action`.
+OPTIONS = {
+    "list": "ListOptions",
+    "post": "CreateOptions",
+    "put": "UpdateOptions",
+    "patch": "PatchOptions",
+    "delete": "DeleteOptions",
+}
 # Resources whose objects are no facts of a release: those of what is served, of one server, of a while.
 NOT_INITIAL = {
     ("internal.apiserver.k8s.io", "storageversions"),
@@ -103,13 +114,33 @@ def without_descriptions(node: Any, *, names: bool = False) -> Any:
 
 
 def openapi(server: ApiServer) -> dict[str, Any]:
-    """Return {file name: document} of every group-version."""
+    """Return {file name: document} of every group-version, and of the pages that answer with types."""
     out = {}
     for path, where in server.get("/openapi/v3")["paths"].items():
         schemas = server.get(where["serverRelativeURL"]).get("components", {}).get("schemas")
-        if schemas and path.count("/") >= (2 if path.startswith("apis/") else 1):
+        if schemas and (path in PAGES or path.count("/") >= (2 if path.startswith("apis/") else 1)):
             out[path.replace("/", "__") + ".json"] = {"components": {"schemas": without_descriptions(schemas)}}
     return out
+
+
+def parameters(core: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return {type: {field: description}} of the types whose fields are parameters, from the core group's document."""
+    out: dict[str, dict[str, str]] = {}
+    for path, item in core["paths"].items():
+        for operation in (value for method, value in item.items() if method != "parameters"):
+            action, kind = operation.get("x-kubernetes-action"), operation.get("x-kubernetes-group-version-kind", {})
+            name = "PodLogOptions" if path.endswith("/log") else OPTIONS.get(action)
+            name = kind["kind"] if action == "connect" else name
+            named = [*item["parameters"], *operation.get("parameters", ())] if name else []
+            fields = {each["name"]: each["description"] for each in named if each["in"] == "query"}
+            out.setdefault(name or "", {}).update(fields)
+    # Only definitions have operations with GetOptions; the description of its field is that of the list's.
+    out["GetOptions"] = {"resourceVersion": out["ListOptions"]["resourceVersion"]}
+    return {
+        name: {field: text for field, text in sorted(fields.items()) if field != "pretty"}
+        for name, fields in sorted(out.items())
+        if name
+    }
 
 
 def discovered(server: ApiServer) -> dict[str, list[dict[str, Any]]]:
@@ -269,6 +300,15 @@ def record_gates(release: str, server: ApiServer, locked: Collection[str]) -> No
     (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def record_parameters(server: ApiServer) -> None:
+    """Write the descriptions of parameters, and keep those of fields that this release does not have."""
+    url = server.get("/openapi/v3")["paths"]["api/v1"]["serverRelativeURL"]
+    texts: dict[str, dict[str, str]] = json.loads((SCHEMAS / PARAMETERS).read_text())
+    for name, fields in parameters(server.get(url)).items():
+        texts[name] = texts.get(name, {}) | fields
+    (SCHEMAS / PARAMETERS).write_text(json.dumps(texts, indent=1, sort_keys=True) + "\n")
+
+
 def gates_over_time(
     table: Table, known: Collection[Version], release: Version, recorded: Mapping[str, FeatureSpec]
 ) -> Table:
@@ -364,6 +404,7 @@ def main() -> int:
         path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
     content = facts(Version.parse(args.release), server, with_default_gates, go_types)
     (home / "release.json").write_text(json.dumps(content, indent=1) + "\n")
+    record_parameters(server)
     record_gates(args.release, with_default_gates, go_types["locked"])
     print(f"{home}: {len(write) + 1} files, {sum(len(g['versions']) for g in groups)} group-versions")
     return 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.releases import NEWEST
 from understudy.machinery.golang.yaml_reader import YAMLError, load_yaml
-from understudy.machinery.golang.yaml_writer import dump_yaml
+from understudy.machinery.golang.yaml_writer import dump_yaml, dump_yaml_v3
 from understudy.machinery.serializer.json import DecodeError, decode_yaml, encode, yaml_to_json
 from understudy.machinery.typeinfo.go_types import Schemas
 
@@ -219,6 +219,55 @@ WRITTEN: list[tuple[Any, str]] = [
 def test_written_yaml_is_gos(value: Any, expected: str) -> None:
     """Keys are sorted naturally, strings quoted where needed, and long texts folded at 80 columns."""
     assert dump_yaml(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["x", {"b": ["1", {"c": "a\nb"}], "a": {"k": "yes"}}], """- x
+- b:
+    - "1"
+    - c: |-
+        a
+        b
+  a:
+    k: yes
+"""),
+        ({"rule": "self.size > 0\n&& true\n", "message": "a: b", "e": [], "m": {}}, """rule: |
+    self.size > 0
+    && true
+message: 'a: b'
+e: []
+m: {}
+"""),
+        (
+            ["true", "null", "1.0", "", " x", "it's", "a\tb\nc", "a\tb", "2001-01-01", "<<", 1.5, 1e21, True, None],
+            """- "true"
+- "null"
+- "1.0"
+- ""
+- ' x'
+- it's
+- |-
+  a\tb
+  c
+- "a\\tb"
+- "2001-01-01"
+- <<
+- 1.5
+- 1e+21
+- true
+- null
+""",
+        ),
+        ({"a": {"b": [["x"]]}}, "a:\n    b:\n        - - x\n"),
+        ("a\nb", "|-\n    a\n    b\n"),
+        ({"k" * 129: {"a": "word " * 30 + "end"}}, f"? {'k' * 129}\n:   a: {'word ' * 30}end\n"),
+    ],
+)  # fmt: skip
+def test_yaml_v3(value: Any, expected: str) -> None:
+    """Keys keep their order, lists and mappings are indented by 4 columns, and long texts are not folded."""
+    assert dump_yaml_v3(value) == expected
 
 
 TEXT = st.text("ab 0159.:-_#'\"\n\t,[]{}&*!|>%@`~yesnoTf\\=<+é", max_size=90)

@@ -1,15 +1,19 @@
-"""YAML as the real server writes it (sigs.k8s.io/yaml, that is yaml.v2 behind JSON).
+"""YAML as the real server writes it: its answers (sigs.k8s.io/yaml, that is yaml.v2 behind JSON), and the vendor
+extensions in the protobuf form of OpenAPI (yaml.v3).
 
-Block style, keys in natural order ("a2" before "a10"), lists not indented below their key, strings quoted only where
-they would be read as something else, long ones folded at 80 columns.
+Both write in block style, strings quoted only where they would be read as something else. Answers have keys in natural
+order ("a2" before "a10"), lists not indented below their key, long strings folded at 80 columns; extensions have keys
+in the order of the JSON, and are indented by 4 columns.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cmp_to_key
 from typing import Any
 
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.golang.text import go_scalar
 from understudy.machinery.golang.yaml_reader import resolve
 
@@ -29,11 +33,12 @@ _ESCAPES = {
 
 def dump_yaml(value: Any) -> str:
     """Return the YAML document of a JSON value, with the newline at its end."""
-    writer = _Writer()
-    writer.node(value, -2)
-    if writer.column:
-        writer.newline()
-    return "".join(writer.out)
+    return _Writer().document(value)
+
+
+def dump_yaml_v3(value: Any) -> str:
+    """Return the YAML document of a JSON value as yaml.v3 writes what it has read as JSON."""
+    return _WriterV3().document(value)
 
 
 class _Writer:
@@ -43,10 +48,19 @@ class _Writer:
     behind "- ". Indents are those of the collection that a node stands in.
     """
 
+    best_indent = 2
+
     def __init__(self) -> None:
         self.out: list[str] = []
         self.column = 0
         self.begun = True
+
+    def document(self, value: Any) -> str:
+        """Return a document."""
+        self.node(value, -2)
+        if self.column:
+            self.newline()
+        return "".join(self.out)
 
     def put(self, text: str, *, begun: bool = False) -> None:
         """Write a text on the current line."""
@@ -68,31 +82,44 @@ class _Writer:
 
     def node(self, value: Any, indent: int, *, after_key: bool = False) -> None:
         """Write a value. `after_key`: behind the colon of its key, where lists are not indented further."""
-        if isinstance(value, dict) and value:
-            self.mapping(value, indent + 2)
-        elif isinstance(value, list) and value:
-            self.sequence(value, indent if after_key else indent + 2)
+        if isinstance(value, (dict, list)) and value:
+            self.collection(value, indent if after_key and isinstance(value, list) else indent + 2)
         else:
             self.put(" " if after_key else "")
             self.scalar(value, max(indent, 0) + 2)
 
+    def collection(self, value: dict[str, Any] | list[Any], indent: int) -> None:
+        """Write a mapping or a sequence that is not empty."""
+        if isinstance(value, dict):
+            self.mapping(value, indent)
+        else:
+            self.sequence(value, indent)
+
+    def inner(self, indent: int) -> int:
+        """Return the indent of what stands below a key."""
+        return indent + 2
+
     def mapping(self, value: dict[str, Any], indent: int) -> None:
         """Write the keys and values of a mapping; long keys and those with line breaks get a `?`."""
-        for key in sorted(value, key=cmp_to_key(_compare_keys)):
+        for key in self.keys(value):
             self.line(indent)
             simple = len(key.encode(errors="replace")) <= _LONGEST_SIMPLE_KEY and not any(c in _BREAKS for c in key)
             if not simple:
                 self.put("? ", begun=True)
-            self.text(key, indent + 2, key=simple)
+            self.text(key, self.inner(indent), key=simple)
             if not simple:
                 self.line(indent)
             item = value[key]
             self.put(":")
             if not simple and isinstance(item, (dict, list)) and item:
                 self.put(" ", begun=True)
-                self.node(item, indent)
+                self.collection(item, self.inner(indent))
             else:
                 self.node(item, indent, after_key=True)
+
+    def keys(self, value: dict[str, Any]) -> Iterable[str]:
+        """Return the keys of a mapping in the order in which they are written."""
+        return sorted(value, key=cmp_to_key(_compare_keys))
 
     def sequence(self, value: list[Any], indent: int) -> None:
         """Write the items of a sequence, each behind "- "."""
@@ -155,7 +182,7 @@ class _Writer:
 
     def literal(self, text: str, indent: int) -> None:
         """Write a string as a literal block (`|`)."""
-        hint = "2" if text[0] in " \n" else ""
+        hint = str(self.best_indent) if text[0] in " \n" else ""
         if not text.endswith("\n"):
             hint += "-"
         elif text == "\n" or text.endswith("\n\n"):
@@ -167,9 +194,53 @@ class _Writer:
                 self.put(" " * indent + each)
 
 
+class _WriterV3(_Writer):
+    """The emitter of yaml.v3, for nodes without a style of their own."""
+
+    best_indent = 4
+
+    def keys(self, value: dict[str, Any]) -> Iterable[str]:
+        return value
+
+    def inner(self, indent: int) -> int:
+        return self.best_indent * (indent // self.best_indent + 1)
+
+    def node(self, value: Any, indent: int, *, after_key: bool = False) -> None:
+        inner = self.inner(indent) if after_key else indent + 2
+        if isinstance(value, (dict, list)) and value:
+            self.collection(value, inner)
+        else:
+            self.put(" " if after_key else "")
+            self.scalar(value, inner if indent >= 0 else self.best_indent)
+
+    def scalar(self, value: Any, indent: int) -> None:
+        if isinstance(value, (int, float)):  # numbers keep the text that they have in JSON
+            self.put(encode(value).decode())
+        else:
+            super().scalar(value, indent)
+
+    def text(self, text: str, indent: int, *, key: bool = False) -> None:
+        unprintable = _UNPRINTABLE.search(text.replace("\t", ""))
+        special = unprintable or re.search(f" [{_BREAKS}]", text)
+        if "\n" in text and not (key or special or text.endswith(" ")):
+            self.literal(text, indent)
+        elif "\n" in text or "\t" in text or special or not _stays_text_in_v3(text):
+            self.quoted(text, indent, folds=False)
+        elif _NOT_PLAIN.search(text) or any(c in _BREAKS for c in text):
+            self.words(text.replace("'", "''"), indent, "'", folds=False)
+        else:
+            self.words(text, indent, "", folds=False)
+
+
 def _stays_text(text: str) -> bool:
     """Report whether a text without quotes would be read as a string."""
     return resolve(text)[0] == "!!str" and not _BASE60.fullmatch(text)
+
+
+def _stays_text_in_v3(text: str) -> bool:
+    """Report whether yaml.v3 would read a text without quotes as a string: it knows two words only for bools."""
+    tag, _ = resolve(text)
+    return tag == "!!str" or (tag == "!!bool" and text.lower() not in ("true", "false"))
 
 
 def _escape(char: str) -> str:

@@ -85,5 +85,5 @@ def test_media_types_of_patches(server: Server) -> None:
     assert operations["get"]["consumes"] == operations["get"]["produces"] == ["application/json", "application/yaml"]
     assert (operations["get"]["schemes"], list(operations["parameters"][0])) == (
         ["https"],
-        ["uniqueItems", "type", "name", "in", "required"],
+        ["uniqueItems", "type", "description", "name", "in", "required"],
     )

@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from tests.releases import NEWEST, RELEASES, every_release, served
-from understudy.apiserver.endpoints.openapi.v2 import encode, schema
+from understudy.apiserver.endpoints.openapi.gnostic import encode
+from understudy.apiserver.endpoints.openapi.v2 import schema
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.extensions.serving import Serving
@@ -153,6 +154,58 @@ def test_tags_of_group_versions(name: str, tag: str, operation: str) -> None:
     assert tags == {tag}
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "method", "operation", "about"),
+    [
+        ("api/v1", "pods", "get", "listCoreV1PodForAllNamespaces", "list or watch objects of kind Pod"),
+        ("api/v1", "componentstatuses", "get", "listCoreV1ComponentStatus", "list objects of kind ComponentStatus"),
+        ("api/v1", "namespaces/{namespace}/endpoints", "post", "createCoreV1NamespacedEndpoints", "create Endpoints"),
+        ("api/v1", "nodes/{name}/status", "get", "readCoreV1NodeStatus", "read status of the specified Node"),
+        (
+            *("api/v1", "namespaces/{namespace}/pods/{name}/eviction", "post"),
+            *("createCoreV1NamespacedPodEviction", "create eviction of a Pod"),
+        ),
+        (
+            *("api/v1", "namespaces/{namespace}/pods/{name}/exec", "get"),
+            *("connectCoreV1GetNamespacedPodExec", "connect GET requests to exec of Pod"),
+        ),
+        (
+            *("api/v1", "nodes/{name}/proxy/{path}", "options"),
+            *("connectCoreV1OptionsNodeProxyWithPath", "connect OPTIONS requests to proxy of Node"),
+        ),
+        (
+            *("apis/apps/v1", "watch/daemonsets", "get", "watchAppsV1DaemonSetListForAllNamespaces"),
+            "watch individual changes to a list of DaemonSet. deprecated: use the 'watch' parameter with a list "
+            "operation instead.",
+        ),
+        (
+            *("apis/networking.k8s.io/v1", "watch/namespaces/{namespace}/ingresses/{name}", "get"),
+            "watchNetworkingV1NamespacedIngress",
+            "watch changes to an object of kind Ingress. deprecated: use the 'watch' parameter with a list operation "
+            "instead, filtered to a single item with the 'fieldSelector' parameter.",
+        ),
+        (
+            *("apis/networking.k8s.io/v1", "namespaces/{namespace}/ingresses/{name}", "delete"),
+            *("deleteNetworkingV1NamespacedIngress", "delete an Ingress"),
+        ),
+    ],
+)
+def test_names_and_descriptions_of_operations(name: str, path: str, method: str, operation: str, about: str) -> None:
+    """Operations are named after verb, group, version, kind and subresource, and described in one sentence."""
+    item = read(ask(f"/openapi/v3/{name}"))["paths"][f"/{name}/{path}"][method]
+    assert (item["operationId"], item["description"]) == (operation, about)
+
+
+@every_release
+def test_parameters_have_descriptions(release: Version) -> None:
+    """Every parameter of every operation has a description."""
+    for name in DOCUMENTS[release].hashes:
+        for path, item in DOCUMENTS[release].document(name)["paths"].items():
+            operations = [value for method, value in item.items() if method != "parameters"]
+            for own in (item, *operations):
+                assert all(parameter["description"] for parameter in own.get("parameters", ())), path
+
+
 def test_operations_of_subresources() -> None:
     """An operation of a subresource has the kind of its body."""
     paths = read(ask("/openapi/v3/apis/apps/v1"))["paths"]
@@ -201,8 +254,22 @@ def test_v2_document_in_json() -> None:
     assert len(document["definitions"]) > 500
     patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" in patch["consumes"]
-    assert patch["parameters"][0]["in"] == "body"
+    assert patch["parameters"][0] == {"$ref": "#/parameters/body-78PwaGsr"}
     assert ask("/openapi/v2", If_None_Match=dict(reply.headers)["ETag"]).status == 304
+
+
+def test_v2_parameters_are_shared() -> None:
+    """Parameters that speak of no kind stand once, under the name that kube-openapi makes of their JSON."""
+    document = read(ask("/openapi/v2"))
+    everywhere = document["paths"]["/apis/apps/v1/daemonsets"]["parameters"]
+    assert everywhere[0] == {"$ref": "#/parameters/allowWatchBookmarks-HC2hJt-J"}
+    selector = document["parameters"]["labelSelector-5Zw57w4C"]
+    assert selector["description"].startswith("A selector to restrict the list of returned objects by their labels.")
+    assert document["securityDefinitions"]["BearerToken"]["type"] == "apiKey"
+    assert document["security"] == [{"BearerToken": []}]
+    text = ask("/openapi/v2").body.decode()
+    named = {part.partition('"')[0] for part in text.split("#/parameters/")[1:]}
+    assert named == set(document["parameters"])
 
 
 def test_v2_document_in_protobuf() -> None:
@@ -218,7 +285,7 @@ def test_v2_protobuf_field_numbers() -> None:
     document = {"definitions": {"a.B": {"type": "object", "properties": {"c": {"$ref": "#/d"}}, "x-k": ["v"]}}}
     named = b"\x0a\x01c\x12\x05\x0a\x03#/d"
     properties = b"\xca\x01" + bytes([len(named) + 2]) + b"\x0a" + bytes([len(named)]) + named
-    extension = b"\x0a\x03x-k\x12\x08\x12\x06" + b'["v"]\n'
+    extension = b"\x0a\x03x-k\x12\x06\x12\x04- v\n"
     inner = b"\xb2\x01\x08\x0a\x06object" + properties + b"\xfa\x01" + bytes([len(extension)]) + extension
     entry = b"\x0a\x03a.B\x12" + bytes([len(inner)]) + inner
     assert encode(document) == b"\x4a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry

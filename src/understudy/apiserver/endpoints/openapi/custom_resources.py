@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from understudy.apiserver.endpoints.openapi import meta_kinds
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.golang.json_writer import encode_sorted
-from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -28,25 +29,6 @@ _FIELDS = (
     *("properties", "additionalProperties"),
 )
 _PLACES = {name: place for place, name in enumerate(_FIELDS)}
-# Groups that the server knows, and the scheme of client-go does not, from which upstream takes the types of metadata.
-_UNKNOWN_TO_CLIENTS = frozenset(
-    ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
-)
-# Group-versions that clients know and the server does not serve any more.
-_UNSERVED = ByRelease(
-    {
-        V1_36: (
-            *(("apps", "v1beta1"), ("apps", "v1beta2"), ("authentication.k8s.io", "v1alpha1")),
-            *(("authentication.k8s.io", "v1beta1"), ("authorization.k8s.io", "v1beta1"), ("batch", "v1beta1")),
-            *(("discovery.k8s.io", "v1beta1"), ("events.k8s.io", "v1beta1"), ("extensions", "v1beta1")),
-            *(("flowcontrol.apiserver.k8s.io", version) for version in ("v1beta1", "v1beta2", "v1beta3")),
-            *(("node.k8s.io", "v1alpha1"), ("node.k8s.io", "v1beta1"), ("policy", "v1beta1")),
-            *(("rbac.authorization.k8s.io", "v1alpha1"), ("rbac.authorization.k8s.io", "v1beta1")),
-            *(("scheduling.k8s.io", "v1beta1"), ("storage.k8s.io", "v1alpha1")),
-        ),
-        V1_31: (),
-    }
-)
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 # Whether versions without selectable fields have an empty list of them.
 _LISTS_NO_FIELDS = ByRelease({V1_33: False, V1_31: True})
@@ -78,22 +60,8 @@ def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
         names.append("io.k8s.api.autoscaling.v1.Scale")
     _add(out, core, names)
     options = f"{META}.DeleteOptions"
-    kinds_of_clients = _delete_options_of_clients(out[options][_GVK], release)
-    return dict(sorted((out | {options: {**out[options], _GVK: kinds_of_clients}}).items()))
-
-
-def _delete_options_of_clients(named: list[Obj], release: Version) -> list[Obj]:
-    """Return the kinds of DeleteOptions in the scheme of client-go, one for each group-version.
-
-    named  those that the type names in the document of the core group: before 1.36 all that the server knows
-    """
-    known = {(gvk["group"], gvk["version"]) for gvk in named}
-    known |= {*Schemas.of(release).group_versions("DeleteOptions"), *_UNSERVED[release]}
-    return [
-        {"group": group, "kind": "DeleteOptions", "version": version}
-        for group, version in sorted(known)
-        if group not in _UNKNOWN_TO_CLIENTS
-    ]
+    out[options] = {**out[options], _GVK: meta_kinds.known_to_clients("DeleteOptions", out[options][_GVK], release)}
+    return dict(sorted(out.items()))
 
 
 def _add(out: Obj, document: Obj, names: Iterable[str]) -> None:

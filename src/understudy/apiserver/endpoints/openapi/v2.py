@@ -1,18 +1,24 @@
-"""OpenAPI v2 (Swagger), converted from the v3 documents, and its protobuf form.
+"""OpenAPI v2 (Swagger), converted from the v3 documents.
 
 The real server converts in the other direction, with the same result: references stand alone, unions of scalars
-become strings, defaults are left out. The protobuf form is the Document of github.com/google/gnostic-models
-(openapiv2/OpenAPIv2.proto); MESSAGES has the field numbers of those parts of it that built-in kinds use.
+become strings, defaults are left out, and parameters that do not speak of one kind stand once, under `parameters`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from struct import pack
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
-from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, PROTOBUF, STREAMS
-from understudy.machinery.golang.json_writer import encode_unescaped
+import orjson
+
+from understudy.apiserver.endpoints.negotiation import JSON, MEDIA, PATCHES, STREAMS, YAML
+from understudy.apiserver.endpoints.openapi import meta_kinds
+from understudy.apiserver.endpoints.openapi.operations import DELETE_OPTIONS, WATCH_EVENT
+from understudy.machinery.golang.json_writer import encode, encode_unescaped
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
@@ -20,22 +26,38 @@ V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 _UNIONS = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "number"}])
 _GVK = "x-kubernetes-group-version-kind"
 _KEPT = (_GVK, "x-kubernetes-selectable-fields")
-_MEDIA_TYPES = ("*/*", *MEDIA, *STREAMS, *PATCHES)
+_MEDIA_TYPES = ("*/*", "text/plain", *MEDIA, *STREAMS, *PATCHES, "application/jwk-set+json")
+_META = f"{V2_REFERENCE}io.k8s.apimachinery"
+# The group whose operations the aggregator describes itself: it writes their kinds in the order of Go's fields.
+_OF_AGGREGATOR = "/apis/apiregistration.k8s.io/"
 
 
-def swagger(version: str, documents: Iterable[Obj]) -> Obj:
+def swagger(release: Version, documents: Iterable[Obj]) -> Obj:
     """Return one v2 document made of many v3 documents."""
     paths: Obj = {}
     definitions: Obj = {}
+    parameters: Obj = {}
+    security: Obj = {}
     for document in documents:
-        paths.update({path: _path_item(item) for path, item in document["paths"].items()})
-        schemas = document.get("components", {}).get("schemas", {})
+        paths.update({path: _path_item(path, item, parameters) for path, item in document["paths"].items()})
+        components = document["components"]
+        schemas = components.get("schemas", {})
         definitions.update({name: _definition(shape) for name, shape in schemas.items() if name not in definitions})
+        security.update(components.get("securitySchemes", {}))
+    for name in {DELETE_OPTIONS, WATCH_EVENT} & definitions.keys():
+        kind = name.rpartition(".")[2]
+        definitions[name] |= {_GVK: meta_kinds.known_to_server(kind, definitions[name][_GVK], release)}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": version},
+        "info": {"title": "Kubernetes", "version": str(release)},
         "paths": dict(sorted(paths.items())),
         "definitions": dict(sorted(definitions.items())),
+        "parameters": dict(sorted(parameters.items())),
+        "securityDefinitions": {
+            name: {key: scheme[key] for key in ("description", "type", "name", "in")}
+            for name, scheme in security.items()
+        },
+        "security": [{name: []} for name in security],
     }
 
 
@@ -58,6 +80,9 @@ def schema(shape: Obj) -> Obj:
             out[key] = value.replace(V3_REFERENCE, V2_REFERENCE)
         elif key == "allOf" and len(value) == 1 and "$ref" in value[0]:
             out.update(schema(value[0]))
+        elif key == "format" and shape.get("oneOf") in _UNIONS:
+            out["type"] = "string"
+            out[key] = value
         elif key == "oneOf" and value in _UNIONS:
             out["type"] = "string"
         elif key in ("allOf", "anyOf", "oneOf", "not"):
@@ -66,9 +91,18 @@ def schema(shape: Obj) -> Obj:
             out[key] = {name: schema(field) for name, field in value.items()}
         elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
             out[key] = schema(value)
+        elif key.startswith("x-") or key == "enum":
+            out[key] = _sorted(value)
         elif key != "default":
             out[key] = value
     return out
+
+
+def _sorted(value: Any) -> Any:
+    """Return a value with sorted keys, as Go writes what has no type of its own."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def _without_nullable(shape: Obj) -> Obj:
@@ -86,46 +120,79 @@ def _without_nullable(shape: Obj) -> Obj:
     return kept
 
 
-def _path_item(item: Obj) -> Obj:
-    """Return a v3 path item in the form of v2."""
+def _path_item(path: str, item: Obj, shared: Obj) -> Obj:
+    """Return a v3 path item in the form of v2, and add parameters that others have, too, to `shared`."""
     out: Obj = {}
     for key, value in item.items():
-        out[key] = [_parameter(p) for p in value] if key == "parameters" else _operation(value)
+        if key == "parameters":
+            out[key] = [_reference(_parameter(parameter), shared) for parameter in value]
+            continue
+        out[key] = _operation(value, shared)
+        if _GVK in value and not path.startswith(_OF_AGGREGATOR):
+            out[key][_GVK] = dict(sorted(value[_GVK].items()))
     return out
 
 
 def _parameter(parameter: Obj) -> Obj:
     """Return a v3 parameter in the form of v2, which has its schema inline."""
-    shape = dict(sorted(parameter["schema"].items(), reverse=True))  # uniqueItems before type
-    return {**shape, **{key: value for key, value in parameter.items() if key != "schema"}}
+    shape = parameter["schema"]
+    own: Obj = {key: parameter[key] for key in ("description", "name", "in", "required") if key in parameter}
+    return {"uniqueItems": shape["uniqueItems"], "type": shape["type"], **own}
 
 
-def _operation(operation: Obj) -> Obj:
-    """Return a v3 operation in the form of v2."""
+def _reference(parameter: Obj, shared: Obj) -> Obj:
+    """Return a reference to a parameter, which is added to `shared`, or one that is not shared as it is."""
+    if not _is_shared(parameter):
+        return parameter
+    name = _shared_name(encode_unescaped(parameter))
+    shared[name] = parameter
+    return {"$ref": f"#/parameters/{name}"}
+
+
+def _is_shared(parameter: Obj) -> bool:
+    """Report whether a parameter is shared (`collectSharedParameters`).
+
+    It is not if it speaks of one kind, or if old versions of kubectl look for it in the operation.
+    """
+    if parameter["in"] == "body":
+        return bool(parameter["schema"].get("$ref", "").startswith(_META))
+    return parameter["name"] not in ("name", "fieldValidation", "dryRun")
+
+
+@cache
+def _shared_name(parameter: bytes) -> str:
+    """Return the name of a shared parameter, which ends with the FNV-1 hash of its JSON in base64."""
+    value = 0xCBF29CE484222325
+    content = orjson.loads(parameter)
+    for byte in encode(content):
+        value = (value * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF) ^ byte
+    return f"{content['name']}-{urlsafe_b64encode(value.to_bytes(8)[:6]).decode()}"
+
+
+def _operation(operation: Obj, shared: Obj) -> Obj:
+    """Return a v3 operation in the form of v2, and add parameters that others have, too, to `shared`."""
     out: Obj = {"description": operation["description"]}
     body = operation.get("requestBody")
-    answers = operation["responses"]["200"].get("content", {})
+    answers = operation["responses"]["200"]["content"]
     if body:
         out["consumes"] = _media_types(body["content"])
-    elif answers:  # built-in resources read the form of the answer that is asked for, too
-        out["consumes"] = ["*/*"] if _GVK in operation and PROTOBUF in answers else _media_types(answers)
-    if answers:
-        out["produces"] = _media_types(answers)
+    elif _GVK in operation and answers.keys() != {JSON, YAML}:  # built-in resources read whatever is sent
+        out["consumes"] = ["*/*"]
+    elif "$ref" in next(iter(answers.values()))["schema"]:
+        out["consumes"] = _media_types(answers)
+    out["produces"] = _media_types(answers)
     out["schemes"] = ["https"]
-    for key in ("tags", "operationId"):
-        if key in operation:
-            out[key] = operation[key]
-    parameters = [_parameter(p) for p in operation.get("parameters", ())]
+    out["tags"] = operation["tags"]
+    out["operationId"] = operation["operationId"]
+    parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
     if body:
         shape = schema(next(iter(body["content"].values()))["schema"])
         required = {"required": True} if body.get("required") else {}
-        parameters.insert(0, {"name": "body", "in": "body", **required, "schema": shape})
+        parameters.append({"name": "body", "in": "body", **required, "schema": shape})
     if parameters:
-        out["parameters"] = parameters
+        out["parameters"] = [_reference(each, shared) for each in sorted(parameters, key=itemgetter("name"))]
     out["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}
     out.update({key: value for key, value in operation.items() if key.startswith("x-")})
-    if _GVK in out:
-        out[_GVK] = dict(sorted(out[_GVK].items()))
     return out
 
 
@@ -140,164 +207,3 @@ def _response(answer: Obj) -> Obj:
     if not content:
         return answer
     return {"description": answer["description"], "schema": schema(next(iter(content.values()))["schema"])}
-
-
-def encode(document: Obj) -> bytes:
-    """Return a v2 document as the protobuf message `Document` of gnostic."""
-    return _message("Document", document)
-
-
-# {message: {JSON key: (field number, kind)}}. A kind is a scalar, a message, a writer of WRITERS, or one of those in
-# brackets if it is repeated. Keys that begin with x- are vendor extensions, whose number stands under "x-".
-MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
-    "Document": {
-        "swagger": (1, "string"),
-        "info": (2, "Info"),
-        "paths": (8, "Paths"),
-        "definitions": (9, "named Schema"),
-    },
-    "Info": {"title": (1, "string"), "version": (2, "string")},
-    "PathItem": {
-        "get": (2, "Operation"),
-        "put": (3, "Operation"),
-        "post": (4, "Operation"),
-        "delete": (5, "Operation"),
-        "patch": (8, "Operation"),
-        "parameters": (9, "[ParametersItem]"),
-    },
-    "Operation": {
-        "tags": (1, "[string]"),
-        "description": (3, "string"),
-        "operationId": (5, "string"),
-        "produces": (6, "[string]"),
-        "consumes": (7, "[string]"),
-        "parameters": (8, "[ParametersItem]"),
-        "responses": (9, "Responses"),
-        "schemes": (10, "[string]"),
-        "x-": (13, "Extension"),
-    },
-    "BodyParameter": {"name": (2, "string"), "in": (3, "string"), "required": (4, "bool"), "schema": (5, "Schema")},
-    "QueryParameter": {
-        "in": (2, "string"),
-        "name": (4, "string"),
-        "type": (6, "string"),
-        "uniqueItems": (20, "bool"),
-    },
-    "PathParameter": {
-        "required": (1, "bool"),
-        "in": (2, "string"),
-        "name": (4, "string"),
-        "type": (5, "string"),
-        "uniqueItems": (19, "bool"),
-    },
-    "Response": {"description": (1, "string"), "schema": (2, "SchemaItem")},
-    "Schema": {
-        "$ref": (1, "string"),
-        "format": (2, "string"),
-        "title": (3, "string"),
-        "description": (4, "string"),
-        "default": (5, "Any"),
-        "multipleOf": (6, "double"),
-        "maximum": (7, "double"),
-        "exclusiveMaximum": (8, "bool"),
-        "minimum": (9, "double"),
-        "exclusiveMinimum": (10, "bool"),
-        "maxLength": (11, "int"),
-        "minLength": (12, "int"),
-        "pattern": (13, "string"),
-        "maxItems": (14, "int"),
-        "minItems": (15, "int"),
-        "uniqueItems": (16, "bool"),
-        "maxProperties": (17, "int"),
-        "minProperties": (18, "int"),
-        "required": (19, "[string]"),
-        "enum": (20, "[Any]"),
-        "additionalProperties": (21, "AdditionalProperties"),
-        "type": (22, "Type"),
-        "items": (23, "Items"),
-        "properties": (25, "named Schema"),
-        "x-": (31, "Extension"),
-    },
-}
-
-
-def _message(name: str, value: Obj) -> bytes:
-    fields = MESSAGES[name]
-    out = bytearray()
-    for key, item in value.items():
-        extension = key.startswith("x-")
-        number, kind = fields["x-" if extension else key]
-        if extension:
-            out += _bytes(number, _named(key, _any(item)))
-        elif kind.startswith("["):
-            for element in item:
-                out += _field(number, kind[1:-1], element)
-        else:
-            out += _field(number, kind, item)
-    return bytes(out)
-
-
-def _field(number: int, kind: str, value: Any) -> bytes:
-    if kind == "string":
-        return _bytes(number, value.encode())
-    if kind in ("bool", "int"):
-        return _varint(number << 3) + _varint(int(value))
-    if kind == "double":
-        return _varint(number << 3 | 1) + pack("<d", value)
-    return _bytes(number, _body(kind, value))
-
-
-def _body(kind: str, value: Any) -> bytes:
-    if kind in WRITERS:
-        return WRITERS[kind](value)
-    if kind.startswith("named "):
-        inner = kind.removeprefix("named ")
-        return b"".join(_bytes(1, _named(name, _body(inner, item))) for name, item in value.items())
-    return _message(kind, value)
-
-
-def _bytes(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _named(name: str, content: bytes) -> bytes:
-    return _bytes(1, name.encode()) + _bytes(2, content)
-
-
-def _any(value: Any) -> bytes:
-    """Return any value as YAML, of which JSON is a part."""
-    return _bytes(2, encode_unescaped(value) + b"\n")
-
-
-def _parameters_item(parameter: Obj) -> bytes:
-    """Return a parameter in its nested messages.
-
-    These are ParametersItem > Parameter > BodyParameter, or > NonBodyParameter > QueryParameter or PathParameter.
-    """
-    if parameter["in"] == "body":
-        return _bytes(1, _bytes(1, _message("BodyParameter", parameter)))
-    number, kind = (4, "PathParameter") if parameter["in"] == "path" else (3, "QueryParameter")
-    return _bytes(1, _bytes(2, _bytes(number, _message(kind, parameter))))
-
-
-WRITERS: dict[str, Callable[[Any], bytes]] = {
-    "Any": _any,
-    "Paths": lambda paths: b"".join(_bytes(2, _named(p, _message("PathItem", item))) for p, item in paths.items()),
-    "ParametersItem": _parameters_item,
-    "Responses": lambda responses: b"".join(
-        _bytes(1, _named(code, _bytes(1, _message("Response", answer)))) for code, answer in responses.items()
-    ),
-    "SchemaItem": lambda shape: _bytes(1, _message("Schema", shape)),
-    "AdditionalProperties": lambda shape: _bytes(1, _message("Schema", shape)),
-    "Type": lambda name: _bytes(1, name.encode()),
-    "Items": lambda shape: _bytes(1, _message("Schema", shape)),
-}

@@ -22,7 +22,8 @@ import orjson
 from understudy.apiserver.endpoints.negotiation import Clause, clauses
 from understudy.apiserver.endpoints.openapi import custom_resources, descriptions
 from understudy.apiserver.endpoints.openapi.descriptions import described
-from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths, plain_path
+from understudy.apiserver.endpoints.openapi.pages import PAGES, page_of_group
+from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
@@ -39,14 +40,15 @@ V2_MEDIA = {
     V2_PROTOBUF: V2_PROTOBUF,
 }
 YEAR = 365 * 24 * 3600
-VERSION = b"3"  # grows when the same schemas are rendered differently, for clients that keep documents by hash
+VERSION = b"4"  # grows when the same schemas are rendered differently, for clients that keep documents by hash
 
-PAGES = {
-    ".well-known/openid-configuration": ("/.well-known/openid-configuration/", "get service account issuer"),
-    "api": ("/api/", "get available API versions"),
-    "apis": ("/apis/", "get available API groups"),
-    "openid/v1/jwks": ("/openid/v1/jwks/", "get service account signing keys"),
-    "version": ("/version/", "get the version of the server"),
+SECURITY: Obj = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "Bearer Token authentication",
+        "name": "authorization",
+        "in": "header",
+    }
 }
 
 
@@ -71,21 +73,25 @@ class OpenAPI:
         """Return the v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
         if name not in self.hashes:
             raise KeyError(name)
-        head: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": str(self.release.version)}}
-        if name in PAGES:
-            return {**head, "paths": plain_path(*PAGES[name])}
-        group, version = _split(name)
+        release = self.release.version
+        group, version = ("", "") if name in PAGES else _split(name)
         if not version:
-            return {**head, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
+            page = PAGES.get(name) or page_of_group(group)
+            return self._document(page.paths(name, release), page.schemas(release))
         if defined := self._defined(group, version):
             return self._custom_document(group, version, defined)
         served = self.release.group(group)
         kinds = served.versions[version] if served else ()
-        schemas = Schemas.of(self.release.version).document(group, version)
+        schemas = Schemas.of(release).document(group, version)
+        return self._document(paths(kinds, group, version, self._type_name), schemas)
+
+    def _document(self, paths: Obj, schemas: Obj) -> Obj:
+        types = {"schemas": {key: described(key, schema) for key, schema in schemas.items()}} if schemas else {}
         return {
-            **head,
-            "paths": paths(kinds, group, version, self._type_name),
-            "components": {"schemas": {key: described(key, schema) for key, schema in schemas.items()}},
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": str(self.release.version)},
+            "paths": paths,
+            "components": {**types, "securitySchemes": SECURITY},
         }
 
     def _custom_document(self, group: str, version: str, defined: list[Defined]) -> Obj:
@@ -175,10 +181,10 @@ class OpenAPI:
 
     def _rendered_v2(self, media_type: str) -> bytes:
         if media_type not in self._v2:
-            from understudy.apiserver.endpoints.openapi import v2  # few clients ask for v2
+            from understudy.apiserver.endpoints.openapi import gnostic, v2  # few clients ask for v2
 
-            swagger = v2.swagger(str(self.release.version), (self.document(name) for name in self.hashes))
-            self._v2[media_type] = encode_unescaped(swagger) if media_type == JSON else v2.encode(swagger)
+            swagger = v2.swagger(self.release.version, (self.document(name) for name in self.hashes))
+            self._v2[media_type] = encode_unescaped(swagger) if media_type == JSON else gnostic.encode(swagger)
         return self._v2[media_type]
 
     def _type_name(self, gvk: GroupVersionKind) -> str:

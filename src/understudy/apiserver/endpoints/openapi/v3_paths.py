@@ -1,105 +1,53 @@
-"""The `paths` of an OpenAPI v3 document, made from the kinds of a group-version.
-
-They hold the parts that clients look for: the operations of each resource with their kind, action, parameters, bodies
-and answers. kubectl finds kinds in them (explain), and whether PATCH takes fieldValidation and dryRun (apply).
-"""
+"""The `paths` of an OpenAPI v3 document, made from the kinds of a group-version."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from operator import itemgetter
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import CUSTOM_PATCHES, JSON, MEDIA, PATCHES, STREAMS, YAML
+from understudy.apiserver.endpoints.openapi.operations import (
+    CUSTOM_VERBS,
+    META,
+    METHODS,
+    STATUS,
+    TEXT,
+    VERBS,
+    WATCH,
+    WATCH_LIST,
+    WATCHABLE_VERBS,
+    Named,
+    Verb,
+    connect,
+    content,
+    in_capitals,
+    parameters_of,
+    plain,
+    responses,
+    tag,
+)
+from understudy.apiserver.endpoints.openapi.parameters import in_path
 from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
 from understudy.apiserver.registry.kind import Kind, Subresource
-from understudy.machinery.releases.version import V1_32, V1_36
 from understudy.machinery.types import GroupVersionKind, Obj
 
-META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-DELETE_OPTIONS, STATUS = f"{META}.DeleteOptions", f"{META}.Status"
-UNDESCRIBED = ("attach", "exec", "log", "portforward", "proxy")  # streams and text
-
-LIST_PARAMETERS = {
-    "allowWatchBookmarks": "boolean",
-    "continue": "string",
-    "fieldSelector": "string",
-    "labelSelector": "string",
-    "limit": "integer",
-    "resourceVersion": "string",
-    "resourceVersionMatch": "string",
-    "sendInitialEvents": "boolean",
-    "shardSelector": "string",
-    "timeoutSeconds": "integer",
-    "watch": "boolean",
-}
-WRITE_PARAMETERS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
-DELETE_PARAMETERS = {
-    "dryRun": "string",
-    "gracePeriodSeconds": "integer",
-    "ignoreStoreReadErrorWithClusterBreakingPotential": "boolean",
-    "orphanDependents": "boolean",
-    "propagationPolicy": "string",
-}
-COLLECTION_PARAMETERS = {
-    **{name: kind for name, kind in LIST_PARAMETERS.items() if name not in ("allowWatchBookmarks", "watch")},
-    **DELETE_PARAMETERS,
-}
-# The releases that brought parameters.
-SINCE = {"shardSelector": V1_36, "ignoreStoreReadErrorWithClusterBreakingPotential": V1_32}
-
-
-class Verb(NamedTuple):
-    """The description of a verb. `body`: "" for none, "object", or the name of a type; `answers` likewise."""
-
-    method: str
-    action: str
-    begins: str  # start of the operation's id; group and version replace {}, or follow at the end
-    parameters: dict[str, str]
-    body: str
-    answers: str
-    codes: tuple[str, ...] = ("200",)
-
-
-VERBS = {
-    "list": Verb("get", "list", "list", LIST_PARAMETERS, "", "list"),
-    "create": Verb("post", "post", "create", WRITE_PARAMETERS, "object", "object", ("200", "201", "202")),
-    "deletecollection": Verb(
-        "delete",
-        "deletecollection",
-        "delete{}Collection",
-        COLLECTION_PARAMETERS,
-        DELETE_OPTIONS,
-        STATUS,
-    ),
-    "get": Verb("get", "get", "read", {}, "", "object"),
-    "update": Verb("put", "put", "replace", WRITE_PARAMETERS, "object", "object", ("200", "201")),
-    "delete": Verb("delete", "delete", "delete", DELETE_PARAMETERS, DELETE_OPTIONS, "deleted", ("200", "202")),
-    "patch": Verb(
-        "patch", "patch", "patch", {**WRITE_PARAMETERS, "force": "boolean"}, f"{META}.Patch", "object", ("200", "201")
-    ),
-}
-# The verbs of custom resources, as far as they are described differently.
-CUSTOM_VERBS = {
-    **VERBS,
-    "deletecollection": VERBS["deletecollection"]._replace(parameters=LIST_PARAMETERS, body=""),
-    "get": VERBS["get"]._replace(parameters={"resourceVersion": "string"}),
-    "patch": VERBS["patch"]._replace(codes=("200",)),
-}
-ON_COLLECTION = ("list", "create", "deletecollection")
-DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
-UNAUTHORIZED: Obj = {"401": {"description": "Unauthorized"}}
+# The methods of subresources that hand requests on.
+CONNECTED = {"attach": ("get", "post"), "exec": ("get", "post"), "portforward": ("get", "post"), "proxy": METHODS}
+LOG = VERBS["get"]._replace(options=("PodLogOptions",), answers=TEXT)
+EVERYWHERE = "ForAllNamespaces"  # the end of ids
+# Kinds whose DELETE may answer the object, which the document does not say.
+DELETE_ANSWERS_STATUS = {("", "Namespace")}
+NAMESPACE = in_path("namespace", "object name and auth scope, such as for teams and projects")
+PATH = in_path("path", "path to the resource")
 
 
 def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
     """Return {path: path item}, sorted. `type_name` returns the OpenAPI name of a kind's type, "" if it has none."""
-    tag = _tag(group, version)
-    resources = _described("get available resources", f"{META}.APIResourceList")
-    operation = {"tags": [tag], "operationId": f"get{_in_capitals(tag)}APIResources", **resources}
-    items: Obj = {f"{group_version_path(group, version)}/": {"get": operation}}
+    of = tag(group, version)
+    listed = plain(f"get{in_capitals(of)}APIResources", of, "get available resources", f"{META}.APIResourceList")
+    items: Obj = {f"{group_version_path(group, version)}/": {"get": listed}}
     for kind in kinds:
-        items.update(_Resource(kind, version, type_name).items())
+        items.update(_BuiltInResource(kind, version, type_name).items())
     return dict(sorted(items.items()))
 
 
@@ -111,131 +59,160 @@ def custom_paths(
     return dict(sorted(items.items()))
 
 
-def plain_path(path: str, about: str) -> Obj:
-    """Return {path: path item} of a page that is no resource."""
-    return {path: {"get": _described(about, "")}}
+class _Route(NamedTuple):
+    """An operation to describe. `gvk` is the kind of its body, `sub` the name of the subresource."""
 
-
-def _described(about: str, answers: str) -> Obj:
-    """Return an operation that answers with a type, or with any text for ""."""
-    return {"description": about, "responses": {"200": {"description": "OK", **_content(answers)}, **UNAUTHORIZED}}
-
-
-def _tag(group: str, version: str) -> str:
-    """Return the tag of the operations of a group-version: `core_v1`, `rbacAuthorization_v1`."""
-    first, *words = re.split(r"[^a-zA-Z0-9]", group.removesuffix(".k8s.io") or "core")
-    return "".join((first, *(word[:1].upper() + word[1:] for word in words))) + f"_{version}"
-
-
-def _in_capitals(tag: str) -> str:
-    """Return a tag as the names of operations have it: `AppsV1`."""
-    return "".join(part[:1].upper() + part[1:] for part in tag.split("_"))
-
-
-def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
-    if not type_name:
-        return {}
-    reference = {"$ref": f"#/components/schemas/{type_name}"}
-    return {"content": {media_type: {"schema": reference} for media_type in sorted(media)}}
+    verb: Verb
+    path: str
+    gvk: GroupVersionKind
+    sub: str = ""
+    suffix: str = ""
 
 
 class _Resource:
     """The path items of one kind."""
 
     verbs: Mapping[str, Verb] = VERBS
-    media: tuple[str, ...] = MEDIA
-    list_media: tuple[str, ...] = (*MEDIA, *STREAMS)
-    body_media: tuple[str, ...] = ("*/*",)
-    patches: tuple[str, ...] = PATCHES
+    media: tuple[str, ...]
+    body_media: tuple[str, ...]
+    patches: tuple[str, ...]
 
     def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         self.kind = kind
         self.version = version
         self.type_name = type_name
+        self.gvk = kind.gvk(version)
+        self.root = f"{group_version_path(kind.group, version)}/"
         self.everywhere = resource_path(kind.group, version, kind.resource)
         self.collection = resource_path(kind.group, version, kind.resource, "{namespace}" if kind.namespaced else "")
-        self.tag = _tag(kind.group, version)
-        self.scope = "Namespaced" if kind.namespaced else ""
+        self.one = f"{self.collection}/{{name}}"
 
     def items(self) -> Iterator[tuple[str, Obj]]:
-        """Yield (path, path item) of collections, objects and subresources."""
-        kind, gvk = self.kind, self.kind.gvk(self.version)
-        on_collection = [verb for verb in VERBS if verb in kind.verbs and verb in ON_COLLECTION]
-        on_object = [verb for verb in VERBS if verb in kind.verbs and verb not in ON_COLLECTION]
-        if on_collection:
-            yield self.collection, self._item(on_collection, gvk, self.scope + kind.name)
-        if on_object:
-            yield f"{self.collection}/{{name}}", self._item(on_object, gvk, self.scope + kind.name, named=True)
-        if kind.namespaced and "list" in kind.verbs:
-            yield self.everywhere, self._item(["list"], gvk, f"{kind.name}ForAllNamespaces", everywhere=True)
-        for sub in kind.subresources.values():
-            if sub.name not in UNDESCRIBED:
-                yield f"{self.collection}/{{name}}/{sub.name}", self._subresource(sub)
+        """Yield (path, path item) of collections, objects, subresources and watches."""
+        by_path: dict[str, list[_Route]] = {}
+        for route in self._routes():
+            by_path.setdefault(route.path, []).append(route)
+        for path, routes in by_path.items():
+            yield path, self._item(routes)
 
-    def _subresource(self, sub: Subresource) -> Obj:
-        name = f"{self.scope}{self.kind.name}{sub.name.capitalize()}"
-        gvk = self.kind.subresource_kind(sub, self.version)
-        return self._item([verb for verb in VERBS if verb in sub.verbs], gvk, name, named=True)
+    def _routes(self) -> Iterator[_Route]:
+        for name, verb in self.verbs.items():
+            if name in self.kind.verbs:
+                on_collection = name in ("list", "create", "deletecollection")
+                yield _Route(verb, self.collection if on_collection else self.one, self.gvk)
+        if self.kind.namespaced and "list" in self.kind.verbs:
+            yield _Route(self.verbs["list"], self.everywhere, self.gvk, suffix=EVERYWHERE)
+        for sub in self.kind.subresources.values():
+            yield from self._subresource(sub, f"{self.one}/{sub.name}", self.kind.subresource_kind(sub, self.version))
 
-    def _item(
-        self, verbs: list[str], gvk: GroupVersionKind, name: str, *, named: bool = False, everywhere: bool = False
-    ) -> Obj:
-        item: Obj = {self.verbs[verb].method: self._operation(self.verbs[verb], gvk, name) for verb in verbs}
-        in_path = [part for part, there in (("name", named), ("namespace", self.kind.namespaced)) if there]
-        parameters = [_parameter(part, "string", where="path") for part in in_path if not everywhere]
-        parameters.append(_parameter("pretty", "string"))
-        if len(verbs) == 1:  # what all operations have stands beside them
-            parameters += item[self.verbs[verbs[0]].method].pop("parameters", [])
-        item["parameters"] = sorted(parameters, key=itemgetter("name"))
-        return item
+    def _subresource(self, sub: Subresource, path: str, gvk: GroupVersionKind) -> Iterator[_Route]:
+        return (_Route(verb, path, gvk, sub.name) for name, verb in self.verbs.items() if name in sub.verbs)
 
-    def _operation(self, verb: Verb, gvk: GroupVersionKind, name: str) -> Obj:
-        own = self.type_name(gvk)
-        answers = {
-            "object": own,
-            "list": own and f"{own}List",
-            "deleted": own if self.kind.behavior.delete_returns_object else STATUS,
-        }.get(verb.answers, verb.answers)
-        media = self.list_media if verb.action == "list" else self.media
-        group = _in_capitals(self.tag)
-        begins = verb.begins.format(group) if "{}" in verb.begins else verb.begins + group
-        operation: Obj = {
-            "tags": [self.tag],
-            "description": f"{verb.action} {gvk.kind}",
-            "operationId": begins + name,
+    def _item(self, routes: list[_Route]) -> Obj:
+        """Return a path item: the parameters that all operations have stand beside them (`findCommonParameters`)."""
+        parameters = [self._parameters(route) for route in routes]
+        common = set.intersection(*(set(of_one) for of_one in parameters))
+        operations = {
+            route.verb.method: self._operation(route, [own[key] for key in sorted(own.keys() - common)])
+            for route, own in zip(routes, parameters, strict=True)
         }
-        if verb.parameters:  # kube-openapi leaves out values that are empty or false
-            release = self.kind.release
-            known = {name: kind for name, kind in verb.parameters.items() if SINCE.get(name, release) <= release}
-            operation["parameters"] = [_parameter(*parameter) for parameter in sorted(known.items())]
-        body = own if verb.body == "object" else verb.body
-        if body:
-            patches = self.patches if verb.method == "patch" else self.body_media
+        item = {method: operations[method] for method in METHODS if method in operations}
+        return item | {"parameters": [parameters[-1][key] for key in sorted(common)]}
+
+    def _parameters(self, route: _Route) -> dict[tuple[str, str], Obj]:
+        """Return the parameters of an operation by name and place."""
+        own = [*parameters_of(self.kind.release, route.verb)]
+        if "{name}" in route.path:
+            own.append(in_path("name", f"name of the {self._kind_of(route.gvk).kind}"))
+        own += [NAMESPACE] * ("{namespace}" in route.path) + [PATH] * ("{path}" in route.path)
+        return {(parameter["name"], parameter["in"]): parameter for parameter in own}
+
+    def _operation(self, route: _Route, parameters: list[Obj]) -> Obj:
+        verb, gvk = route.verb, route.gvk
+        own = self.type_name(gvk)
+        scope = "Namespaced" if self.kind.namespaced and not route.suffix.endswith(EVERYWHERE) else ""
+        named = Named(self.kind.group, self.version, self.kind.name, route.sub, scope, route.suffix)
+        operation: Obj = {
+            "tags": [named.tag],
+            "description": named.description(verb),
+            "operationId": named.operation_id(verb),
+        }
+        if parameters:  # kube-openapi leaves out values that are empty or false
+            operation["parameters"] = parameters
+        if body := own if verb.body == "object" else verb.body:
+            media = self.patches if verb.method == "patch" else self.body_media
             required = {} if verb.method == "delete" else {"required": True}
-            operation["requestBody"] = {**_content(body, patches), **required}
-        operation["responses"] = {
-            code: {"description": DESCRIPTIONS[code], **_content(answers, media)} for code in verb.codes
-        } | UNAUTHORIZED
+            operation["requestBody"] = {**content(body, media), **required}
+        operation["responses"] = responses(verb.codes, self._answers(verb, own), self._media(verb))
         operation["x-kubernetes-action"] = verb.action
         operation["x-kubernetes-group-version-kind"] = self._kind_of(gvk)._asdict()
         return operation
+
+    def _answers(self, verb: Verb, own: str) -> str:
+        """Return the type that a verb answers with."""
+        if verb.answers == "deleted":
+            returned = self.kind.behavior.delete_returns_object
+            return own if returned and (self.kind.group, self.kind.name) not in DELETE_ANSWERS_STATUS else STATUS
+        return {"object": own, "list": own and f"{own}List"}.get(verb.answers, verb.answers)
+
+    def _media(self, verb: Verb) -> tuple[str, ...]:
+        """Return the media types in which a verb answers."""
+        return self.media
 
     def _kind_of(self, body: GroupVersionKind) -> GroupVersionKind:
         """Return the kind that operations with a body are said to be about."""
         return body
 
 
+class _BuiltInResource(_Resource):
+    """The path items of one built-in kind."""
+
+    media = MEDIA
+    body_media = ("*/*",)
+    patches = PATCHES
+
+    def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
+        super().__init__(kind, version, type_name)
+        if "watch" in kind.verbs:
+            self.verbs = WATCHABLE_VERBS
+
+    def _routes(self) -> Iterator[_Route]:
+        yield from super()._routes()
+        if "watch" in self.kind.verbs:
+            yield _Route(WATCH, self._watched(self.one), self.gvk)
+            yield _Route(WATCH_LIST, self._watched(self.collection), self.gvk, suffix="List")
+            if self.kind.namespaced:
+                yield _Route(WATCH_LIST, self._watched(self.everywhere), self.gvk, suffix=f"List{EVERYWHERE}")
+
+    def _watched(self, path: str) -> str:
+        return f"{self.root}watch/{path.removeprefix(self.root)}"
+
+    def _subresource(self, sub: Subresource, path: str, gvk: GroupVersionKind) -> Iterator[_Route]:
+        if sub.name == "log":
+            return iter([_Route(LOG, path, gvk, sub.name)])
+        if sub.name not in CONNECTED:
+            return super()._subresource(sub, path, gvk)
+        places = [(path, ""), (f"{path}/{{path}}", "WithPath")][: 2 if sub.name == "proxy" else 1]
+        return (
+            _Route(connect(method, gvk.kind), place, gvk, sub.name, suffix)
+            for place, suffix in places
+            for method in CONNECTED[sub.name]
+        )
+
+    def _media(self, verb: Verb) -> tuple[str, ...]:
+        if verb.action == "connect":
+            return ("*/*",)
+        if verb is LOG:
+            return ("text/plain", *MEDIA)
+        return (*MEDIA, *STREAMS) if verb.action in ("list", "watch", "watchlist") else MEDIA
+
+
 class _CustomResource(_Resource):
     """The path items of one custom resource."""
 
     verbs = CUSTOM_VERBS
-    media = list_media = body_media = (JSON, YAML)
+    media = body_media = (JSON, YAML)
     patches = CUSTOM_PATCHES
 
     def _kind_of(self, body: GroupVersionKind) -> GroupVersionKind:
-        return self.kind.gvk(self.version)
-
-
-def _parameter(name: str, kind: str, *, where: str = "query") -> Obj:
-    required = {"required": True} if where == "path" else {}
-    return {"name": name, "in": where, **required, "schema": {"type": kind, "uniqueItems": True}}
+        return self.gvk

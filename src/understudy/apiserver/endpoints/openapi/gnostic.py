@@ -1,0 +1,211 @@
+"""The protobuf form of OpenAPI v2: the message `Document` of github.com/google/gnostic-models.
+
+MESSAGES has the field numbers (openapiv2/OpenAPIv2.proto) of those parts of it that built-in kinds and definitions use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from struct import pack
+from typing import Any
+
+import orjson
+
+from understudy.machinery.golang.json_writer import encode_unescaped
+from understudy.machinery.golang.yaml_writer import dump_yaml_v3
+from understudy.machinery.types import Obj
+
+
+def encode(document: Obj) -> bytes:
+    """Return a v2 document as the protobuf message `Document` of gnostic."""
+    return _message("Document", document)
+
+
+# {message: {JSON key: (field number, kind)}}. A kind is a scalar, a message, a writer of WRITERS, or one of those in
+# brackets if it is repeated. Keys that begin with x- are vendor extensions, whose number stands under "x-".
+MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "Document": {
+        "swagger": (1, "string"),
+        "info": (2, "Info"),
+        "paths": (8, "Paths"),
+        "definitions": (9, "named Schema"),
+        "parameters": (10, "named Parameter"),
+        "security": (12, "[SecurityRequirement]"),
+        "securityDefinitions": (13, "named SecurityDefinition"),
+    },
+    "Info": {"title": (1, "string"), "version": (2, "string")},
+    "PathItem": {
+        "get": (2, "Operation"),
+        "put": (3, "Operation"),
+        "post": (4, "Operation"),
+        "delete": (5, "Operation"),
+        "options": (6, "Operation"),
+        "head": (7, "Operation"),
+        "patch": (8, "Operation"),
+        "parameters": (9, "[ParametersItem]"),
+    },
+    "Operation": {
+        "tags": (1, "[string]"),
+        "description": (3, "string"),
+        "operationId": (5, "string"),
+        "produces": (6, "[string]"),
+        "consumes": (7, "[string]"),
+        "parameters": (8, "[ParametersItem]"),
+        "responses": (9, "Responses"),
+        "schemes": (10, "[string]"),
+        "x-": (13, "Extension"),
+    },
+    "BodyParameter": {"name": (2, "string"), "in": (3, "string"), "required": (4, "bool"), "schema": (5, "Schema")},
+    "QueryParameter": {
+        "in": (2, "string"),
+        "description": (3, "string"),
+        "name": (4, "string"),
+        "type": (6, "string"),
+        "uniqueItems": (20, "bool"),
+    },
+    "PathParameter": {
+        "required": (1, "bool"),
+        "in": (2, "string"),
+        "description": (3, "string"),
+        "name": (4, "string"),
+        "type": (5, "string"),
+        "uniqueItems": (19, "bool"),
+    },
+    "ApiKeySecurity": {
+        "type": (1, "string"),
+        "name": (2, "string"),
+        "in": (3, "string"),
+        "description": (4, "string"),
+    },
+    "Response": {"description": (1, "string"), "schema": (2, "SchemaItem")},
+    "Schema": {
+        "$ref": (1, "string"),
+        "format": (2, "string"),
+        "title": (3, "string"),
+        "description": (4, "string"),
+        "default": (5, "Any"),
+        "multipleOf": (6, "double"),
+        "maximum": (7, "double"),
+        "exclusiveMaximum": (8, "bool"),
+        "minimum": (9, "double"),
+        "exclusiveMinimum": (10, "bool"),
+        "maxLength": (11, "int"),
+        "minLength": (12, "int"),
+        "pattern": (13, "string"),
+        "maxItems": (14, "int"),
+        "minItems": (15, "int"),
+        "uniqueItems": (16, "bool"),
+        "maxProperties": (17, "int"),
+        "minProperties": (18, "int"),
+        "required": (19, "[string]"),
+        "enum": (20, "[Any]"),
+        "additionalProperties": (21, "AdditionalProperties"),
+        "type": (22, "Type"),
+        "items": (23, "Items"),
+        "properties": (25, "named Schema"),
+        "x-": (31, "Extension"),
+    },
+}
+
+
+_BYTES = [bytes([value]) for value in range(0x80)]
+
+
+def _message(name: str, value: Obj) -> bytes:
+    """Return a message, its fields in the order of their numbers, as Go's protobuf writes them."""
+    fields = MESSAGES[name]
+    written = []
+    for key, item in value.items():
+        extension = key.startswith("x-")
+        number, kind = fields["x-" if extension else key]
+        if extension:
+            written.append((number, _bytes(number, _named(key, _any(item)))))
+        elif kind.startswith("["):
+            written.append((number, b"".join(_field(number, kind[1:-1], element) for element in item)))
+        else:
+            written.append((number, _field(number, kind, item)))
+    return b"".join(content for _, content in sorted(written, key=itemgetter(0)))
+
+
+def _field(number: int, kind: str, value: Any) -> bytes:
+    if kind == "string":
+        return _bytes(number, value.encode())
+    if kind in ("bool", "int"):
+        return _varint(number << 3) + _varint(int(value))
+    if kind == "double":
+        return _varint(number << 3 | 1) + pack("<d", value)
+    return _bytes(number, _body(kind, value))
+
+
+def _body(kind: str, value: Any) -> bytes:
+    if kind in WRITERS:
+        return WRITERS[kind](value)
+    if kind.startswith("named "):
+        inner = kind.removeprefix("named ")
+        return b"".join(_bytes(1, _named(name, _body(inner, item))) for name, item in value.items())
+    return _message(kind, value)
+
+
+def _bytes(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    if value <= 0x7F:
+        return _BYTES[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _named(name: str, content: bytes) -> bytes:
+    return _bytes(1, name.encode()) + _bytes(2, content)
+
+
+def _any(value: Any) -> bytes:
+    """Return any value as YAML."""
+    return _yaml(encode_unescaped(value))
+
+
+@lru_cache(1024)
+def _yaml(value: bytes) -> bytes:
+    """Return a JSON value as YAML. Most values are found many times in a document."""
+    return _bytes(2, dump_yaml_v3(orjson.loads(value)).encode())
+
+
+def _parameters_item(parameter: Obj) -> bytes:
+    """Return a parameter, or a reference to one."""
+    if "$ref" in parameter:
+        return _bytes(2, _bytes(1, parameter["$ref"].encode()))
+    return _bytes(1, _parameter(parameter))
+
+
+def _parameter(parameter: Obj) -> bytes:
+    """Return a parameter in its nested messages: BodyParameter, or NonBodyParameter > QueryParameter or
+    PathParameter."""
+    if parameter["in"] == "body":
+        return _bytes(1, _message("BodyParameter", parameter))
+    number, kind = (4, "PathParameter") if parameter["in"] == "path" else (3, "QueryParameter")
+    return _bytes(2, _bytes(number, _message(kind, parameter)))
+
+
+WRITERS: dict[str, Callable[[Any], bytes]] = {
+    "Any": _any,
+    "Paths": lambda paths: b"".join(_bytes(2, _named(p, _message("PathItem", item))) for p, item in paths.items()),
+    "ParametersItem": _parameters_item,
+    "Parameter": _parameter,
+    "SecurityRequirement": lambda needed: b"".join(_bytes(1, _named(name, b"")) for name in needed),
+    "SecurityDefinition": lambda scheme: _bytes(2, _message("ApiKeySecurity", scheme)),
+    "Responses": lambda responses: b"".join(
+        _bytes(1, _named(code, _bytes(1, _message("Response", answer)))) for code, answer in responses.items()
+    ),
+    "SchemaItem": lambda shape: _bytes(1, _message("Schema", shape)),
+    "AdditionalProperties": lambda shape: _bytes(1, _message("Schema", shape)),
+    "Type": lambda name: _bytes(1, name.encode()),
+    "Items": lambda shape: _bytes(1, _message("Schema", shape)),
+}
