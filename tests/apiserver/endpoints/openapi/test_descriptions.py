@@ -40,6 +40,8 @@ UNFINISHED = {
     "io.k8s.api.storage",
     "io.k8s.api.storagemigration",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "io.k8s.apimachinery.pkg.apis.meta",
+    "io.k8s.apimachinery.pkg.version",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
 FOLDER = resources.files("understudy.schemas") / "descriptions"
@@ -185,12 +187,15 @@ def without_descriptions(schema: Obj) -> Obj:
 def test_descriptions_change_nothing_else(release: Version) -> None:
     """Schemas of documents are those recorded from the real server, but for descriptions."""
     documents = OpenAPI(Serving(served(release)))
+    list_of_groups = "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList"
+    of_groups = {key: schema for key, schema in RECORDED[release]["apis.json"].items() if key != list_of_groups}
     compared = 0
     for name in documents.hashes:
         shown = documents.document(name).get("components", {}).get("schemas", {})
         if shown:
             bare = {key: without_descriptions(schema) for key, schema in shown.items()}
-            assert bare == RECORDED[release][name.replace("/", "__") + ".json"], name
+            expected = RECORDED[release].get(name.replace("/", "__") + ".json") or of_groups
+            assert bare == expected, name
             compared += 1
     assert compared > 20
 
@@ -198,7 +203,7 @@ def test_descriptions_change_nothing_else(release: Version) -> None:
 def test_v2_has_the_same_descriptions() -> None:
     """The v2 document describes types and fields as v3 does."""
     documents = OpenAPI(Serving(served(NEWEST)))
-    definitions = v2.swagger("1", (documents.document(name) for name in documents.hashes))["definitions"]
+    definitions = v2.swagger(NEWEST, (documents.document(name) for name in documents.hashes))["definitions"]
     claim = definitions["io.k8s.api.resource.v1.ResourceClaim"]
     own = OWN["io.k8s.api.resource"]["ResourceClaim"]
     assert (claim["description"], claim["properties"]["spec"]["description"]) == (own[""], own["spec"])
