@@ -9,8 +9,8 @@ import pytest
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events import EventRecorder
-from understudy.controlplane.client.events_v1 import SeriesRecorder, micro_time
+from understudy.controlplane.client.events.recorder import EventRecorder
+from understudy.controlplane.client.events.series import SeriesRecorder, micro_time
 from understudy.controlplane.client.resources import NODES, PODS
 from understudy.machinery.types import Obj
 

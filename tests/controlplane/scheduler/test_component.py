@@ -14,7 +14,7 @@ from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.allocator import AllocatedState, Rules
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events_v1 import SeriesRecorder
+from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.resources import (
     EVENTS,
     NODES,

@@ -10,7 +10,7 @@ from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.informer import Informers
 from understudy.controlplane.client.pod_claims import group_name, is_group, reservations
 from understudy.controlplane.client.resources import (

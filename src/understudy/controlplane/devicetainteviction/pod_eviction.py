@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.devicetainteviction.references import PodReference
 from understudy.machinery.clock import timestamp

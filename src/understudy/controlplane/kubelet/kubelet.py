@@ -14,7 +14,7 @@ from typing import Self
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfoCache

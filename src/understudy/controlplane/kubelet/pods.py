@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.manager import DRAError, DRAManager
 from understudy.controlplane.kubelet.pod_status import OWN_CONDITIONS, PodState, PodStatusWriter, is_terminal

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import (
     ClaimNotFoundError,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
-from understudy.controlplane.client.events import EventRecorder
+from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.informer import Informer, Informers
 from understudy.controlplane.client.pod_claims import (
     claim_name,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
-from understudy.controlplane.client.events_v1 import SeriesRecorder
+from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.pod_claims import full_name, is_reserved_for
 from understudy.controlplane.client.resources import PODS, resource_claims
 from understudy.controlplane.scheduler.claims import ClaimTracker

@@ -13,7 +13,7 @@ from typing import Any
 
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events_v1 import SeriesRecorder
+from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.resources import (
     NODES,

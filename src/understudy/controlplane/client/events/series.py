@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Self
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
-from understudy.controlplane.client.event_sender import EventSender
-from understudy.controlplane.client.events import event_name
+from understudy.controlplane.client.events.recorder import event_name
+from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS_V1, Resource, object_reference
 from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
-from understudy.controlplane.client.event_sender import EventSender
+from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.rate_limit import TokenBucket
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
 from understudy.machinery.clock import timestamp

@@ -1,0 +1,1 @@
+"""Events of components: how they are counted, joined to series, and sent."""
