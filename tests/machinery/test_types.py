@@ -1,8 +1,13 @@
-"""Conditions: replaced in their place, with the time of their last change of status."""
+"""Helpers of every module: conditions keep their places and times, and JSON is equal as Go has it."""
 
 from __future__ import annotations
 
-from understudy.machinery.types import with_condition
+from typing import Any
+
+import pytest
+
+from understudy.machinery.golang.json_writer import with_source
+from understudy.machinery.types import same_json, with_condition
 
 READY = {"type": "Ready", "status": "True", "reason": "a", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 OTHER = {"type": "Other", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -30,3 +35,39 @@ def test_stored_conditions_are_not_edited() -> None:
     before = [dict(READY)]
     with_condition(before, {"type": "Ready", "status": "False"}, NOW)
     assert before == [READY]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (True, 1, False),
+        (0, False, False),
+        ([1], [True], False),
+        ({"a": {"b": 0}}, {"a": {"b": False}}, False),
+        (1, 1.0, True),
+        (2**53 + 1, 2**53, False),
+        (2**53 + 1, float(2**53), True),
+        (2**63 - 1, 2**63, True),
+        (2**64 - 1, 2**64, True),
+        (12345678901234567890123, 1.2345678901234568e22, True),
+        (10**400, 10**401, True),
+        ("1", 1, False),
+        (None, {}, False),
+        ({"a": None}, {}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ([1, 2], [2, 1], False),
+    ],
+)
+def test_json_equality(a: Any, b: Any, same: bool) -> None:
+    """Numbers are int64 or float64, and neither is a boolean."""
+    assert same_json(a, b) is same
+    assert same_json(b, a) is same
+
+
+def test_equality_of_raw_values() -> None:
+    """Raw values are equal to each other if their bytes are, and to others if they say the same."""
+    spaced, tight = with_source({"a": 1}, b'{"a": 1}'), with_source({"a": 1}, b'{"a":1}')
+    assert spaced != tight
+    assert same_json(spaced, tight)
+    assert spaced == {"a": 1}
+    assert spaced != {"a": True}

@@ -125,3 +125,32 @@ def cache_short_texts(maxsize: int) -> Callable[[Callable[Concatenate[str, P], T
         return call
 
     return decorate
+
+
+def same_json(a: Any, b: Any) -> bool:
+    """Report whether two values are equal in an `interface{}`, however they are spelt (upstream: `value.Equals`).
+
+    Numbers are an int64 or, with a fraction or beyond 64 bits, a float64: 1 is 1.0, and 2**64 is 2**64 + 1.
+    """
+    if a is b:
+        return True
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same_json(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return isinstance(b, list) and len(a) == len(b) and all(map(same_json, a, b))
+    if isinstance(a, str):
+        return isinstance(b, str) and str.__eq__(a, b)
+    if isinstance(a, bool) or isinstance(b, bool) or not isinstance(a, int | float) or not isinstance(b, int | float):
+        return False  # null, true and false are one object each
+    return a == b if _is_int64(a) and _is_int64(b) else _as_float(a) == _as_float(b)
+
+
+def _is_int64(number: int | float) -> bool:
+    return isinstance(number, int) and -(2**63) <= number < 2**63
+
+
+def _as_float(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")

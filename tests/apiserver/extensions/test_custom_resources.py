@@ -513,3 +513,17 @@ def test_conflicts_about_fields_that_the_resource_resets(apiserver: Server) -> N
         path, patch = f"{WIDGETS}/a?fieldManager=m", widget(status={"s": "other"})
         code, body = exchange(apiserver, "PATCH", path, patch, "application/apply-patch+yaml")
         assert code == expected, body
+
+
+def test_true_and_one_are_two_values(apiserver: Server) -> None:
+    """A value that changes from true to 1, or from 0 to false, is stored, although Python takes them for equal."""
+    define(apiserver)
+    [widget] = apiserver.apply({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "a": True})
+    for method, body, expected in (
+        ("PUT", {**widget, "a": 1}, 1),
+        ("PATCH", {"a": 0}, 0),
+        ("PATCH", {"a": False}, False),
+    ):
+        _, answer = exchange(apiserver, method, f"{WIDGETS}/w", body)
+        assert json.dumps(answer["a"]) == json.dumps(expected)
+    assert answer["metadata"]["generation"] == 4

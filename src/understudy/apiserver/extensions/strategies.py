@@ -10,7 +10,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.registry.kind import Strategy
 from understudy.machinery.releases.version import V1_31, V1_35, V1_36, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, same_json
 
 
 class CustomResource:
@@ -65,7 +65,7 @@ class CustomResource:
             obj.pop("status", None)
             if "status" in old:
                 obj["status"] = old["status"]
-        if _without_metadata(obj) != _without_metadata(old):
+        if not same_json(_without_metadata(obj), _without_metadata(old)):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _prepare_status(self, obj: Obj, old: Obj, ctx: Context) -> None:

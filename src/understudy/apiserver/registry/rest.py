@@ -15,7 +15,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, same_json, split_api_version
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.generated_names import generate_name, new_uid
@@ -172,17 +172,24 @@ def should_delete_during_update(kind: Kind, obj: Obj, old: Obj) -> bool:
     return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
 
 
-def only_timestamps_differ(obj: Obj, old: Obj) -> bool:
-    """Report whether two objects differ in the times of their managed fields only.
+def is_unchanged(kind: Kind, obj: Obj, old: Obj) -> bool:
+    """Report whether an update changes nothing, or the times of managed fields only.
 
     Upstream: `ignoreManagedFieldsTimestampsTransformer`.
     """
+    if _equal(kind, obj, old):
+        return True
     after, before = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if not after or not before or after == before or len(after) != len(before):
         return False
-    if {**obj, "metadata": {**obj["metadata"], "managedFields": before}} != old:
+    if not _equal(kind, {**obj, "metadata": {**obj["metadata"], "managedFields": before}}, old):
         return False
     return all({**a, "time": ""} == {**b, "time": ""} for a, b in zip(after, before, strict=True))
+
+
+def _equal(kind: Kind, a: Obj, b: Obj) -> bool:
+    """Report whether two objects are equal. Custom resources may have 1 in place of true, its equal in Python."""
+    return a == b and (kind.custom is None or same_json(a, b))
 
 
 def _keep(fields: Obj, before: Obj, name: str) -> None:

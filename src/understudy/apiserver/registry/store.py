@@ -25,7 +25,7 @@ from understudy.apiserver.registry.rest import (
     before_create,
     before_update,
     check_version,
-    only_timestamps_differ,
+    is_unchanged,
     sent_version,
     should_delete_during_update,
 )
@@ -233,7 +233,7 @@ class Registry:
         if not target.dry_run:
             obj["metadata"].pop("selfLink", None)
         obj = stored(kind, obj)
-        if obj == current.value or only_timestamps_differ(obj, current.value):
+        if is_unchanged(kind, obj, current.value):
             return current
         if target.dry_run:
             return Entry(current.key, obj, current.revision)

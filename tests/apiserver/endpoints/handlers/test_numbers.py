@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -93,3 +94,33 @@ def test_patches_keep_stored_numbers(server: Server, literal: str, written: str,
     assert stored(server, "PATCH", f"/{name}?dryRun=All", "json patch", operation) == written
     applied = f'{{"apiVersion":"resource.k8s.io/v1beta1","kind":"DeviceClass",{labels[1:]}'
     assert stored(server, "PATCH", f"/{name}?dryRun=All&fieldManager=m", "apply", applied) == untyped
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("true", "1", False),
+        ("0", "false", False),
+        ("[1]", "[true]", False),
+        ('"1"', "1", False),
+        ("1", "1.0", True),
+        ("9007199254740993", "9007199254740992.0", False),
+        ("9223372036854775807", "9223372036854775808", True),
+        ("18446744073709551615", "18446744073709551616", True),
+        ("12345678901234567890", "12345678901234567890.0", True),
+    ],
+)
+def test_apply_tells_values_apart(server: Server, before: str, after: str, same: bool) -> None:
+    """Apply sees a change, or a conflict, where Go does: true is not 1, and integers beyond 64 bits are floats."""
+    for form, method, target in (("apply", "PATCH", "/{}?fieldManager=m"), ("json", "POST", "")):
+        name = f"{form}-{uuid4()}"
+        created = send(
+            server, method, CLASSES + target.format(name), device_class(name, before).encode(), MEDIA[form]
+        ).json()
+        path = f"{CLASSES}/{name}?fieldManager=m"
+        answer = send(server, "PATCH", path, device_class(name, after).encode(), MEDIA["apply"])
+        if form == "json":
+            assert (answer.status == 200) is same
+        else:
+            version = answer.json()["metadata"]["resourceVersion"]
+            assert (version == created["metadata"]["resourceVersion"]) is same

@@ -28,11 +28,11 @@ from understudy.machinery.patch.structured_merge_diff import field_set
 from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection
 from understudy.machinery.patch.structured_merge_diff.merge import merge
 from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
-from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, same_json, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"  # its server-side applies take over fields of its client-side ones
@@ -155,7 +155,7 @@ class ApplyRequest:
         new = merge(self.kind, live, self.patch)
         new = prune(self.updater, new, {**managed, self.manager: own}, own, previous)
         after = self._update_others(live, new, {m: owned for m, owned in managed.items() if m != self.manager}, force)
-        unchanged = equals(live, new)
+        unchanged = same_json(live, new)
         own = own.with_fields(difference(applied_fields, NEVER_OWNED))
         if own.fields:
             time = own.time if unchanged else self.now

@@ -26,9 +26,9 @@ from understudy.machinery.patch.structured_merge_diff.field_set import (
     union,
 )
 from understudy.machinery.patch.structured_merge_diff.reconcile import reconcile_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare
 from understudy.machinery.serializer.json_fast import keep_empty_fields, was_sent_empty
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, same_json
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
 ResetFields: TypeAlias = Mapping[str, Paths]  # by API version; "" has those of the versions that are not named
@@ -255,7 +255,7 @@ def ignore_timestamps(old: Obj, new: Obj) -> Obj:
         return new
     if not all(_without_time(a) == _without_time(b) for a, b in zip(before, after, strict=True)):
         return new
-    if not equals(without_managed_fields(old), without_managed_fields(new)):
+    if not same_json(without_managed_fields(old), without_managed_fields(new)):
         return new
     return {**new, "metadata": {**new["metadata"], "managedFields": before}}
 

@@ -21,7 +21,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.typeinfo.go_types import List, Map, Scalar, Shape, Struct
-from understudy.machinery.types import LONGEST_KEPT
+from understudy.machinery.types import LONGEST_KEPT, same_json
 
 Node = Set | None  # a node of a field set; None: not in the set
 _ABSENT: Any = object()
@@ -43,19 +43,6 @@ def wrong_type(expected: str, value: Any) -> InvalidValue:
     return InvalidValue(f"expected {expected}, got &{{{fmt.print_value(value)}}}")
 
 
-def equals(a: Any, b: Any) -> bool:
-    """Report whether two values are equal, also if raw ones are spelt differently (upstream: `value.Equals`)."""
-    if a == b:
-        return True
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equals(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(equals, a, b))
-    if isinstance(a, str) and isinstance(b, str):
-        return str.__eq__(a, b)
-    return isinstance(a, float) and isinstance(b, float) and float.__eq__(a, b)
-
-
 class Type:
     """A type whose values are owned as a whole; granular types derive from it."""
 
@@ -67,7 +54,7 @@ class Type:
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
         """Return the nodes of the changed or added fields, and of the removed ones. Raises InvalidValue."""
-        return (None, None) if equals(old, new) else (LEAF, None)
+        return (None, None) if same_json(old, new) else (LEAF, None)
 
 
 class ScalarType(Type):
@@ -245,7 +232,7 @@ class ListType(Type):
         """Compare the elements with one path element. Duplicates are owned together, as a whole."""
         if len(new) > 1:
             if len(old) > 1:
-                return (None, None) if equals(old, new) else (LEAF, None)
+                return (None, None) if same_json(old, new) else (LEAF, None)
             return LEAF, self.element.added_fields(old[0]) if old else None
         if len(old) > 1:
             return self.element.added_fields(new[0]), LEAF
