@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -294,6 +295,30 @@ def test_orphan_deletion(apiserver: Server) -> None:
     delete(apiserver, "owner", "Orphan")
     have = until(apiserver, CONFIG_MAPS, lambda have: "owner" not in have)
     assert (owners_of(have["one"]), owners_of(have["two"])) == ([], ["other"])
+
+
+def test_claims_that_a_patch_would_rewrite_keep_their_owners(apiserver: Server) -> None:
+    """A claim whose parameters are not spelt as patches write them cannot lose its owner: so it is with the real one,
+    whose strategic merge patches are refused since they would change the claim's spec."""
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    for name, parameters in (("spaces", '{"a": 1}'), ("order", '{"b":1,"a":2}'), ("plain", '{"a":1,"b":2}')):
+        owner = owned(make(apiserver, config_map(f"{name}-owner")))
+        spec = {
+            "devices": {
+                "requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}],
+                "config": [{"opaque": {"driver": "d.example.com", "parameters": None}}],
+            }
+        }
+        metadata = {"name": name, "ownerReferences": [owner]}
+        claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+        body = json.dumps(claim).replace("null", parameters).encode()
+        assert send(apiserver, "POST", claims, body).status == 201
+    for name in ("spaces", "order", "plain"):
+        delete(apiserver, f"{name}-owner", "Orphan")
+    have = until(apiserver, CONFIG_MAPS, lambda have: "plain-owner" not in have)
+    assert sorted(have) == ["order-owner", "spaces-owner"]
+    owners = {item["metadata"]["name"]: owners_of(item) for item in apiserver.list("resourceclaims")}
+    assert owners == {"spaces": ["spaces-owner"], "order": ["order-owner"], "plain": []}
 
 
 def test_changes_belong_to_the_controller_manager(apiserver: Server) -> None:

@@ -18,6 +18,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
 JSON, MERGE_PATCH, APPLY_PATCH = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 USER_AGENT = "understudy"  # of clients that tests use
 
@@ -55,9 +56,9 @@ class Client:
         """Replace an object; return it as stored. Raises StatusError."""
         return await self._request("PUT", path, obj, JSON, query)
 
-    async def patch(self, path: str, changes: Obj) -> Obj:
-        """Change an object by a merge patch (RFC 7386); return it as stored. Raises StatusError."""
-        return await self._request("PATCH", path, changes, MERGE_PATCH)
+    async def patch(self, path: str, changes: Obj, content_type: str = MERGE_PATCH) -> Obj:
+        """Change an object by a merge patch (RFC 7386) or another one; return it as stored. Raises StatusError."""
+        return await self._request("PATCH", path, changes, content_type)
 
     async def apply(self, path: str, obj: Obj, field_manager: str, query: Mapping[str, str] | None = None) -> Obj:
         """Apply an object, taking over fields that others manage; return it as stored. Raises StatusError."""

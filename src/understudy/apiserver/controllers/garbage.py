@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from understudy.apiserver.client.loopback import STRATEGIC_PATCH
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
     ControllerContext,
@@ -216,11 +217,26 @@ class GarbageCollector:
         owners = fields.get("ownerReferences") or []
         kept = [owner for owner in owners if owner["uid"] not in uids]
         if kept != owners:
-            await self._patch(reference, fields, {"ownerReferences": kept})
+            dropped = [{"$patch": "delete", "uid": owner["uid"]} for owner in owners if owner["uid"] in uids]
+            await self._patch_owners(reference, fields, dropped, kept)
 
     async def _unblock(self, reference: ObjectReference, fields: Obj) -> None:
         owners = [{**owner, "blockOwnerDeletion": False} for owner in fields["ownerReferences"]]
-        await self._patch(reference, fields, {"ownerReferences": owners})
+        await self._patch_owners(reference, fields, owners, owners)
+
+    async def _patch_owners(
+        self, reference: ObjectReference, fields: Obj, changes: list[Obj], owners: list[Obj]
+    ) -> None:
+        """Change the owners of an object: some by a strategic merge patch, or all for a kind that takes none.
+
+        Both kinds of patch write the opaque parts of an object anew, each in its own way, so it matters which is sent:
+        a claim whose parameters would change is refused, as kube-controller-manager is, and keeps its owners.
+        """
+        if reference.kind.custom is None:
+            patch = {"metadata": {"uid": fields["uid"], "ownerReferences": changes}}
+            await self._client.patch(reference.path, patch, STRATEGIC_PATCH)
+        else:
+            await self._patch(reference, fields, {"ownerReferences": owners})
 
     async def _patch(self, reference: ObjectReference, fields: Obj, changes: Obj) -> None:
         """Change an object's metadata. Raises 409 if the object has changed since."""
