@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.http import send
+from tests.releases import NEWEST
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import JSON_PATCH, STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.kubeconfig import read_kubeconfig
-from understudy.controlplane.client.resources import NAMESPACES, NODES, PODS, Resource
+from understudy.controlplane.client.resources import NAMESPACES, NODES, PODS, Resource, device_classes
 from understudy.machinery.errors import StatusError
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+CLASSES = device_classes(NEWEST)  # in protobuf
+PARAMETERS = '{"b": [1.0, 1e3, 12345678901234567890123],"a":"<\\u003c"}'
 
 
 @pytest.fixture
@@ -85,6 +89,70 @@ async def test_watch_yields_long_lines(client: APIClient) -> None:
     event = await anext(events)
     await events.aclose()
     assert (event["type"], event["object"]["data"]) == ("ADDED", large["data"])
+
+
+def class_with_parameters(name: str, parameters: str) -> bytes:
+    """Return the JSON of a class with parameters for a driver."""
+    spec = f'{{"config": [{{"opaque": {{"driver": "d.example.com", "parameters": {parameters}}}}}]}}'
+    kind = '"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"'
+    return f'{{{kind}, "metadata": {{"name": "{name}"}}, "spec": {spec}}}'.encode()
+
+
+async def test_raw_values_are_written_as_they_were_read(client: APIClient) -> None:
+    """Whether an object comes from a get, a list, a watch or as an answer, its parameters keep their bytes."""
+    body = class_with_parameters("c", PARAMETERS)
+    assert send(client.connection.url, "POST", CLASSES.path(), body).status == 201
+    got = await client.get(CLASSES, "c")
+    assert got["spec"]["config"][0]["opaque"]["parameters"]["b"] == [1, 1000, 1.2345678901234568e22]
+    listed = (await client.list(CLASSES))["items"][0]
+    events = client.watch(CLASSES, query={"resourceVersion": "0"})
+    watched = (await anext(events))["object"]
+    await events.aclose()
+    for number, obj in enumerate((got, listed, watched)):
+        labelled = {**obj, "metadata": {**obj["metadata"], "labels": {"l": str(number)}, "resourceVersion": ""}}
+        answered = await client.update(CLASSES, labelled)
+        stored = send(
+            client.connection.url, "GET", CLASSES.path(name="c"), accept="application/vnd.kubernetes.protobuf"
+        )
+        assert PARAMETERS.encode() in stored.body
+        assert answered["metadata"]["generation"] == 1
+
+
+async def test_protobuf_is_as_json(client: APIClient) -> None:
+    """Every verb answers the same objects and errors in protobuf as in JSON."""
+    as_json = CLASSES._replace(protobuf_release=None)
+    made = await client.create(CLASSES, {"metadata": {"name": "c"}, "spec": {"extendedResourceName": "e.com/gpu"}})
+    assert made == await client.get(as_json, "c")
+    for verb in (client.list, lambda resource: client.get(resource, "c")):
+        assert await verb(CLASSES) == await verb(as_json)
+    changed = await client.patch(CLASSES, "c", {"metadata": {"labels": {"a": "b"}}})
+    assert changed == await client.apply(CLASSES, {"metadata": {"name": "c"}}, "applier")
+    refusals = []
+    for resource in (CLASSES, as_json):
+        with pytest.raises(StatusError) as refused:
+            await client.update(resource, {"metadata": {"name": "c"}, "spec": {"extendedResourceName": "-"}})
+        refusals.append((str(refused.value), refused.value.code, refused.value.reason, refused.value.details))
+    assert refusals[0] == refusals[1]
+    for resource in (CLASSES, as_json):
+        events = client.watch(resource, query={"resourceVersion": "1"})
+        kinds = [(await anext(events))["type"] for _ in range(2)]
+        await events.aclose()
+        assert kinds == ["ADDED", "MODIFIED"]
+    assert (await client.delete(CLASSES, "c"))["metadata"]["name"] == "c"
+
+
+async def test_watch_in_protobuf_yields_long_events(client: APIClient) -> None:
+    """An event longer than any buffer of the connection arrives whole in protobuf, too, and so do those after it."""
+    large = {"metadata": {"name": "large", "annotations": {"a": "x" * 200_000}}, "spec": {}}
+    for name in ("large", "larger"):
+        await client.create(CLASSES, {**large, "metadata": {**large["metadata"], "name": name}})
+    events = client.watch(CLASSES, query={"resourceVersion": "1"})
+    seen = [(await anext(events))["object"]["metadata"] for _ in range(2)]
+    await events.aclose()
+    assert [(metadata["name"], len(metadata["annotations"]["a"])) for metadata in seen] == [
+        ("large", 200_000),
+        ("larger", 200_000),
+    ]
 
 
 async def test_no_server_is_a_connection_error() -> None:

@@ -15,7 +15,7 @@ from understudy.machinery.serializer.protobuf_wire import (
     length_delimited,
     make_envelope,
     open_envelope,
-    read_watch_frames,
+    read_watch_frame,
     watch_frame,
 )
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -95,5 +95,7 @@ def test_watch_frame_has_a_length() -> None:
     body = protobuf.encode({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}, POD)
     frame = watch_frame("ADDED", body)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    assert list(read_watch_frames(frame + frame[:-1])) == [("ADDED", body)]
+    assert read_watch_frame(frame + frame, 0) == ("ADDED", body, len(frame))
+    assert read_watch_frame(frame + frame[:-1], len(frame)) is None
+    assert read_watch_frame(frame[:3], 0) is None
     assert open_envelope(body)[:2] == ("v1", "Pod")

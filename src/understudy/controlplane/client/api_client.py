@@ -1,5 +1,7 @@
 """The HTTP client of an API server: one method for each verb, objects in and out.
 
+Objects travel as JSON, or as protobuf if their resource says so (`encodings`).
+
 async with APIClient(connection, "kube-controller-manager/v1.36") as client:
     pod = await client.get(PODS, "p", "default")
     await client.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, "default")
@@ -15,14 +17,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
-import orjson
 
 from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.encodings import JSON, JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
 
-JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -41,7 +43,7 @@ class APIClient:
 
     def __init__(self, connection: Connection, user_agent: str) -> None:
         self.connection = connection
-        self._headers = {"User-Agent": user_agent, "Accept": JSON}
+        self._headers = {"User-Agent": user_agent}
         if connection.token:
             self._headers["Authorization"] = f"Bearer {connection.token}"
         self._session: aiohttp.ClientSession | None = None
@@ -60,7 +62,7 @@ class APIClient:
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""
-        return await self.request("GET", resource.path(namespace, name, subresource))
+        return await self._ask(encoding_of(resource), "GET", resource.path(namespace, name, subresource))
 
     async def list(
         self,
@@ -76,7 +78,7 @@ class APIClient:
         resource_version  "0" takes any state that the server has at hand, "" the newest
         """
         query = {"labelSelector": labels, "fieldSelector": fields, "resourceVersion": resource_version}
-        return await self.request("GET", resource.path(namespace), query=query)
+        return await self._ask(encoding_of(resource), "GET", resource.path(namespace), query=query)
 
     async def create(
         self, resource: Resource, obj: Obj, namespace: str = "", name: str = "", subresource: str = ""
@@ -86,12 +88,15 @@ class APIClient:
         With `name` and `subresource` it is posted to that of another object, such as a Binding to a pod.
         """
         path = resource.path(namespace or _namespace_of(obj), name, subresource)
-        return await self.request("POST", path, obj if subresource else resource.typed(obj), JSON)
+        if subresource:
+            return await self.request("POST", path, obj, JSON)
+        encoding = encoding_of(resource)
+        return await self._ask(encoding, "POST", path, encoding.encode(resource.typed(obj)), encoding.media_type)
 
     async def update(self, resource: Resource, obj: Obj, subresource: str = "") -> Obj:
         """Replace an object; return it as stored."""
-        path = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
-        return await self.request("PUT", path, resource.typed(obj), JSON)
+        path, encoding = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource), encoding_of(resource)
+        return await self._ask(encoding, "PUT", path, encoding.encode(resource.typed(obj)), encoding.media_type)
 
     async def update_status(self, resource: Resource, obj: Obj) -> Obj:
         """Replace the status of an object; return it as stored."""
@@ -108,13 +113,15 @@ class APIClient:
         subresource: str = "",
     ) -> Obj:
         """Change an object by a patch of a content type; return it as stored."""
-        return await self.request("PATCH", resource.path(namespace, name, subresource), patch, content_type)
+        path = resource.path(namespace, name, subresource)
+        return await self._ask(encoding_of(resource), "PATCH", path, encode(patch), content_type)
 
     async def apply(self, resource: Resource, obj: Obj, field_manager: str, subresource: str = "") -> Obj:
         """Apply the fields of an object, taking over those that others manage; return it as stored."""
         path = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
         query = {"fieldManager": field_manager, "force": "true"}
-        return await self.request("PATCH", path, resource.typed(obj), APPLY_PATCH, query)
+        body = encode(resource.typed(obj))
+        return await self._ask(encoding_of(resource), "PATCH", path, body, APPLY_PATCH, query)
 
     async def delete(
         self,
@@ -141,14 +148,15 @@ class APIClient:
             "propagationPolicy": propagation or None,
         }
         body = {field: value for field, value in options.items() if value is not None}
-        return await self.request("DELETE", resource.path(namespace, name), body or None, JSON)
+        raw = encode(body) if body else None
+        return await self._ask(encoding_of(resource), "DELETE", resource.path(namespace, name), raw, JSON)
 
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Obj:
         """Delete the objects of a namespace, or all, that selectors match; return the answer."""
         query = {"labelSelector": labels, "fieldSelector": fields}
-        return await self.request("DELETE", resource.path(namespace), query=query)
+        return await self._ask(encoding_of(resource), "DELETE", resource.path(namespace), query=query)
 
     async def watch(
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str] | None = None
@@ -157,13 +165,14 @@ class APIClient:
 
         query  labelSelector, fieldSelector, resourceVersion, timeoutSeconds, allowWatchBookmarks
         """
-        path = resource.path(namespace)
-        async with self._send("GET", path, None, "", {**(query or {}), "watch": "true"}) as response:
+        path, encoding = resource.path(namespace), encoding_of(resource)
+        accept, query = encoding.accept_watch, {**(query or {}), "watch": "true"}
+        async with self._send("GET", path, None, {"Accept": accept}, query) as response:
             if response.status >= 400:
-                raise _status_error(response.status, await response.read())
-            async with aclosing(_lines(response.content)) as lines:
-                async for line in lines:
-                    yield orjson.loads(line)
+                raise _status_error(response.status, await response.read(), encoding)
+            async with aclosing(encoding.events(response.content.iter_any(), response.content_type)) as events:
+                async for event in events:
+                    yield event
 
     async def request(
         self,
@@ -174,26 +183,36 @@ class APIClient:
         query: Mapping[str, str] | None = None,
     ) -> Obj:
         """Send a request with a JSON body; return the JSON of the answer."""
-        raw = None if body is None else orjson.dumps(body)
-        async with self._send(method, path, raw, content_type, query or {}) as response:
+        return await self._ask(JSON_ENCODING, method, path, None if body is None else encode(body), content_type, query)
+
+    async def _ask(
+        self,
+        encoding: Encoding,
+        method: str,
+        path: str,
+        raw: bytes | None = None,
+        content_type: str = "",
+        query: Mapping[str, str] | None = None,
+    ) -> Obj:
+        """Send a request; return the object that is answered, in an encoding."""
+        headers = {"Accept": encoding.accept, **({"Content-Type": content_type} if raw is not None else {})}
+        async with self._send(method, path, raw, headers, query or {}) as response:
             answer = await response.read()
         if response.status >= 400:
-            raise _status_error(response.status, answer)
+            raise _status_error(response.status, answer, encoding)
         try:
-            obj: Obj = orjson.loads(answer)
-        except ValueError:
-            raise ConnectionError(f"{self.connection.url}{path}: the answer is not JSON") from None
-        return obj
+            return encoding.decode(answer)
+        except ValueError as why:
+            raise ConnectionError(f"{self.connection.url}{path}: the answer cannot be read: {why}") from None
 
     @asynccontextmanager
     async def _send(
-        self, method: str, path: str, raw: bytes | None, content_type: str, query: Mapping[str, str]
+        self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], query: Mapping[str, str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; a connection that breaks before all of the answer is read raises ConnectionError."""
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
         url = f"{self.connection.url}{path}"
-        headers = {"Content-Type": content_type} if raw is not None else None
         params = {name: value for name, value in query.items() if value}
         try:
             async with self._session.request(method, url, params=params, data=raw, headers=headers) as response:
@@ -220,25 +239,15 @@ def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
     return context
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a stream, however long they are."""
-    rest = b""
-    async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
-
-
 def _namespace_of(obj: Obj) -> str:
     namespace: str = obj.get("metadata", {}).get("namespace") or ""
     return namespace
 
 
-def _status_error(code: int, answer: bytes) -> StatusError:
+def _status_error(code: int, answer: bytes, encoding: Encoding) -> StatusError:
     """Return the error of an answer, which is a Status unless something before the API server has answered."""
     try:
-        status = orjson.loads(answer)
+        status = encoding.decode(answer)
     except ValueError:
         return StatusError(code, "", answer.decode(errors="replace").strip())
     if not isinstance(status, dict) or status.get("kind") != "Status":

@@ -9,13 +9,17 @@ from understudy.machinery.types import Obj
 
 
 class Resource(NamedTuple):
-    """A resource in the version in which it is used: Resource("", "v1", "pods", "Pod"). The core group is ""."""
+    """A resource in the version in which it is used: Resource("", "v1", "pods", "Pod"). The core group is "".
+
+    protobuf_release  the release whose types its objects have, if they are read and written as protobuf; None for JSON
+    """
 
     group: str
     version: str
     plural: str
     kind: str
     namespaced: bool = True
+    protobuf_release: Version | None = None
 
     @property
     def api_version(self) -> str:
@@ -48,12 +52,12 @@ TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2"})
 
 def resource_claims(release: Version) -> Resource:
     """Return ResourceClaims in the version that components of a release use."""
-    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceclaims", "ResourceClaim")
+    return _with_parameters(release, "resourceclaims", "ResourceClaim")
 
 
 def resource_claim_templates(release: Version) -> Resource:
     """Return ResourceClaimTemplates in the version that components of a release use."""
-    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceclaimtemplates", "ResourceClaimTemplate")
+    return _with_parameters(release, "resourceclaimtemplates", "ResourceClaimTemplate")
 
 
 def resource_slices(release: Version) -> Resource:
@@ -63,7 +67,12 @@ def resource_slices(release: Version) -> Resource:
 
 def device_classes(release: Version) -> Resource:
     """Return DeviceClasses in the version that components of a release use."""
-    return Resource("resource.k8s.io", RESOURCE_API[release], "deviceclasses", "DeviceClass", namespaced=False)
+    return _with_parameters(release, "deviceclasses", "DeviceClass", namespaced=False)
+
+
+def _with_parameters(release: Version, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    """Return a resource whose objects have parameters for drivers, the bytes of which only protobuf keeps."""
+    return Resource("resource.k8s.io", RESOURCE_API[release], plural, kind, namespaced, protobuf_release=release)
 
 
 def device_taint_rules(release: Version) -> Resource:

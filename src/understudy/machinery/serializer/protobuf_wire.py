@@ -189,18 +189,19 @@ _WATCH_EVENT = {1: ("Type", (BYTES,)), 2: ("Object", (BYTES,))}
 _RAW_EXTENSION = {1: ("Raw", (BYTES,))}
 
 
-def read_watch_frames(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield (event, body) of every complete frame in `data`."""
-    at = 0
-    while at + 4 <= len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        if at + 4 + size > len(data):
-            return
-        event, body = "", b""
-        for number, _, payload in read_fields(data[at + 4 : at + 4 + size], _WATCH_EVENT, "WatchEvent"):
-            if number == 1:
-                event = payload.decode()
-            else:
-                body = b"".join(raw for _, _, raw in read_fields(payload, _RAW_EXTENSION, "RawExtension"))
-        yield event, body
-        at += 4 + size
+def read_watch_frame(data: bytes, at: int) -> tuple[str, bytes, int] | None:
+    """Return (event, body, end) of the frame that begins at `at`, or None if `data` has not all of it. Raises
+    DecodeError."""
+    begin = at + 4
+    if begin > len(data):
+        return None
+    (size,) = struct.unpack_from(">I", data, at)
+    if begin + size > len(data):
+        return None
+    event, body = "", b""
+    for number, _, payload in read_fields(data[begin : begin + size], _WATCH_EVENT, "WatchEvent"):
+        if number == 1:
+            event = payload.decode()
+        else:
+            body = b"".join(raw for _, _, raw in read_fields(payload, _RAW_EXTENSION, "RawExtension"))
+    return event, body, begin + size
