@@ -517,7 +517,7 @@ def test_conflicts_about_fields_that_the_resource_resets(apiserver: Server) -> N
 
 def test_true_and_one_are_two_values(apiserver: Server) -> None:
     """A value that changes from true to 1, or from 0 to false, is stored, although Python takes them for equal."""
-    define(apiserver)
+    define(apiserver, version(subresources={"status": {}}))
     [widget] = apiserver.apply({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "a": True})
     for method, body, expected in (
         ("PUT", {**widget, "a": 1}, 1),
@@ -527,3 +527,6 @@ def test_true_and_one_are_two_values(apiserver: Server) -> None:
         _, answer = exchange(apiserver, method, f"{WIDGETS}/w", body)
         assert json.dumps(answer["a"]) == json.dumps(expected)
     assert answer["metadata"]["generation"] == 4
+    for value in (False, 0):
+        _, answer = exchange(apiserver, "PATCH", f"{WIDGETS}/w/status", {"status": {"b": value}})
+        assert json.dumps(answer["status"]["b"]) == json.dumps(value)
