@@ -8,7 +8,7 @@ from tests.certificates import CN, UID, Holder, O, issue, new_authority
 from tests.clock import FixedDate
 from understudy.apiserver.authentication.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.users import User
 
 CA = new_authority()

@@ -15,8 +15,8 @@ from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
-from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.options import Query
 from understudy.machinery.users import AUTHENTICATED, User
 

@@ -8,7 +8,7 @@ import pytest
 
 from understudy.apiserver.kinds.release import Release, releases
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 
 _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
 

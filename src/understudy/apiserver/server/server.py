@@ -44,9 +44,9 @@ from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
-from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.listener import Listener, listening_socket
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions

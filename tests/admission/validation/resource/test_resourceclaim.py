@@ -15,7 +15,7 @@ from understudy.apiserver.registry.encoding.conversion import to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthenticationConfiguration"}
 ISSUER = {"url": "https://a.example.com", "audiences": ["x"]}

@@ -15,7 +15,7 @@ from tests.clock import FixedClock
 from understudy import Server
 from understudy.apiserver.authentication.options import AuthenticationOptions
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
-from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage.memory import MemoryStore
 
 OPTIONS = [option.name for option in fields(ServerConfig)]

@@ -1,0 +1,1 @@
+"""The options of a server, and how their values are read."""
