@@ -216,7 +216,7 @@ def test_always_deny() -> None:
     ("modes", "message"),
     [
         ([], "at least one authorization-mode must be passed"),
-        (["Rbac"], 'authorization-mode "Rbac" is not a valid mode'),
+        (["Rbac"], "authorization-mode \"Rbac\" is not a valid mode; did you mean 'RBAC'?"),
         (["Webhook"], 'authorization-mode "Webhook" is not supported: AlwaysAllow, AlwaysDeny, RBAC, Node are'),
         (["RBAC", "RBAC"], 'authorization-mode ["RBAC" "RBAC"] has mode specified more than once'),
     ],

@@ -73,7 +73,9 @@ def test_failed_component_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 def test_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the built-in controllers and the components that are installed."""
     install(monkeypatch, lambda context: asyncio.sleep(0))
-    with pytest.raises(ValueError, match=r"unknown controller 'exemple': known are namespace, .*, example$"):
+    with pytest.raises(
+        ValueError, match=r"unknown controller 'exemple': known are namespace, .*, example; did you mean 'example'\?$"
+    ):
         Server(controllers=["exemple"])
 
 

@@ -46,6 +46,7 @@ from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebho
 from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.errors import did_you_mean
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
 
@@ -181,6 +182,7 @@ def check_plugin_names(enable: Collection[str], disable: Collection[str], releas
     for flag, names in (("disable", disable), ("enable", enable)):
         for name in names:
             if not _is_known(name, release):
-                raise ValueError(f"{flag}-admission-plugins plugin {go_quote(name)} is unknown")
+                hint = did_you_mean(name, (known for known in ALL_ORDERED_PLUGINS if _is_known(known, release)))
+                raise ValueError(f"{flag}-admission-plugins plugin {go_quote(name)} is unknown{hint}")
     if both := sorted(set(enable) & set(disable)):
         raise ValueError(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")

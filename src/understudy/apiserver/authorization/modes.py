@@ -13,6 +13,7 @@ from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.union import Union
+from understudy.machinery.errors import did_you_mean
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
@@ -36,7 +37,7 @@ def check_modes(modes: Sequence[str]) -> None:
         if mode in _NOT_HERE:
             raise ValueError(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(MODES)} are")
         if mode not in _AUTHORIZERS:
-            raise ValueError(f"authorization-mode {go_quote(mode)} is not a valid mode")
+            raise ValueError(f"authorization-mode {go_quote(mode)} is not a valid mode{did_you_mean(mode, MODES)}")
     if len(set(modes)) != len(modes):
         names = " ".join(go_quote(mode) for mode in modes)
         raise ValueError(f"authorization-mode [{names}] has mode specified more than once")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+from understudy.apiserver.client.hints import unknown_kind, unknown_resource
 from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import Document, LoadError, read_manifests
 from understudy.apiserver.endpoints.requestinfo import resource_path
@@ -70,8 +71,7 @@ async def _apply(client: Client, pause: Pause, obj: Obj) -> Obj:
     group, version = split_api_version(obj.get("apiVersion", ""))
     kind = _kind_of(client, obj)
     if kind is None:
-        text = f'no matches for kind "{obj.get("kind", "")}" in version "{obj.get("apiVersion", "")}"'
-        raise StatusError(404, "NotFound", text)
+        raise unknown_kind(client.serving, str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
     metadata = obj.setdefault("metadata", {})
     namespace = metadata.get("namespace") or "default" if kind.namespaced else ""
     name = metadata.get("name", "")
@@ -100,7 +100,7 @@ def _is_decisive(condition: Obj) -> bool:
 def _path(client: Client, resource: str, namespace: str, name: str) -> str:
     kind = find_kind(client.serving.kinds, resource)
     if kind is None:
-        raise StatusError(404, "NotFound", f'the server doesn\'t have a resource type "{resource}"')
+        raise unknown_resource(client.serving, resource)
     place = namespace if kind.namespaced else ""
     return resource_path(kind.group, kind.versions[0], kind.resource, place, name)
 

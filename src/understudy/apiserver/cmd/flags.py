@@ -3,62 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from typing import Any
 
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.options.values import READERS, names
 
-_BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
-
-
-def boolean(text: str) -> bool:
-    """Return True of "true". Raises ArgumentTypeError. Upstream: `strconv.ParseBool`."""
-    if text.lower() not in _BOOLEANS:
-        raise argparse.ArgumentTypeError(f"want true or false, not {text!r}")
-    return _BOOLEANS[text.lower()]
-
-
-def switches(text: str) -> dict[str, bool]:
-    """Return {"A": True, "B": False} of "A=true,B=false". Raises ArgumentTypeError. Upstream: `MapStringBool`."""
-    out = {}
-    for item in text.split(","):
-        name, equals, value = item.strip().partition("=")
-        if not item.strip():
-            continue
-        if not equals or value.strip().lower() not in _BOOLEANS:
-            raise argparse.ArgumentTypeError(f"want NAME=true or NAME=false, not {item.strip()!r}")
-        out[name.strip()] = boolean(value.strip())
-    return out
-
-
-def pairs(text: str) -> dict[str, str]:
-    """Return {"A": "b", "C": "d"} of "A=b,C=d". Raises ArgumentTypeError. Upstream: `MapStringString`."""
-    items = [item.partition("=") for item in comma_separated(text)]
-    for name, equals, _ in items:
-        if not equals:
-            raise argparse.ArgumentTypeError(f"want NAME=VALUE, not {name!r}")
-    return {name.strip(): value.strip() for name, _, value in items}
-
-
-def comma_separated(text: str) -> list[str]:
-    """Return ["a", "b"] of "a,b"."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-# How a flag is read, by the type of its option.
-_READERS: dict[str, dict[str, Any]] = {
-    "str": {},
-    "int": {"type": int},
-    "bool": {"type": boolean, "nargs": "?", "const": True},
-    "bool | None": {"type": boolean, "nargs": "?", "const": True},
-    "PathLike | None": {},
-    "Mapping[str, bool] | None": {"type": switches},
-    "Mapping[str, str] | None": {"type": pairs},
-    "Sequence[str]": {"type": comma_separated},
+_BOOLEAN = {"nargs": "?", "const": True}
+# What argparse is told besides the reader of a flag's value, by the type of its option.
+_ACTIONS: dict[str, dict[str, Any]] = {
+    "bool": _BOOLEAN,
+    "bool | None": _BOOLEAN,
     "Sequence[Manifest]": {"action": "append"},
 }
+
+
+def _reader(type_: str) -> Callable[[str], Any]:
+    """Return what reads the text of a flag whose option has a type."""
+    if type_ == "Sequence[Manifest]":
+        return str  # the flag is repeated for each
+
+    def read(text: str) -> Any:
+        try:
+            return READERS[type_](text)
+        except ValueError as why:
+            raise argparse.ArgumentTypeError(str(why)) from None
+
+    return read
 
 
 def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
@@ -66,12 +39,14 @@ def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()
     for option in fields(ServerConfig):
         if not option.metadata or (only and option.name not in only):
             continue
-        reader = dict(_READERS[str(option.type)])
-        if option.metadata["metavar"]:
-            reader["metavar"] = option.metadata["metavar"]
-        default = None if "append" in reader.values() else option.default
+        action = _ACTIONS.get(str(option.type), {})
         parser.add_argument(
-            f"--{option.name.replace('_', '-')}", default=default, help=option.metadata["help"], **reader
+            f"--{option.name.replace('_', '-')}",
+            type=_reader(str(option.type)),
+            default=None if "action" in action else option.default,
+            help=option.metadata["help"],
+            metavar=option.metadata["metavar"],
+            **action,
         )
 
 
@@ -80,7 +55,7 @@ def emulated_versions(text: str) -> list[str]:
     if text == "all":
         return [str(release) for release in releases()]
     try:
-        return [str(release) for release in sorted({Release.named(name).version for name in comma_separated(text)})]
+        return [str(release) for release in sorted({Release.named(name).version for name in names(text)})]
     except UnknownReleaseError as why:
         raise argparse.ArgumentTypeError(str(why)) from None
 

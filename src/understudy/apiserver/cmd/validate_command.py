@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from understudy.apiserver.cmd.documents import all_objects, line_of, objects_in, read_all, read_manifests
-from understudy.apiserver.cmd.flags import add_release_flags, comma_separated
+from understudy.apiserver.cmd.flags import add_release_flags
 from understudy.apiserver.cmd.output import print_error
 from understudy.apiserver.cmd.report import FORMS, UNREADABLE, Located, Report
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
 from understudy.apiserver.kinds.release import DEFAULT, Release
+from understudy.apiserver.server.options.values import names
 from understudy.machinery.golang.yaml_reader import Document
 from understudy.machinery.releases.features import Gates, UnknownGateError
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "enforce the admission policies there, and those among the manifests; parameters are found there, too"
     add("--policies", action="append", metavar="FILE|DIR", help=text)
     text = "do not check objects of these kinds: Secret, or with the version, v1/Secret; may be repeated"
-    add("--skip", action="extend", type=comma_separated, default=[], metavar="KIND,KIND", help=text)
+    add("--skip", action="extend", type=names, default=[], metavar="KIND,KIND", help=text)
     text = "do not check custom resources that no definition defines"
     add("--ignore-missing-schemas", action="store_true", help=text)
 
@@ -81,7 +82,7 @@ def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None)
     known = {name: Gates.of(Release.named(name).version).in_force() for name in releases}
     unknown = [gate for gate in feature_gates or {} if not any(gate in gates for gates in known.values())]
     if unknown:
-        raise UnknownGateError(unknown)
+        raise UnknownGateError(unknown, {gate for gates in known.values() for gate in gates})
     return {
         name: Validator.of(name, {gate: on for gate, on in (feature_gates or {}).items() if gate in known[name]})
         for name in releases

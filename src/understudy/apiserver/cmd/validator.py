@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from understudy.admission.context import Context
+from understudy.apiserver.client.hints import unknown_kind
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import DEFAULT, Release
@@ -208,7 +209,7 @@ class Validator:
             group, version = split_api_version(api_version)
             kind = self._kind(group, version, name)
             if kind is None:
-                raise _UnusableError("NoMatch", self._no_match(api_version, name))
+                raise _UnusableError("NoMatch", unknown_kind(self.serving, api_version, name).message)
             return kind, version, *kind.codec(version).decode(Body(body, parsed), kind.gvk(version))
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
@@ -217,17 +218,6 @@ class Validator:
         """Return the kind of a name that is served in a version, None if there is none."""
         kind = self.serving.kind(group, name)
         return self.serving.resource(group, version, kind.resource) if kind else None
-
-    def _no_match(self, api_version: str, name: str) -> str:
-        """Return the error of a kind that is not served in a version, with the versions in which it is.
-
-        A group without a dot is none of custom resources, so that a kind of its name is what was meant.
-        """
-        group, _ = split_api_version(api_version)
-        kinds = [kind for kind in self.serving.kinds if kind.name == name and (kind.group == group or "." not in group)]
-        served = ", ".join(kind.gvk(version).api_version for kind in kinds for version in kind.versions)
-        text = f'no matches for kind "{name}" in version "{api_version}"'
-        return f"{text}; served is {served}" if served else text
 
     def is_undefined(self, obj: Mapping[str, Any]) -> bool:
         """Report whether an object with apiVersion and kind is a custom resource that no known definition defines.

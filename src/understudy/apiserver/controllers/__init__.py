@@ -44,7 +44,7 @@ from understudy.apiserver.controllers.namespace_defaults import RootCAPublisher,
 from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, did_you_mean
 
 NewController = Callable[[ControllerContext], Controller]
 
@@ -73,7 +73,8 @@ class UnknownControllerError(ValueError):
     """A name that no controller has."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"unknown controller {name!r}: known are {', '.join([*KNOWN, *component_names()])}")
+        known = [*KNOWN, *component_names()]
+        super().__init__(f"unknown controller {name!r}: known are {', '.join(known)}{did_you_mean(name, known)}")
 
 
 def short_names(names: Iterable[str]) -> list[str]:

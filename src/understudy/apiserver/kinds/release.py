@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from understudy.apiserver.registry.encoding.go_codec import GoCodec
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
+from understudy.machinery.errors import did_you_mean
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.releases.version import Version
@@ -138,7 +139,8 @@ class Release:
         known = {str(version): version for version in releases()}
         named = _NAME.fullmatch(name)
         if not named or named[1] not in known:
-            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}")
+            hint = "" if named else did_you_mean(name, known)  # a release that could be has none that is like it
+            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}{hint}")
         return Release.of(known[named[1]])
 
     def __init__(

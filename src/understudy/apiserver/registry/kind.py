@@ -255,6 +255,10 @@ class Kind:
         """Return the group, version and kind of objects in a version."""
         return GroupVersionKind(self.group, version, self.name)
 
+    def served_text(self) -> str:
+        """Return the apiVersions that are served, preferred first: "resource.k8s.io/v1, resource.k8s.io/v1beta2"."""
+        return ", ".join(self.gvk(version).api_version for version in self.versions)
+
     def subresource_kind(self, sub: Subresource, version: str) -> GroupVersionKind:
         """Return the kind of the body of a subresource, in a version of this kind."""
         return sub.kind if sub.foreign else GroupVersionKind(self.group, version, sub.kind.kind)

@@ -53,7 +53,7 @@ from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, Web
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.apiserver.storage.compaction import compact_periodically
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, did_you_mean
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
@@ -77,6 +77,8 @@ def _configured_by(
 
     def decorate(init: Callable[[Server, ServerConfig], None]) -> Callable[Concatenate[Server, P], None]:
         def init_from_options(self: Server, /, *args: P.args, **options: P.kwargs) -> None:
+            for name in options.keys() - signature.parameters.keys():
+                raise TypeError(f"Server has no option {name!r}{did_you_mean(name, signature.parameters)}")
             init(self, config(*args, **options))
 
         signature = inspect.signature(config)
@@ -122,7 +124,7 @@ class Server(ObjectAccess):
         self._webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
         objects = RegistryObjects(registry, Schemas.of(config.release.version))
         gates = config.gates()
-        authorizer, escalation = new_authorization(config.authorization_modes, objects, config.release.version, gates)
+        authorizer, escalation = new_authorization(config.authorization_mode, objects, config.release.version, gates)
         state = ServerState(
             serving,
             gates,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.output import print_error
+from understudy.apiserver.server.options.values import names
 from understudy.controlplane.cmd.remote_server import (
     add_remote_server_flags,
     connection_of,
@@ -58,7 +59,7 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
     stopped = stopped_by_signal()
     version = await version_of(args.emulated_version, connection)
     context = ComponentContext(lambda user: connection, version, Gates.of(version, args.feature_gates))
-    components = _components(args.controllers.split(","), context)
+    components = _components(names(args.controllers), context)
     print(f"understudy: {', '.join(components)} of {version} at {connection.url}", flush=True)
     tasks = [asyncio.create_task(component(context), name=name) for name, component in components.items()]
     try:
@@ -70,15 +71,18 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
                 await task
 
 
-def _components(names: list[str], context: ComponentContext) -> dict[str, Component]:
+def _components(chosen: list[str], context: ComponentContext) -> dict[str, Component]:
     """Return components by name. Raises ValueError for a name that none has, or none of the release."""
     from understudy.apiserver.controllers.components import component_names, load_component, short_name
+    from understudy.machinery.errors import did_you_mean
 
     known = component_names()
-    for name in names:
+    if not chosen:
+        raise ValueError(f"no controller is named: known are {', '.join(known)}")
+    for name in chosen:
         if name not in known and short_name(name) not in known:
-            raise ValueError(f"unknown controller {name!r}: known are {', '.join(known)}")
-    short = (name if name in known else short_name(name) for name in names)
+            raise ValueError(f"unknown controller {name!r}: known are {', '.join(known)}{did_you_mean(name, known)}")
+    short = (name if name in known else short_name(name) for name in chosen)
     return {name: load_component(name, context.version) for name in short}
 
 

@@ -10,14 +10,15 @@ BETA, "" for general availability, DEPRECATED, and REMOVED for a gate that the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import NamedTuple, NewType
 
 import orjson
 
-from understudy.machinery.releases.version import ByRelease, Version
+from understudy.machinery.errors import did_you_mean
+from understudy.machinery.releases.version import V1_31, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import read_release_file
 
 Gate = NewType("Gate", str)
@@ -143,11 +144,12 @@ REMOVED = "REMOVED"
 
 
 class UnknownGateError(ValueError):
-    """Names that no gate of the release has: `names`."""
+    """Names that no gate of the release has: `names`; `known` are those that there are."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], known: Iterable[str] = ()) -> None:
         self.names = names
-        super().__init__(f"unrecognized feature gate: {', '.join(names)}")
+        hint = _history_text(names[0]) or did_you_mean(names[0], known)
+        super().__init__(f"unrecognized feature gate: {', '.join(names)}{hint}")
 
 
 class LockedGateError(ValueError):
@@ -218,7 +220,7 @@ class Gates:
         """
         unknown = [name for name in changes if name not in self._known]
         if unknown:
-            raise UnknownGateError(unknown)
+            raise UnknownGateError(unknown, self._known)
         on = dict(self._on)
         for every, stage in STAGES.items():
             if every in changes:
@@ -250,6 +252,17 @@ class Gates:
     def described(self) -> dict[str, tuple[str, bool]]:
         """Return {gate: (stage, on)} for every gate of the release, sorted by name."""
         return {gate: (self._known[gate].stage, self._on[gate]) for gate in sorted(self._known)}
+
+
+def _history_text(name: str) -> str:
+    """Return "; it came with 1.32 and went with 1.35" for a gate of other releases, "" for a name that none has."""
+    history = _histories().get(Gate(name))
+    if history is None:
+        return ""
+    (first, _), *_, (last, spec) = [*history.items(), *history.items()]
+    steps = [f"came with {first}"] if first > V1_31 else []  # what was before is not recorded
+    steps += [f"went with {last}"] if spec.stage == REMOVED else []
+    return f"; it {' and '.join(steps)}"
 
 
 @cache

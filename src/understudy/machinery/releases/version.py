@@ -10,7 +10,7 @@ Nothing else compares releases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -61,3 +61,7 @@ class ByRelease(Generic[T]):
     def get(self, release: Version) -> T | None:
         """Return the value that holds for a release, None before the first entry."""
         return next((value for since, value in self._newest_first if since <= release), None)
+
+    def items(self) -> Sequence[tuple[Version, T]]:
+        """Return each value with the release since which it holds, oldest first."""
+        return self._newest_first[::-1]

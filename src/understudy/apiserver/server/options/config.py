@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.kinds.release import DEFAULT, Release, releases
+from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
@@ -34,6 +35,9 @@ Manifest = str | os.PathLike[str] | Obj
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServerConfig(AuthenticationOptions):
     """The options of a server, with those of `AuthenticationOptions`. Raises ValueError for options that make no sense.
+
+    Every option but `clock` and `store` may also be the text of its flag: `feature_gates="A=true,B=false"`,
+    `controllers="scheduler"`; and None, which is its default.
 
     emulated_version        the release that it answers like: "1.31", "1.32", …
     feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
@@ -140,6 +144,9 @@ class ServerConfig(AuthenticationOptions):
     store: Callable[[], Store] = MemoryStore
 
     def __post_init__(self) -> None:
+        for option in fields(self):
+            if option.metadata:
+                object.__setattr__(self, option.name, option_value(option, getattr(self, option.name)))
         if not 0 <= self.port <= 65535:
             raise ValueError(f"want a port from 0 to 65535, not {self.port}")
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
@@ -154,7 +161,7 @@ class ServerConfig(AuthenticationOptions):
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
         _ = self.authentication
-        check_modes(self.authorization_modes)
+        check_modes(self.authorization_mode)
         if self.controllers:
             from understudy.apiserver.controllers import short_names  # imports the handlers
 
@@ -187,12 +194,6 @@ class ServerConfig(AuthenticationOptions):
             raise ValueError(f"want a compaction interval such as 5m or 0, not {self.etcd_compaction_interval!r}")
         return nanoseconds / 1e9
 
-    @cached_property
-    def authorization_modes(self) -> Sequence[str]:
-        """Return the modes of `authorization_mode`, which may be one text such as "Node,RBAC"."""
-        modes = self.authorization_mode
-        return modes.split(",") if isinstance(modes, str) else modes
-
     @property
     def authenticated(self) -> bool:
         """Report whether a request must say whose it is, or is anonymous; else everybody is an administrator."""
@@ -220,12 +221,12 @@ class ServerConfig(AuthenticationOptions):
     @property
     def authorized(self) -> bool:
         """Report whether a user may be refused something."""
-        return ALWAYS_ALLOW not in self.authorization_modes
+        return ALWAYS_ALLOW not in self.authorization_mode
 
     @property
     def has_bootstrap_policy(self) -> bool:
         """Report whether the server begins with RBAC's roles and bindings."""
-        return RBAC in self.authorization_modes
+        return RBAC in self.authorization_mode
 
     @cached_property
     def accepted_hosts(self) -> Sequence[re.Pattern[str]] | None:

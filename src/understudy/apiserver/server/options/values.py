@@ -1,0 +1,129 @@
+"""Reads the values of options: as Python programs give them, and as texts, which flags and configuration files have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field
+from typing import Any
+
+from understudy.machinery.releases.version import Version
+
+_BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
+
+
+def option_value(option: Field[Any], value: object) -> Any:
+    """Return what a value means for an option: texts are read as those of flags, None is the option's default.
+
+    Raises ValueError, which names the option, for a value that means nothing.
+    """
+    if value is None or value is option.default:
+        return option.default
+    try:
+        return READERS[str(option.type)](value)
+    except ValueError as why:
+        raise ValueError(f"{option.name}: {why}") from None
+
+
+def boolean(value: object) -> bool:
+    """Return True of True and "true". Raises ValueError. Upstream: `strconv.ParseBool`."""
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value.strip().lower() not in _BOOLEANS:
+        raise ValueError(f"want true or false, not {value!r}")
+    return _BOOLEANS[value.strip().lower()]
+
+
+def switches(value: object) -> dict[str, bool]:
+    """Return {"A": True, "B": False} of "A=true,B=false", ["A=true", "B=false"] or itself. Raises ValueError.
+
+    Upstream: `MapStringBool`.
+    """
+    return _mapping(value, boolean, "NAME=true or NAME=false")
+
+
+def pairs(value: object) -> dict[str, str]:
+    """Return {"A": "b", "C": "d"} of "A=b,C=d", ["A=b", "C=d"] or itself. Raises ValueError.
+
+    Upstream: `MapStringString`.
+    """
+    return _mapping(value, _text, "NAME=VALUE")
+
+
+def names(value: object) -> list[str]:
+    """Return ["a", "b"] of "a,b" or itself. Raises ValueError."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return [os.fspath(each) if isinstance(each, os.PathLike) else _text(each) for each in _items(value, "names")]
+
+
+def _mapping(value: object, read: Callable[[object], Any], example: str) -> dict[str, Any]:
+    """Return a mapping whose values are read by a function."""
+    items = value.items() if isinstance(value, Mapping) else [_pair(item, example) for item in names(value)]
+    out = {}
+    for name, each in items:
+        try:
+            out[_text(name)] = read(each)
+        except ValueError:
+            raise ValueError(f"want {example}, not {f'{name}={each}'!r}") from None
+    return out
+
+
+def _pair(item: str, example: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals:
+        raise ValueError(f"want {example}, not {item!r}")
+    return name.strip(), value.strip()
+
+
+def _manifests(value: object) -> list[Any]:
+    """Return [manifest] of one manifest, or a list as it is: paths, texts and objects."""
+    if isinstance(value, str | os.PathLike | Mapping):
+        return [value]
+    manifests = _items(value, "paths, texts or objects")
+    for each in manifests:
+        if not isinstance(each, str | os.PathLike | Mapping):
+            raise ValueError(f"want paths, texts or objects, not {each!r}")
+    return manifests
+
+
+def _items(value: object, of_what: str) -> list[Any]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise ValueError(f"want a list of {of_what}, not {value!r}")
+    return list(value)
+
+
+def _text(value: object) -> str:
+    """Return a text as it is, and that of a number or a release: "1.36" of 1.36."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Version):
+        raise ValueError(f"want a text, not {value!r}")
+    return str(value)
+
+
+def _number(value: object) -> int:
+    """Return a number as it is, and 7 of "7"."""
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"want a number, not {value!r}")
+    return value
+
+
+def _path(value: object) -> str | os.PathLike[str]:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"want a path, not {value!r}")
+    return value
+
+
+# How values are read, by the type of their option.
+READERS: Mapping[str, Callable[[object], Any]] = {
+    "str": _text,
+    "int": _number,
+    "bool": boolean,
+    "bool | None": boolean,
+    "PathLike | None": _path,
+    "Mapping[str, bool] | None": switches,
+    "Mapping[str, str] | None": pairs,
+    "Sequence[str]": names,
+    "Sequence[Manifest]": _manifests,
+}
