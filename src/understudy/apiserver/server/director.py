@@ -40,6 +40,7 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
+from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.pages import control, healthz, zpages
@@ -99,7 +100,7 @@ class _Served:
 class Director:
     """Answers every request of one server, at a URL.
 
-    `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows.
+    `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class Director:
         control: Control | None = None,
         accepted_hosts: Sequence[re.Pattern[str]] | None = None,
         flags: Mapping[str, str] | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self.state = state
+        self._hints = hints
         self.clock = state.clock
         self._filters = build_handler_chain(
             authenticator,
@@ -175,6 +178,8 @@ class Director:
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
+        if self._hints is not None:
+            self._hints.observe(request, answer)
         return answer
 
     async def _again(self, request: Request, awaited: KeysAwaitedError) -> Answer:

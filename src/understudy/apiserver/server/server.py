@@ -35,7 +35,7 @@ from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKube
 from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, ServerUser, Use
-from understudy.apiserver.controllers import Controllers
+from understudy.apiserver.controllers import Controllers, short_names
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.served_definitions import ServedDefinitions
@@ -45,6 +45,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
@@ -110,6 +111,7 @@ class Server(ObjectAccess):
         self._port = config.port
         self._listener: Listener | None = None
         self._controllers: Controllers | None = None
+        self._hints: Hints | None = None
         self._periodic: list[asyncio.Task[None]] = []
         self._client: Client | None = None
         self._apiserver: Client | None = None
@@ -199,7 +201,8 @@ class Server(ObjectAccess):
         )
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
-        director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags)
+        hints = self._hints = Hints(self.state, short_names(config.controllers))
+        director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags, hints)
         clients = self._clients = ClientBuilder(director, self.state, tokens)
         self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
@@ -272,6 +275,8 @@ class Server(ObjectAccess):
 
     async def _stop_background_tasks(self) -> None:
         """Stop what runs beside requests. Raises the error that has ended one of the tasks before."""
+        if self._hints is not None:
+            self._hints.forget()
         periodic, self._periodic = self._periodic, []
         for task in periodic:
             task.cancel()
