@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote, parse_int
@@ -304,17 +304,21 @@ class Query(dict[str, str]):
     Parameters with a semicolon or a wrong escape are left out.
     """
 
-    __slots__ = ("_all",)
+    __slots__ = ("_repeated",)
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self._all: dict[str, list[str]] = {}
+        self._repeated: dict[str, list[str]] = {}
         if text and (";" in text or MALFORMED.search(text)):
             text = "&".join(part for part in text.split("&") if ";" not in part and not MALFORMED.search(part))
-        if text:
-            for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
-                self.setdefault(name, value)
-                self._all.setdefault(name, []).append(value)
+        for part in filter(None, text.split("&")):  # there may be hundreds of thousands
+            name, _, value = part.partition("=")
+            if "%" in part or "+" in part:
+                name, value = _unescape(name), _unescape(value)
+            if name in self:
+                self._repeated.setdefault(name, [self[name]]).append(value)
+            else:
+                self[name] = value
 
     def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
         """Return a parameter, "" if it is missing."""
@@ -322,7 +326,13 @@ class Query(dict[str, str]):
 
     def all(self, name: str) -> list[str]:
         """Return every value of a parameter."""
-        return self._all.get(name, [])
+        if name in self._repeated:
+            return self._repeated[name]
+        return [self[name]] if name in self else []
+
+
+def _unescape(text: str) -> str:
+    return unquote(text.replace("+", " "), errors="surrogateescape")
 
 
 @cache_short_texts(1024)
