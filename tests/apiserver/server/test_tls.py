@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
 
 from understudy import Server
+from understudy.apiserver.server import listener
 from understudy.apiserver.server.worker import loop_thread
 
 TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -83,3 +86,31 @@ def test_stop_with_silent_clients() -> None:
         version_over_tls(server)
     with silent:
         assert silent.recv(1) == b""
+
+
+def test_client_that_leaves_before_the_handshake(server: Server) -> None:
+    """A client that sends less than a handshake and leaves is left as well, long before its time is up."""
+    with connect(server) as connection:
+        connection.settimeout(listener.HANDSHAKE / 2)
+        connection.sendall(b"G")
+        connection.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):  # the byte was not read
+            assert read_all(connection) == b""
+
+
+def test_connection_that_cannot_be_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is gone before it is accepted does not end the listener."""
+
+    class Loop(asyncio.SelectorEventLoop):
+        failures = 2
+
+        async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, object]:
+            if Loop.failures:
+                Loop.failures -= 1
+                raise ConnectionAbortedError(errno.ECONNABORTED, "Software caused connection abort")
+            return await super().sock_accept(sock)
+
+    monkeypatch.setattr(loop_thread, "new_loop", Loop)
+    with Server(tls=True) as running:
+        assert b'"gitVersion"' in version_over_tls(running)
+    assert Loop.failures == 0

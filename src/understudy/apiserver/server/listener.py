@@ -24,6 +24,7 @@ HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
 HTTP_TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 HANDSHAKE = 32.0  # seconds that a client may take until the handshake is done
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+RETRY = 0.005  # seconds before the next connection is accepted after one that could not be; Go begins with as many
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 BACKLOG = socket.SOMAXCONN  # connections that may wait to be accepted; Go asks for as many as the system allows
 
@@ -112,11 +113,9 @@ class _TLSListener:
         while True:
             try:
                 connection, _ = await self._loop.sock_accept(self._sock)
-            except OSError as error:
-                if error.errno not in OUT_OF_RESOURCES:
-                    raise
+            except OSError as error:  # a client that has left already (ECONNABORTED), for example
                 log.warning("cannot accept connections: %s", error)
-                await asyncio.sleep(1)
+                await asyncio.sleep(1 if error.errno in OUT_OF_RESOURCES else RETRY)
                 continue
             greeting = asyncio.create_task(self._greet(connection))
             self._greeting.add(greeting)
@@ -127,7 +126,11 @@ class _TLSListener:
         connection.setblocking(False)
         try:
             async with asyncio.timeout(HANDSHAKE):
-                if await self._first_bytes(connection) not in HTTP_STARTS:
+                start = await self._first_bytes(connection)
+                if len(start) < len(HTTP_STARTS[0]):
+                    connection.close()
+                    return
+                if start not in HTTP_STARTS:
                     await self._loop.connect_accepted_socket(self._connect, connection, ssl=self._context)
                     return
                 await self._loop.sock_sendall(connection, HTTP_TO_HTTPS)
@@ -143,18 +146,16 @@ class _TLSListener:
             raise
 
     async def _first_bytes(self, connection: socket.socket) -> bytes:
-        """Return the first bytes of a connection without taking them; fewer if the client sends no more."""
+        """Return the first bytes of a connection without taking them; fewer if the client has closed it before."""
         length = len(HTTP_STARTS[0])
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, length)  # fewer bytes wake nobody
         await _readable(self._loop, connection)
-        while True:
-            start = connection.recv(length, socket.MSG_PEEK)
-            if len(start) == length or not start or not any(item.startswith(start) for item in HTTP_STARTS):
-                return start
-            await asyncio.sleep(0.01)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        return connection.recv(length, socket.MSG_PEEK)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
-    """Wait until a connection has bytes to read, or its end."""
+    """Wait until a connection has as many bytes to read as it is to have (`SO_RCVLOWAT`), or its end."""
     readable = loop.create_future()
     loop.add_reader(connection, lambda: None if readable.done() else readable.set_result(None))
     try:
