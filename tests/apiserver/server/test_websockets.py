@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -12,7 +13,10 @@ import pytest
 
 from tests.http import TIMEOUT
 from tests.releases import RELEASES
+from tests.waiting import until
 from understudy import Server
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.http1.websocket import CLOSE, PING, TEXT, FrameError, FrameReader, accept_key, frame
 from understudy.machinery.serializer.protobuf_wire import BYTES, read_fields
 
@@ -76,9 +80,16 @@ async def test_any_subprotocol_is_confirmed(server: Server, name: str) -> None:
         assert (await socket.receive()).type == aiohttp.WSMsgType.TEXT
 
 
-@pytest.mark.parametrize(("query", "headers", "status"), [("", {}, 403), ("&resourceVersion=x", ORIGIN, 500)])
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        ("", {}, 403),
+        ("&resourceVersion=x", ORIGIN, 500),
+        *(("", {"Origin": text}, 403) for text in ("::", "null", "http://[::1")),
+    ],
+)
 async def test_handshake_is_refused(server: Server, query: str, headers: dict[str, str], status: int) -> None:
-    """A client without an Origin is refused, and an invalid watch before it begins."""
+    """A client without a URL as its Origin is refused, and an invalid watch before it begins."""
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"{server.url}{MAPS}{query}", headers=headers)
@@ -102,8 +113,10 @@ async def test_ping_is_answered(server: Server) -> None:
 @pytest.mark.parametrize(
     ("sent", "last"),
     [
-        (b"\x81\x01a", b"\x88\x02\x03\xea"),  # not masked: 1002, protocol error
-        (b"\x88\x80\0\0\0\0", b"\x88\x02\x03\xe8"),  # closed: 1000, confirmed
+        (b"\x81\x01a", b"}\n\x88\x02\x03\xea\x88\x02\x03\xe8"),  # not masked: 1002, protocol error, then 1000
+        (b"\x88\x80\0\0\0\0", b"}\n\x88\x02\x03\xe8"),  # closed: 1000, confirmed
+        (b"\x88\x84\0\0\0\0\x03\xe9hi", b"}\n\x88\x02\x03\xe8"),  # closed with 1001 and a reason: 1000 as well
+        (b"\x88\x80\0\0\0\0\x89\x82\0\0\0\0ab", b"}\n\x88\x02\x03\xe8"),  # a ping behind the end: not answered
     ],
 )
 def test_frame_that_ends_the_watch(server: Server, sent: bytes, last: bytes) -> None:
@@ -148,22 +161,69 @@ def test_messages_of_clients_are_passed_over(size: int) -> None:
     assert frames == [(PING, b"between"), (CLOSE, b"\x03\xe8")]
 
 
+def test_frame_without_a_mask_is_refused() -> None:
+    """A frame that is not masked is refused (RFC 6455, 5.2)."""
+    with pytest.raises(FrameError):
+        list(FrameReader().read(frame(TEXT, b"not masked")))
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("data", "frames"),
     [
-        frame(TEXT, b"not masked"),
-        masked(PING, b"a" * 126),
-        masked(PING, b"in parts", final=False),
-        masked(3, b"unknown"),
-        b"\xc1" + masked(TEXT, b"compressed")[1:],
+        (masked(PING, b"a" * 128) + masked(PING, b"b"), [(PING, b"a" * 125), (PING, b"b")]),
+        (masked(PING, b"in parts", final=False), [(PING, b"in parts")]),
+        (masked(3, b"unknown"), []),
+        (b"\xc1" + masked(TEXT, b"compressed")[1:], []),
     ],
 )
-def test_wrong_frame_is_refused(data: bytes) -> None:
-    """Frames that are not masked, of unknown kinds, and long or divided control frames are refused (RFC 6455, 5.2)."""
-    with pytest.raises(FrameError):
-        list(FrameReader().read(data))
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_odd_frame_is_forgiven(data: bytes, frames: list[tuple[int, bytes]], size: int) -> None:
+    """Other frames that RFC 6455 forbids are read as Go's server reads them: a long ping is answered in part."""
+    reader = FrameReader()
+    assert [item for at in range(0, len(data), size) for item in reader.read(data[at : at + size])] == frames
 
 
 def test_accept_key() -> None:
     """The key of a handshake is confirmed (the example of RFC 6455)."""
     assert accept_key("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+
+
+class Pipe(asyncio.Transport):
+    """A transport that notes whether it is read."""
+
+    is_read = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+    def pause_reading(self) -> None:
+        self.is_read = False
+
+    def resume_reading(self) -> None:
+        self.is_read = True
+
+
+async def test_client_that_does_not_read_must_wait() -> None:
+    """Nothing more is read of a client that speaks another protocol while it does not read what it is sent."""
+    received: list[bytes] = []
+
+    async def handle(exchange: Exchange) -> None:
+        await exchange.upgrade({}, received.append)
+        await asyncio.Event().wait()
+
+    protocol, pipe = HTTPServer(handle).connect(), Pipe()
+    protocol.connection_made(pipe)
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nping")
+    await until(lambda: received == [b"ping"])
+    protocol.pause_writing()
+    assert not pipe.is_read
+    protocol.resume_writing()
+    assert pipe.is_read
+    protocol.data_received(b"x" * 100_000)
+    assert not pipe.is_read  # for one turn of the event loop
+    await until(lambda: pipe.is_read)
+    protocol.connection_lost(None)

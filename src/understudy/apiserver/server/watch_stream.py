@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from multidict import CIMultiDict
 
@@ -14,11 +13,11 @@ from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http1 import websocket
 from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
-_CLOSING = 10.0  # seconds that a client gets to confirm the end of a WebSocket
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 
 
@@ -80,8 +79,8 @@ class Messages:
         self._is_text = headers["Content-Type"] == JSON
         self._source = source
         self._frames = websocket.FrameReader()
-        self._code = websocket.NORMAL_CLOSURE
-        self._closed = asyncio.Event()  # the client ends the WebSocket, or has confirmed its end
+        self._is_ending = False
+        self._last_frames = b""  # in front of the one that ends the WebSocket
 
     async def begin(self) -> None:
         """Confirm that the connection is a WebSocket from now on."""
@@ -103,26 +102,29 @@ class Messages:
                 await self._exchange.send_raw(websocket.frame(websocket.BINARY, frame[_LENGTH:]))
 
     async def end(self) -> None:
-        """End the WebSocket, and wait until the client confirms that."""
-        await self._exchange.send_raw(websocket.close_frame(self._code))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING):
-                await self._closed.wait()
+        """End the WebSocket. The client need not confirm that: Go's server does not wait for it."""
+        await self._exchange.send_raw(self._last_frames + websocket.close_frame(websocket.NORMAL_CLOSURE))
 
     def _receive(self, data: bytes) -> None:
         """Look at what the client sends: answer pings, and end the watch when it closes the WebSocket."""
+        if self._is_ending:
+            return
+        pongs = []
         try:
             for opcode, payload in self._frames.read(data):
-                if opcode == websocket.PING:
-                    self._exchange.send_raw_unless_slow(websocket.frame(websocket.PONG, payload))
-                elif opcode == websocket.CLOSE:
+                if opcode == websocket.CLOSE:
                     self._end_watch()
+                    break
+                if opcode == websocket.PING:
+                    pongs.append(websocket.frame(websocket.PONG, payload))
         except websocket.FrameError:
-            self._code = websocket.PROTOCOL_ERROR
+            self._last_frames = websocket.close_frame(websocket.PROTOCOL_ERROR)
             self._end_watch()
+        if pongs:
+            self._exchange.send_raw_now(b"".join(pongs))
 
     def _end_watch(self) -> None:
-        self._closed.set()
+        self._is_ending = True
         self._source.close()
         self._source.wake()
 
@@ -181,9 +183,18 @@ def _handshake_refusal(headers: Mapping[str, str]) -> str:
         return "400 Bad Request\r\n\r\nmismatch challenge/response"
     if headers.get("Sec-WebSocket-Version") != "13":
         return "400 Bad Request\r\nSec-WebSocket-Version: 13\r\n\r\nmissing or bad WebSocket Version"
-    if "Origin" not in headers:
+    if not _is_origin(headers.get("Origin", "")):
         return "403 Forbidden\r\n\r\n"
     return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""
+
+
+def _is_origin(text: str) -> bool:
+    """Report whether a text is a URL, as Go reads it (`url.ParseRequestURI`)."""
+    try:
+        read_target("GET", text)
+    except InvalidTargetError:
+        return False
+    return True
 
 
 async def _load(source: WatchSource) -> None:

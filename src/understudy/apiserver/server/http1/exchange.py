@@ -42,8 +42,8 @@ class Connection(Protocol):
     async def write(self, *parts: bytes) -> None:
         """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
 
-    def write_unless_slow(self, data: bytes) -> None:
-        """Send bytes, or nothing if the client reads too slowly or went away."""
+    def write_now(self, data: bytes) -> None:
+        """Send bytes without waiting, or nothing if the client went away."""
 
     async def end_writing(self) -> None:
         """Tell the client that nothing follows, and give it the time to read what was sent."""
@@ -119,9 +119,9 @@ class Exchange:
         """Send bytes of another protocol."""
         await self._connection.write(data)
 
-    def send_raw_unless_slow(self, data: bytes) -> None:
-        """Send bytes of another protocol, or nothing if the client reads too slowly."""
-        self._connection.write_unless_slow(data)
+    def send_raw_now(self, data: bytes) -> None:
+        """Send bytes of another protocol without waiting: nothing more is read of a client that reads too slowly."""
+        self._connection.write_now(data)
 
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
         headers[_DATE] = _http_date(int(time.time()))

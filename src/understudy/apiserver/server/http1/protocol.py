@@ -22,6 +22,7 @@ log = logging.getLogger("understudy")
 
 IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
+_LARGE_PART = 64 * 1024  # bytes that come at once
 _MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
 
@@ -59,6 +60,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._current: Exchange | None = None
         self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
         self._is_paused = False
+        self._is_upgraded = False  # the client speaks another protocol
         self._is_stopping = False
         self._idle_from = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -83,18 +85,24 @@ class HTTPProtocol(asyncio.Protocol):
         self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read what the client has sent."""
+        """Read what the client has sent. After a large part of it others have their turn: loops read on at once."""
         self._receive(data)
+        if len(data) > _LARGE_PART and self.transport is not None and not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+            self._loop.call_soon(self._regulate)
 
     def pause_writing(self) -> None:
         """Let who sends wait: the client reads too slowly."""
         self._writable = self._loop.create_future()
+        self._regulate()
 
     def resume_writing(self) -> None:
         """Let who sends go on."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
+            self._regulate()
 
     # --- requests ---------------------------------------------------------------------------------------------
 
@@ -109,8 +117,12 @@ class HTTPProtocol(asyncio.Protocol):
         self._regulate()
 
     def _regulate(self) -> None:
-        """Let the client wait as long as too much of what it has sent is not read yet."""
+        """Let the client wait as long as too much of what it has sent is not read yet.
+
+        One that speaks another protocol waits while it reads too slowly itself: what it sends may be answered at once.
+        """
         is_full = self._parser.is_full or len(self._requests) > _MOST_WAITING
+        is_full = is_full or (self._is_upgraded and self._writable is not None)
         if is_full == self._is_paused or self.transport is None or self.transport.is_closing():
             return
         self._is_paused = is_full
@@ -175,9 +187,9 @@ class HTTPProtocol(asyncio.Protocol):
         if self._writable is not None:
             await self._writable
 
-    def write_unless_slow(self, data: bytes) -> None:
-        """Send bytes, or nothing if the client reads too slowly or went away."""
-        if self._writable is None and self.transport is not None and not self.transport.is_closing():
+    def write_now(self, data: bytes) -> None:
+        """Send bytes without waiting, or nothing if the client went away."""
+        if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
     async def end_writing(self) -> None:
@@ -189,6 +201,7 @@ class HTTPProtocol(asyncio.Protocol):
     def upgrade(self, receive: Callable[[bytes], None]) -> None:
         """Give all that the client sends from now on to `receive`."""
         self._receive = receive
+        self._is_upgraded = True
         if tail := self._parser.take_tail():
             receive(tail)
         self._regulate()

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 NORMAL_CLOSURE, PROTOCOL_ERROR = 1000, 1002
 _KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_FINAL, _RESERVED, _MASKED = 0x80, 0x70, 0x80
+_FINAL, _MASKED = 0x80, 0x80
+_MAX_PAYLOAD = 125  # bytes of a control frame that are read
+_MAX_LENGTH = (1 << 63) - 1
 _MASK = 4  # bytes of the mask that every frame of a client has
 _EXTENDED = {126: 2, 127: 8}  # bytes of a length that does not stand in the second byte
 
@@ -41,38 +43,37 @@ class FrameError(Exception):
 
 
 class FrameReader:
-    """Reads the frames of a client. It passes over messages, and so keeps no more than a control frame."""
+    """Reads the frames of a client. It passes over messages, and so keeps no more than a control frame.
+
+    It forgives what Go's server forgives (`golang.org/x/net/websocket`): only a frame without a mask is an error.
+    """
 
     def __init__(self) -> None:
-        self._data = bytearray()
-        self._skipped = 0  # bytes of a message that are still to come
+        self._data = b""
+        self._skipped = 0  # bytes that are still to come of what nobody reads
 
     def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield opcode and payload of the control frames that data completes. Raises FrameError."""
-        self._data += data
-        while self._skip():
-            first, second = self._data[:2]
-            opcode, length = first & 0x0F, second & 0x7F
-            if first & _RESERVED or not second & _MASKED or opcode not in (0, TEXT, BINARY, CLOSE, PING, PONG):
+        data = self._data + data
+        at, end = self._skipped, len(data)
+        while at + 2 <= end:
+            opcode, second = data[at] & 0x0F, data[at + 1]
+            if not second & _MASKED:
                 raise FrameError
-            begin = 2 + _EXTENDED.get(length, 0)
-            if opcode >= CLOSE:
-                if length > 125 or not first & _FINAL:
-                    raise FrameError
-                if len(self._data) < begin + _MASK + length:
-                    return
-                mask, payload = self._data[begin : begin + _MASK], self._data[begin + _MASK : begin + _MASK + length]
-                del self._data[: begin + _MASK + length]
-                yield opcode, bytes(byte ^ mask[i % _MASK] for i, byte in enumerate(payload))
-            elif len(self._data) < begin:
-                return
-            else:
-                size = int.from_bytes(self._data[2:begin], "big") if length in _EXTENDED else length
-                self._skipped = begin + _MASK + size
+            length = second & 0x7F
+            begin = at + 2 + _EXTENDED.get(length, 0) + _MASK
+            if begin > end:
+                break
+            if length in _EXTENDED:
+                length = int.from_bytes(data[at + 2 : begin - _MASK], "big") & _MAX_LENGTH
+            if opcode in (CLOSE, PING, PONG):
+                kept = begin + min(length, _MAX_PAYLOAD)
+                if kept > end:
+                    break
+                yield opcode, _unmasked(data[begin:kept], data[begin - _MASK : begin])
+            at = begin + length
+        self._data, self._skipped = data[at:], max(at - end, 0)
 
-    def _skip(self) -> bool:
-        """Drop what has come of a message; report whether another frame has begun behind it."""
-        passed = min(self._skipped, len(self._data))
-        del self._data[:passed]
-        self._skipped -= passed
-        return len(self._data) >= 2
+
+def _unmasked(payload: bytes, mask: bytes) -> bytes:
+    return bytes(byte ^ mask[i % _MASK] for i, byte in enumerate(payload))
