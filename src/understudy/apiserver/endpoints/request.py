@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,12 +16,17 @@ JSON = "application/json"
 SYSTEM_CLOCK = SystemClock()
 
 
+class BodyAwaitedError(Exception):
+    """The body is asked for, and has not come yet: the request is answered from the beginning once it has."""
+
+
 @dataclass(slots=True)
 class Request:
     """A request: the server has received it, and filters complete it.
 
     headers           case-insensitive mapping
     content           the body, or why there is none: an error that everyone is told who asks for it
+    receive           waits for a body that has not come yet, whose `content` is a BodyAwaitedError
     certificates      those that the client has shown, in DER, its own first
     release           release that the server emulates
     warnings          texts of Warning headers of the answer
@@ -39,6 +44,7 @@ class Request:
     query: Query
     release: Version
     certificates: tuple[bytes, ...] = ()
+    receive: Callable[[], Awaitable[bytes | Exception]] | None = None
     warnings: list[str] = field(default_factory=list)
     response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)
@@ -46,9 +52,14 @@ class Request:
     clock: Clock = SYSTEM_CLOCK
     is_internal: bool = False
 
+    async def receive_body(self) -> None:
+        """Wait for a body that has not come yet. Raises 504 if it takes too long."""
+        if self.receive is not None:
+            self.content = await self.receive()
+
     @property
     def body(self) -> bytes:
-        """Return the body. Raises 413 if it is too large, 500 if it breaks the rules of HTTP."""
+        """Return the body. Raises 413 if it is too large, 500 if it breaks the rules of HTTP, or BodyAwaitedError."""
         if isinstance(self.content, bytes):
             return self.content
         raise self.content

@@ -27,7 +27,7 @@ from understudy.apiserver.endpoints.discovery.documents import (
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.handlers import create, patch, update
 from understudy.apiserver.endpoints.negotiation import RouteError
-from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.request import BodyAwaitedError, Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
 from understudy.apiserver.endpoints.responsewriters.writers import (
     error_response,
@@ -165,7 +165,7 @@ class Director:
         try:
             for check in self._filters:
                 check(request)
-            answer = await self._answer(request)
+            answer = await self._answer_with_body(request)
         except StatusError as error:
             answer = error_response(request, error)
         except KeysAwaitedError as awaited:
@@ -195,6 +195,16 @@ class Director:
     async def finish(self) -> None:
         """Wait for the request that is answered beside the event loop."""
         await self._worker.finish()
+
+    async def _answer_with_body(self, request: Request) -> Answer:
+        """Answer a request; wait for its body only if it is asked for, and so never for one that is refused before."""
+        warnings = len(request.warnings)
+        try:
+            return await self._answer(request)
+        except BodyAwaitedError:
+            del request.warnings[warnings:]
+        await request.receive_body()
+        return await self._answer(request)
 
     async def _answer(self, request: Request) -> Answer:
         """Answer a request on the event loop, or in a thread: if it takes long, recurses too deep or has to wait for a

@@ -5,6 +5,7 @@ Nothing else knows of connections but `http1`, `watch_stream`, which sends watch
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 import re
@@ -16,20 +17,19 @@ from multidict import CIMultiDict, istr
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
-from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1
 from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.request_bodies import HeldBodies, Reception
 from understudy.apiserver.server.watch_stream import Pumps, pump
-from understudy.machinery.errors import StatusError, internal_error, request_too_large, unknown_error
+from understudy.machinery.errors import internal_error
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.generated_names import new_uid
 
-MAX_UNREAD = 256 * 1024  # bytes of a body that are read for nothing, to keep the connection: `maxPostHandlerReadBytes`
 _CONTINUE = re.compile(r"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)
-MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
+LONG_QUERY = 64 * 1024  # characters of a query string that is read while no other such one is: it may take 0.1 s
 log = logging.getLogger("understudy")
 
 Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
@@ -44,6 +44,8 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
     asks_for_certificates  whether clients may have shown certificates
     """
 
+    bodies, long_queries = HeldBodies(), asyncio.Lock()
+
     async def handle(exchange: Exchange) -> None:
         headers, body = exchange.headers, exchange.body
         expectation = headers.get("Expect")
@@ -55,29 +57,38 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
             return await exchange.send(200, CIMultiDict())
         if "%" in path:
             path = unquote(path, errors="surrogateescape")
-        content: bytes | Exception = b""
-        if body is not NO_BODY:
-            waits = expectation and exchange.version >= HTTP_1_1
-            content = BodyAwaitedError() if waits else await _received_body(body)
-        shown = _certificates(exchange) if asks_for_certificates else ()
-        parameters = parse_query(query)
-        received = Request(exchange.method, path, headers, content, parameters, release, shown)
+        if len(query) > LONG_QUERY:
+            async with long_queries:
+                parameters = parse_query(query)
+                await asyncio.sleep(0)
+        else:
+            parameters = parse_query(query)
+        awaits_continue = bool(expectation) and exchange.version >= HTTP_1_1
+        reception = None if body is NO_BODY else Reception(exchange, bodies, awaits_continue=awaits_continue)
+        request = Request(
+            exchange.method,
+            path,
+            headers,
+            b"" if reception is None else await reception.begin(),
+            parameters,
+            release,
+            _certificates(exchange) if asks_for_certificates else (),
+            None if reception is None else reception.receive,
+        )
         try:
-            try:
-                result = await answer(received)
-            except BodyAwaitedError:
-                await exchange.send_continue()
-                content = await _received_body(body)
-                result = await answer(Request(exchange.method, path, headers, content, parameters, release, shown))
+            result = await answer(request)
         except Exception:
             log.error("%s %s failed\n%s", exchange.method, exchange.target, traceback.format_exc())
-            result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
+            result = error_response(request, internal_error("the server met a bug of its own; its log tells more"))
+        finally:
+            if reception is not None:
+                reception.release()
         if isinstance(result, WatchResponse):
             await pump(exchange, result.source, _headers(result), pumps)
             log.debug("%s %s %s", exchange.method, exchange.target, 200)
             return None
         log.debug("%s %s %s", exchange.method, exchange.target, result.status)
-        if not _is_read(body, content):
+        if reception is not None and not await reception.is_read(request.content):
             exchange.closes = True
         await _send(exchange, result)
         return None
@@ -89,33 +100,6 @@ def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
     """Return the certificates that the client of a request has shown, in DER, its own first."""
     tls = None if exchange.transport is None else exchange.transport.get_extra_info("ssl_object")
     return () if tls is None else tuple(tls.peer)
-
-
-class BodyAwaitedError(Exception):
-    """The body is asked for, and its client waits to be told to send it (`Expect: 100-continue`)."""
-
-
-async def _received_body(body: Body) -> bytes | StatusError:
-    """Return the body of a request, or the error for one that is too large or malformed.
-
-    A body that is too large is read to its end if little is left, so that the connection can be kept.
-    """
-    parts, size = [], 0
-    while part := await body.read():
-        parts.append(part)
-        size += len(part)
-        if size > MAX_BODY + MAX_UNREAD:
-            break
-    if size > MAX_BODY:
-        return request_too_large(f"Request entity too large: limit is {MAX_BODY}")
-    return unknown_error(body.error) if body.error else b"".join(parts)
-
-
-def _is_read(body: Body, content: bytes | Exception) -> bool:
-    """Report whether the body was read to its end, so that another request may follow."""
-    if isinstance(content, bytes):
-        return True
-    return not isinstance(content, BodyAwaitedError) and body.is_complete and not body.error
 
 
 async def _send(exchange: Exchange, answer: Response) -> None:

@@ -8,24 +8,27 @@ from collections.abc import Callable, Generator
 
 from understudy.apiserver.server.http1.head import FieldReader, MalformedHeaderError
 
-BUFFER = 512 * 1024  # bytes that may wait to be read; then the client must wait
+BUFFER = 64 * 1024  # bytes that may wait to be read; then the client must wait
 _MAX_LINES = 4096  # bytes of the line in front of a chunk, and of all trailers: the buffer of Go's server
 _MAX_EXCESS = 16 * 1024  # bytes that chunks may take beside their data
 _CRLF = b"\r\n"
 _HEXADECIMAL = re.compile(b"[0-9A-Fa-f]*")
+_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,6})(?:;[^\r\n]{0,64})?\r\n")  # the line in front of most chunks
 
 
 class Body:
     """The body of a request, as far as it has come.
 
+    length       bytes that it has, or CHUNKED
     is_complete  whether all has come, or what follows cannot be read
     error        why the body cannot be read to its end, "" if it can
     """
 
-    __slots__ = ("_drained", "_parts", "_size", "_waiter", "error", "is_complete")
+    __slots__ = ("_drained", "_parts", "_size", "_waiter", "error", "is_complete", "length")
 
-    def __init__(self, drained: Callable[[], None]) -> None:
-        """Make an empty body; `drained` is called when one that was full has been read."""
+    def __init__(self, drained: Callable[[], None], length: int = 0) -> None:
+        """Make a body of which nothing has come; `drained` is called when one that was full has been read."""
+        self.length = length
         self._drained = drained
         self._parts: list[bytes] = []
         self._size = 0
@@ -53,6 +56,10 @@ class Body:
         while not self._parts and not self.is_complete:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
+        return self.take()
+
+    def take(self) -> bytes:
+        """Return what has come since the last call, without waiting for more."""
         data, was_full = b"".join(self._parts), self.is_full
         self._parts.clear()
         self._size = 0
@@ -71,9 +78,9 @@ class Body:
 class SizedReader:
     """Reads a body whose length in bytes is known."""
 
-    def __init__(self, body: Body, length: int) -> None:
+    def __init__(self, body: Body) -> None:
         self.body = body
-        self._left = length
+        self._left = body.length
 
     def read(self, data: bytes, start: int) -> int:
         """Read from data[start:], and return where it goes on behind the body."""
@@ -125,8 +132,28 @@ class ChunkedReader:
                 raise _MalformedChunkError("malformed chunked encoding")
         yield from self._read_trailers()
 
+    def _take_whole_chunks(self) -> None:
+        """Read the chunks that the data holds from begin to end, as far as they are plain: there may be a million."""
+        data, at, parts = self._data, self._at, self._parts
+        while line := _PLAIN_SIZE.match(data, at):
+            begin, size = line.end(), int(line[1], 16)
+            end = begin + size
+            if not size or data[end : end + 2] != _CRLF:
+                break
+            if begin - at > 16 or self._excess:
+                self._count_excess(begin - at, size)
+            parts.append(data[begin:end])
+            at = self._at = end + 2
+
+    def _count_excess(self, length: int, size: int) -> None:
+        """Refuse chunks whose lines, of some length in bytes, are too long for the bytes that they hold."""
+        self._excess = max(self._excess + length - 16 - 2 * size, 0)
+        if self._excess > _MAX_EXCESS:
+            raise _MalformedChunkError("chunked encoding contains too much non-data")
+
     def _read_size(self) -> Generator[None, None, int]:
-        """Read the line in front of a chunk."""
+        """Read the line in front of the next chunk that is not read as a whole."""
+        self._take_whole_chunks()
         line = yield from self._read_line("header line too long", _MAX_LINES)
         if _CRLF[:1] not in line:
             raise _MalformedChunkError("chunked line ends with bare LF")
@@ -141,9 +168,7 @@ class ChunkedReader:
         if valid is None or valid.end() < len(digits):
             raise _MalformedChunkError("invalid byte in chunk length")
         size = int(digits, 16)
-        self._excess = max(self._excess + len(line) - 16 - 2 * size, 0)
-        if self._excess > _MAX_EXCESS:
-            raise _MalformedChunkError("chunked encoding contains too much non-data")
+        self._count_excess(len(line), size)
         return size
 
     def _read_trailers(self) -> Generator[None, None, None]:

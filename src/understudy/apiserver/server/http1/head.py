@@ -27,6 +27,7 @@ _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.1\r\n".encode())
 _PLAIN_FIELD = re.compile(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?)\r\n")
 _VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
+_EMPTY_LINE = b"\n\r\n"  # with the end of the line before
 _METHOD = re.compile(_TOKEN)
 _NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with a text of their own
 _NOT_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -118,6 +119,13 @@ class FieldReader:
         self._lines = [line.strip(" \t")]
         return not line
 
+    def add_plain(self, fields: list[tuple[str, str]]) -> None:
+        """Add headers that are read already, and do not go on in the next line. Raises MalformedHeaderError."""
+        if self._lines:
+            self._finish_field()
+            self._lines.clear()
+        self.fields += fields
+
     def _finish_field(self) -> None:
         text = " ".join(self._lines)
         name, _, value = text.partition(":")
@@ -132,6 +140,11 @@ class LineReader:
     def __init__(self) -> None:
         self._begin = bytearray()
         self.size = 0  # bytes that were read
+
+    @property
+    def has_begun(self) -> bool:
+        """Report whether a part of a line was read."""
+        return bool(self._begin)
 
     def read(self, data: bytes, start: int) -> tuple[str | None, int]:
         """Return the next line without its end, and where data goes on behind it; None if it is not complete."""
@@ -152,10 +165,13 @@ class HeadReader:
         self._lines = LineReader()
         self._fields = FieldReader()
         self._request_line: tuple[str, str, tuple[int, int]] | None = None
+        self._is_plain = True  # no other header was found than those that `_PLAIN_FIELD` reads
 
     def read(self, data: bytes, start: int) -> tuple[Head | None, int]:
         """Return the head, and where data goes on behind it; None if it is not complete. Raises RefusedError."""
         while start < len(data):
+            if self._is_plain and self._request_line is not None and not self._lines.has_begun:
+                start += self._read_plain_fields(data, start)
             line, start = self._lines.read(data, start)
             if self._lines.size > MAX_HEAD:
                 raise RefusedError("431 Request Header Fields Too Large")
@@ -174,6 +190,22 @@ class HeadReader:
                     raise bad_request("invalid header name")
                 return head, start
         return None, start
+
+    def _read_plain_fields(self, data: bytes, start: int) -> int:
+        """Read the headers in data[start:] that are whole, but for the last one; return how many bytes they take.
+
+        A head may have hundreds of thousands, which take too long one by one. The last one may go on in what comes.
+        """
+        end = data.find(_EMPTY_LINE, start)
+        end = data.rfind(b"\n", start, end if end >= 0 else data.rfind(b"\n", start)) + 1
+        lines = data[start:end].decode("utf-8", "surrogateescape")
+        fields = _PLAIN_FIELD.findall(lines)
+        self._is_plain = len(fields) == lines.count("\n") and data[end : end + 1] not in (b" ", b"\t")
+        if not fields or not self._is_plain:
+            return 0
+        self._fields.add_plain(fields)
+        self._lines.size += end - start
+        return end - start
 
 
 def _request_line(line: str) -> tuple[str, str, tuple[int, int]]:
@@ -208,7 +240,7 @@ def _head(method: str, target: str, version: tuple[int, int], fields: list[tuple
     if version[0] != 1:
         if (method, path, version) != ("PRI", "*", (2, 0)):
             raise RefusedError("505 HTTP Version Not Supported: unsupported protocol version")
-        upgrades_to_2 = not headers
+        upgrades_to_2 = len(headers) == len(hosts)
     if hosts:
         if _NOT_IN_HOSTS.search(hosts[0]):
             raise bad_request("malformed Host header")
@@ -254,9 +286,12 @@ def _body_length(headers: CIMultiDict[str], version: tuple[int, int]) -> int:
 
 
 def _should_close(headers: CIMultiDict[str], version: tuple[int, int]) -> bool:
-    """Report whether the connection closes after the answer. Upstream: `shouldClose`."""
+    """Report whether the connection closes after the answer. Upstream: `shouldClose`, `wantsHttp10KeepAlive`.
+
+    Of several headers of HTTP/1.0 the first one counts, and `close` for nothing.
+    """
     if version == HTTP_1_0:
-        return not has_token(headers, CONNECTION, "keep-alive")
+        return "keep-alive" not in _tokens(headers.get(CONNECTION, ""))
     return CONNECTION in headers and has_token(headers, CONNECTION, "close")
 
 
@@ -266,4 +301,9 @@ def _wants_websocket(headers: CIMultiDict[str]) -> bool:
 
 def has_token(headers: CIMultiDict[str], name: str, token: str) -> bool:
     """Report whether a header, a list with commas, has a token. Upstream: `httpguts.HeaderValuesContainsToken`."""
-    return any(item.strip(" \t").lower() == token for value in headers.getall(name, ()) for item in value.split(","))
+    return any(token in _tokens(value) for value in headers.getall(name, ()))
+
+
+def _tokens(value: str) -> list[str]:
+    """Return the items of a list with commas, in lower case."""
+    return [item.strip(" \t").lower() for item in value.split(",")]

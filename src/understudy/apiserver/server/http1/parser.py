@@ -118,8 +118,8 @@ class RequestParser:
         self._newlines = _MAX_NEWLINES if head.method == "POST" else 0
         if not head.length:
             return NO_BODY
-        body = Body(self._drained)
-        self._body = ChunkedReader(body) if head.length == CHUNKED else SizedReader(body, head.length)
+        body = Body(self._drained, head.length)
+        self._body = ChunkedReader(body) if head.length == CHUNKED else SizedReader(body)
         return body
 
     def _read_body(self, data: bytes, start: int) -> int:
