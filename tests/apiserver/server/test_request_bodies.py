@@ -15,10 +15,10 @@ import pytest
 from tests.http import TIMEOUT
 from tests.waiting import until
 from understudy import Server
-from understudy.apiserver.server import request_bodies
+from understudy.apiserver.server.http1 import request_bodies
 from understudy.apiserver.server.http1.body import Body, ChunkedReader
 from understudy.apiserver.server.http1.head import HeadReader
-from understudy.apiserver.server.request_bodies import HeldBodies
+from understudy.apiserver.server.http1.request_bodies import HeldBodies
 
 MANY = 20_000
 

@@ -21,7 +21,7 @@ from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1
 from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
-from understudy.apiserver.server.request_bodies import HeldBodies, Reception
+from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
 from understudy.apiserver.server.watch_stream import Pumps, pump
 from understudy.machinery.errors import internal_error
 from understudy.machinery.options import parse_query
