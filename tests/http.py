@@ -105,11 +105,11 @@ def exchange(
 
 
 @contextmanager
-def watch(server: Server | str, path: str, query: str = "") -> Iterator[Iterator[Any]]:
+def watch(server: Server | str, path: str, query: str = "", *, accept: str | None = None) -> Iterator[Iterator[Any]]:
     """Open a watch of a collection; the block reads its events as they come, until the server ends the watch."""
     connection = Connection(url_of(server))
     try:
-        response = connection.open("GET", f"{path}?watch=1{query}")
+        response = connection.open("GET", f"{path}?watch=1{query}", headers={"Accept": accept} if accept else None)
         assert response.status == 200, response.read()
         yield map(json.loads, response)
         response.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,25 +12,24 @@ from understudy.apiserver.controllers.controller import TryAgainError
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.registry.delete import Deletion
-from understudy.apiserver.registry.encoding.encoded import load
+from understudy.apiserver.registry.encoding.encoded import is_loaded
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 from understudy.machinery.types import Obj, with_condition
 
 if TYPE_CHECKING:
     from understudy.apiserver.extensions.kinds import Defined
 
 _FAILED = "InstanceDeletionFailed"
-_CACHE_SAYS_WHY = ByRelease({V1_33: True, V1_31: False})
 POLL_SECONDS = 0.05  # between two looks at objects that finalizers hold; kube-apiserver looks every five seconds
 
 
 async def finalize(state: ServerState, client: Client, path: str, definition: Obj) -> None:
     """Let go of a deleted definition, whose own path is `path`, once it has no objects any more.
 
-    Raises TryAgainError while finalizers hold objects, or if they cannot be converted.
+    Raises TryAgainError while finalizers hold objects, or as long as these are not converted.
     """
     if CLEANUP not in (definition["metadata"].get("finalizers") or ()):
         return
@@ -41,23 +39,12 @@ async def finalize(state: ServerState, client: Client, path: str, definition: Ob
     done = ("False", "NeverEstablished", "resource was never established")
     defined = state.serving.definitions.get(definition["metadata"]["name"])
     if defined is not None and condition_is_true(definition, "Established"):
-        try:
-            await _delete_instances(state, defined)
-        except StatusError as error:
-            why = _list_error(defined, error)
+        if why := _list_error(defined.storage):
             await _update(state, client, path, definition, "True", _FAILED, f"could not list instances: {why}")
-            raise TryAgainError(POLL_SECONDS) from None
+            raise TryAgainError(POLL_SECONDS)
+        await _delete_instances(state, defined)
         done = ("False", "InstanceDeletionCompleted", "removed all instances")
     await _update(state, client, path, _without_finalizer(definition), *done)
-
-
-def _list_error(defined: Defined, error: StatusError) -> str:
-    """Return the text of kube-apiserver's cache, which it cannot fill with objects that cannot be converted."""
-    kind = defined.storage
-    text = "storage is (re)initializing"
-    if not _CACHE_SAYS_WHY[kind.release]:
-        return text
-    return f"{text}: failed to list {kind.gvk(kind.versions[0]).api_version}, Kind={kind.name}: {error.message}"
 
 
 def _has_failed(definition: Obj) -> bool:
@@ -87,14 +74,24 @@ def _without_finalizer(definition: Obj) -> Obj:
     return {**definition, "metadata": {**metadata, "finalizers": finalizers}}
 
 
+def _list_error(kind: Kind) -> str:
+    """Return the text of the error if a webhook fails to convert the objects of a kind, "" if it does not."""
+    try:
+        if kind.watch_cache is not None:
+            kind.watch_cache.check_ready()
+    except StatusError as error:
+        return error.message
+    return ""
+
+
 async def _delete_instances(state: ServerState, defined: Defined) -> None:
-    """Delete the objects of a definition. Raises TryAgainError if some stay, 500 if they cannot be converted."""
+    """Delete the objects of a definition. Raises TryAgainError if some stay, or are still to be converted."""
     kind, store = defined.storage, state.registry.store
     ctx = Context(state.release.version, state.gates, kind.versions[0], now=state.timestamp())
-    deletion = Deletion(state.registry, kind, ctx)
+    deletion = Deletion(state.registry, kind, ctx, reads_again=False)
     entries = store.scan(prefix_of(kind))
-    if state.serving.calls_webhooks:
-        await asyncio.to_thread(load, entries, kind)
+    if kind.watch_cache is not None and not all(is_loaded(entry, kind) for entry in entries):
+        raise TryAgainError(POLL_SECONDS)
     for metadata in _undeleted(entry.value["metadata"] for entry in entries):
         try:
             await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())

@@ -138,6 +138,7 @@ class _Emptying:
             except StatusError as error:
                 if error.code not in (404, 409):
                     self.failures.append(error)
+                    return  # as DELETE of a collection does; nothing more is said about the kind
         left = await registry.all(kind, self._namespace)
         if left:
             self.remaining[kind] = len(left)

@@ -1,92 +1,145 @@
 """The watch caches of custom resources that a webhook converts: they hold each object in every version.
 
 The real server fills them as soon as an object is written, so that lists and watches need not wait for the webhook, and
-do not notice when it fails (upstream: k8s.io/apiserver/pkg/storage/cacher).
+go on while it fails (upstream: k8s.io/apiserver/pkg/storage/cacher, k8s.io/client-go/tools/cache.Reflector).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+import logging
+from functools import partial
 
 from understudy.apiserver.controllers.definitions import PREFIX
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.registry.watch_cache import ASKED_AGAIN, GIVEN_UP, WatchCache
 from understudy.apiserver.storage.interface import Entry, Store, Watch
+from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import start_on_deep_stack
+
+log = logging.getLogger(__name__)
 
 
 class WatchCaches:
-    """Fills the watch caches of all definitions with a webhook, in one task."""
+    """Fills the watch caches of all definitions with a webhook, each version in a task of its own."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._store = state.registry.store
-        self._woken = asyncio.Event()
-        self._caches: dict[str, _WatchCache] = {}
+        self._tasks: dict[Kind, asyncio.Task[None]] = {}
 
     async def forever(self) -> None:
         """Fill the caches until the task is cancelled."""
-        definitions = self._watch(PREFIX)
+        woken = asyncio.Event()
+        definitions = _watch(self._store, PREFIX, woken)
         try:
             while True:
-                self._woken.clear()
+                woken.clear()
                 while definitions.queue:
                     definitions.take()
                 if definitions.overflown:
-                    definitions = self._watch(PREFIX)
+                    definitions = _watch(self._store, PREFIX, woken)
                 self._follow()
-                for cache in list(self._caches.values()):
-                    await cache.fill()
-                await self._woken.wait()
+                await woken.wait()
         finally:
             self._store.unwatch(definitions)
-            for cache in self._caches.values():
-                cache.close()
-
-    def _watch(self, prefix: str) -> Watch:
-        watch = self._store.watch(prefix, self._store.revision)
-        watch.wake = self._woken.set
-        return watch
+            for task in self._tasks.values():
+                task.cancel()
 
     def _follow(self) -> None:
-        """Begin a cache for each definition that has a webhook now, and forget those of others."""
+        """Begin to fill the caches of the kinds that are served now, and end it for others."""
         served = {
-            name: defined.kinds
-            for name, defined in self._state.serving.definitions.items()
-            if defined.kinds and defined.definition.conversion_webhook
+            kind: kind.watch_cache
+            for defined in self._state.serving.definitions.values()
+            for kind in {*defined.kinds.values(), defined.storage}
+            if kind.watch_cache is not None
         }
-        for name, cache in list(self._caches.items()):
-            if served.get(name) is not cache.kinds or cache.watch.overflown:
-                cache.close()
-                del self._caches[name]
-        for name, kinds in served.items():
-            if name not in self._caches:
-                prefix = prefix_of(next(iter(kinds.values())))
-                self._caches[name] = _WatchCache(self._store, kinds, self._watch(prefix), self._store.scan(prefix))
+        for kind in [kind for kind in self._tasks if kind not in served]:
+            self._tasks.pop(kind).cancel()
+        for kind, cache in served.items():
+            if kind not in self._tasks:
+                filling = _Filling(self._store, self._state.clock, kind, cache)
+                task = self._tasks[kind] = asyncio.create_task(filling.forever())
+                task.add_done_callback(partial(_ended, cache))
 
 
-class _WatchCache:
-    """The watch caches of one definition. `unfilled` are entries to be converted, besides those of the watch."""
+def _ended(cache: WatchCache, task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("a watch cache is not filled any more", exc_info=error)
+        cache.fail(str(error))
 
-    def __init__(self, store: Store, kinds: Mapping[str, Kind], watch: Watch, unfilled: list[Entry]) -> None:
+
+class _Filling:
+    """The task that fills the watch cache of one kind."""
+
+    def __init__(self, store: Store, clock: Clock, kind: Kind, cache: WatchCache) -> None:
         self._store = store
-        self.kinds = kinds
-        self.watch = watch
-        self._unfilled = unfilled
+        self._clock = clock
+        self._kind = kind
+        self._cache = cache
+        self._woken = asyncio.Event()
 
-    async def fill(self) -> None:
-        """Convert what has been written meanwhile. What a webhook cannot convert is tried again when it is read."""
-        entries, self._unfilled = self._unfilled, []
-        while self.watch.queue:
-            entries.append(self.watch.take().entry)
-        for kind in self.kinds.values() if entries else ():
-            with suppress(StatusError):
-                await asyncio.to_thread(load, entries, kind)
+    async def forever(self) -> None:
+        """Convert what is stored, and then what is written, until the task is cancelled."""
+        while True:
+            watch = _watch(self._store, prefix_of(self._kind), self._woken)
+            try:
+                await self._list(watch)
+                await self._follow(watch)
+            finally:
+                self._store.unwatch(watch)
 
-    def close(self) -> None:
-        """Stop watching."""
-        self._store.unwatch(self.watch)
+    async def _list(self, watch: Watch) -> None:
+        """Convert what is stored, however long that takes."""
+        while not watch.overflown:
+            watch.queue.clear()
+            revision = self._store.revision
+            try:
+                await self._convert(self._store.scan(prefix_of(self._kind)))
+            except StatusError as error:
+                self._cache.fail(error.message)
+                await asyncio.sleep(ASKED_AGAIN)
+            else:
+                self._cache.advance(revision)
+                return
+
+    async def _follow(self, watch: Watch) -> None:
+        """Convert what is written, until a webhook has failed for too long: then the cache is filled anew."""
+        failing_since = 0.0
+        while not watch.overflown:
+            self._woken.clear()
+            entries = [event.entry for event in watch.queue]
+            try:
+                await self._convert(entries[:1] if failing_since else entries)  # one of several may be at fault
+            except StatusError as error:
+                now = self._clock.monotonic()
+                failing_since = failing_since or now
+                if now - failing_since > GIVEN_UP:
+                    return self._cache.fail(error.message)
+                await asyncio.sleep(ASKED_AGAIN)
+                continue
+            converted = entries[:1] if failing_since else entries
+            failing_since = 0.0
+            for _ in converted[: len(watch.queue)]:
+                watch.take()
+            if converted:
+                self._cache.advance(converted[-1].revision)
+            if not watch.queue:
+                await self._woken.wait()
+        return None
+
+    async def _convert(self, entries: list[Entry]) -> None:
+        """Convert the objects of entries, in a thread. Raises StatusError."""
+        if entries:
+            await asyncio.wrap_future(start_on_deep_stack(partial(load, entries, self._kind)))
+
+
+def _watch(store: Store, prefix: str, woken: asyncio.Event) -> Watch:
+    """Return a watch of what is written under a prefix from now on, which wakes somebody."""
+    watch = store.watch(prefix, store.revision)
+    watch.wake = woken.set
+    return watch

@@ -8,7 +8,8 @@ from dataclasses import replace
 from understudy.admission.context import Context
 from understudy.admission.objects import OtherKindError, RestMapping
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
-from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.encoding.encoded import load, versioned
+from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.store import Registry
 from understudy.machinery.errors import internal_error
@@ -173,18 +174,18 @@ class RegistryObjects:
 
     def get(self, mapping: RestMapping, namespace: str, name: str) -> Obj | None:
         """Return a stored object in the version of a mapping, None if there is none."""
-        obj = self._registry.lookup(mapping.resource.group, mapping.resource.resource, namespace, name)
-        return None if obj is None else self._load(obj, mapping.kind)
+        kind = self._kind(mapping.kind)
+        entry = kind and self._registry.store.peek(key_of(kind, namespace, name))
+        return versioned(entry, kind, mapping.kind.version) if kind and entry else None
 
     def list(self, mapping: RestMapping, namespace: str) -> Sequence[Obj]:
         """Return the stored objects of a namespace, or ("") of all, in the version of a mapping."""
-        objects = self._registry.listing(mapping.resource.group, mapping.resource.resource, namespace)
-        return [self._load(obj, mapping.kind) for obj in objects]
-
-    def _load(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return a stored object in a version."""
-        served = self._kind(kind)
-        return self.to_version(obj, kind) if served is None or served.custom is None else served.custom.load([obj])[0]
+        kind = self._kind(mapping.kind)
+        if kind is None:
+            return ()
+        entries = self._registry.store.scan(prefix_of(kind, namespace))
+        load(entries, kind)
+        return [versioned(entry, kind, mapping.kind.version) for entry in entries]
 
     def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
         """Call a function after every write of a resource, and when the store is emptied, if this lasts that long."""

@@ -92,13 +92,14 @@ class WatchSource(Protocol):
 
     @property
     def must_load(self) -> bool:
-        """Report whether the next frame can only be taken after `load`."""
+        """Report whether the next frame can only be taken after a load, and none is under way."""
 
     def take(self) -> list[bytes]:
         """Return the frames that have not been taken yet; none once the watch has ended."""
 
-    def load(self) -> None:
-        """Prepare the next frame, in a thread. Raises StatusError if that cannot be done."""
+    def begin_load(self) -> Callable[[], None]:
+        """Return what prepares the next frame, to be called in a thread. It raises StatusError if that cannot be
+        done."""
 
     def close(self) -> None:
         """End the watch."""

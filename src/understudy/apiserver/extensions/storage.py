@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
+from understudy.apiserver.registry.watch_cache import WatchCache
 from understudy.machinery.golang.json_writer import as_read_again
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 
 class Storage:
@@ -17,6 +18,9 @@ class Storage:
         self._schemas = schemas
         self._version = version
         self._converter = converter
+        definition = schemas.definition
+        kind = GroupVersionKind(definition.group, version, definition.kind)
+        self.cache = WatchCache(kind, schemas.release) if converter.calls_webhook else None
 
     @property
     def calls_webhook(self) -> bool:

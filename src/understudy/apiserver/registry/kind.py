@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.registry.encoding.codec import Codec
+from understudy.apiserver.registry.watch_cache import WatchCache
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
@@ -178,6 +179,10 @@ class CustomStorage(Protocol):
     def calls_webhook(self) -> bool:
         """Report whether a webhook converts objects between the versions of the definition."""
 
+    @property
+    def cache(self) -> WatchCache | None:
+        """Return the watch cache of the version of the kind, None unless a webhook converts its objects."""
+
     def store(self, obj: Obj) -> Obj:
         """Return an object as it is stored: in the storage version."""
 
@@ -238,6 +243,11 @@ class Kind:
     def virtual(self) -> bool:
         """Report whether nothing is stored: reviews and bindings are only created, component statuses read."""
         return "watch" not in self.verbs
+
+    @property
+    def watch_cache(self) -> WatchCache | None:
+        """Return the watch cache of a custom resource that a webhook converts, None of other kinds."""
+        return None if self.custom is None else self.custom.cache
 
     @cached_property
     def has_status(self) -> bool:

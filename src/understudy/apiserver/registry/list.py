@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
-from understudy.apiserver.registry.encoding.encoded import internal, load
+from understudy.apiserver.registry.encoding.encoded import internal, is_loaded, load
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.machinery import errors
@@ -36,6 +36,21 @@ class Page(NamedTuple):
     revision: int
     token: str
     remaining: int | None
+
+
+async def cached_revision(store: Store, kind: Kind, prefix: str, version: str) -> int:
+    """Return the revision at which the watch cache of a kind answers a read of at least a version; 0 for the newest.
+
+    It is an older one while a webhook has not converted what was written last. Raises 429 if there is no cache.
+    """
+    cache = kind.watch_cache
+    if cache is None:
+        return 0
+    cache.check_ready()
+    if not version or resource_version.exact(version) > cache.revision:
+        return 0
+    newest = await store.range(prefix)
+    return 0 if all(is_loaded(entry, kind) for entry in newest.entries) else cache.revision
 
 
 @dataclass(slots=True)
@@ -66,6 +81,8 @@ class Listing:
             resource_version.exact(options.version)
         if self._from_cache():
             await resource_version.wait_for(self.store, options.version, self.wait_seconds)
+            if not options.limit or options.version == "0":  # etcd answers the others if there is no cache
+                revision = await cached_revision(self.store, self.kind, self.prefix, options.version)
         elif not options.token:
             revision = self._exact_revision()
         if self.snapshots and self.kind.behavior.cached and not self.name:

@@ -6,9 +6,8 @@ does not (upstream: `waitUntilFreshAndBlock`, `validateMinimumResourceVersion` i
 
 from __future__ import annotations
 
-import asyncio
-
 from understudy.apiserver.storage.interface import Store
+from understudy.apiserver.storage.waiting import wait_for_revision
 from understudy.machinery import errors
 from understudy.machinery.options import resource_version
 
@@ -21,15 +20,15 @@ async def wait_for(store: Store, version: str, wait_seconds: float) -> None:
     revision = resource_version(version)
     if revision <= store.revision:
         return
-    await _written(store, revision, wait_seconds)
+    await wait_for_revision(store, revision, wait_seconds)
     if revision > store.revision:
-        raise _too_large(revision, store.revision, RETRY_AFTER)
+        raise too_large(revision, store.revision, RETRY_AFTER)
 
 
 def check(store: Store, version: str) -> None:
     """Raise 504 for a version that the store has not reached, and 400 for one that is no number."""
     if (revision := exact(version)) > store.revision:
-        raise _too_large(revision, store.revision, 0)
+        raise too_large(revision, store.revision, 0)
 
 
 def exact(version: str) -> int:
@@ -40,23 +39,7 @@ def exact(version: str) -> int:
         raise errors.bad_request(f"invalid resource version: {error.message}") from None
 
 
-async def _written(store: Store, revision: int, wait_seconds: float) -> None:
-    """Wait until the store has reached a revision, at most `wait_seconds`."""
-    written = asyncio.Event()
-    watch = store.watch("/", store.revision, limit=1)  # the writes do not matter, only that there are some
-    watch.wake = written.set
-    try:
-        async with asyncio.timeout(wait_seconds):
-            while revision > store.revision:
-                written.clear()
-                await written.wait()
-    except TimeoutError:
-        return
-    finally:
-        store.unwatch(watch)
-
-
-def _too_large(revision: int, current: int, retry_after: int) -> errors.StatusError:
+def too_large(revision: int, current: int, retry_after: int) -> errors.StatusError:
     """Return the 504 for a version that the store has not reached (`NewTooLargeResourceVersionError`)."""
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

@@ -211,7 +211,7 @@ class Director:
         webhook in the middle of what does not wait."""
         handle = self._resource if request.info.is_resource else self._page
         warnings = len(request.warnings)
-        if request.info.is_resource and self._converts(request):
+        if request.info.is_resource and self._waits(request):
             return await self._worker.wait(handle, request)
         if request.info.is_resource and self._takes_long(request):
             with suppress(OnlyOnLoopError):
@@ -221,28 +221,28 @@ class Director:
         revision = store.revision
         try:
             return await handle(self.state, request)
-        except (RecursionError, LoopWouldWaitError) as error:
+        except LoopWouldWaitError:  # comes before anything is written
+            del request.warnings[warnings:]
+            return await self._worker.wait(handle, request)
+        except RecursionError:
             if store.revision != revision:
                 raise
-            waits = isinstance(error, LoopWouldWaitError)
         del request.warnings[warnings:]
-        if waits:
-            return await self._worker.wait(handle, request)
         try:
             return await self._worker.answer(handle, request, alone=not self._writes_at_most_one_object(request))
         except OnlyOnLoopError:
             raise bad_request("exceeded max depth") from None
 
-    def _converts(self, request: Request) -> bool:
-        """Report whether a request writes an object that a webhook may have to convert. Raises 404 and 405.
+    def _waits(self, request: Request) -> bool:
+        """Report whether a request may have to wait for a conversion in the middle of its writes. Raises 404 and 405.
 
-        Those that read find out: what they do can be done again.
+        It writes objects that a webhook converts, or deletes any, which policies may compare with such objects. Others
+        find out before they have written anything: what they did can be done again.
         """
         if request.method == "GET" or not self.state.serving.calls_webhooks:
             return False
         route = self._served.route(request.method, request.info)
-        custom = route and route.scope.kind.custom
-        return custom is not None and custom.calls_webhook
+        return route is not None and (route.scope.kind.watch_cache is not None or route.handler not in WRITES)
 
     def _takes_long(self, request: Request) -> bool:
         """Report whether a request may take long: it writes a large object, or changes one. Raises 404 and 405.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,8 +17,10 @@ from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import start_on_deep_stack
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
+log = logging.getLogger("understudy")
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 
 
@@ -197,12 +200,20 @@ def _is_origin(text: str) -> bool:
     return True
 
 
-async def _load(source: WatchSource) -> None:
-    """Prepare the next frame of a watch. One that cannot be prepared ends the watch, as in the real server."""
-    try:
-        await asyncio.to_thread(source.load)
-    except StatusError:
-        source.close()
+def _load(source: WatchSource, woken: asyncio.Event) -> None:
+    """Let a watch prepare its next frame in a thread of its own, since that may wait for a webhook.
+
+    A frame that cannot be prepared ends the watch, as in the real server.
+    """
+
+    def done(loading: asyncio.Future[None]) -> None:
+        if error := loading.exception():
+            source.close()
+            if not isinstance(error, StatusError):
+                log.error("a watch cannot go on", exc_info=error)
+        woken.set()
+
+    asyncio.wrap_future(start_on_deep_stack(source.begin_load())).add_done_callback(done)
 
 
 async def _pumped(source: WatchSource, answer: Chunks | Messages, pumps: Pumps) -> None:
@@ -219,9 +230,9 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages, pumps: Pumps) 
                 await answer.send(frames)
             elif source.ended:
                 break
-            elif source.must_load:
-                await _load(source)
             else:
+                if source.must_load:
+                    _load(source, woken)
                 alarm.set(source.due)
                 await woken.wait()
         await answer.end()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from math import inf
 from random import random
 
 from understudy.apiserver.endpoints.negotiation import JSON, Output
@@ -35,10 +36,13 @@ from understudy.apiserver.registry.encoding.encoded import (
     encoded_protobuf,
     internal,
     is_loaded,
+    left,
     load,
     versioned,
 )
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.list import cached_revision
+from understudy.apiserver.registry.watch_cache import ASKED_AGAIN, GIVEN_UP
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
@@ -91,7 +95,9 @@ class EventSource:
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
         self._columns_sent = False
-        self._converts = scope.kind.custom is not None and scope.kind.custom.calls_webhook
+        self._cache = scope.kind.watch_cache
+        self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
+        self._asked_again_at = 0.0  # when it is asked again
         self._seen = 0  # the revision that the client has seen
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
@@ -103,17 +109,25 @@ class EventSource:
             self._bookmark_at = self._end
 
     async def start(self) -> None:
-        """Begin the watch, with the initial events if it has any. Raises 500 for a version that is no number."""
-        options = self._options
+        """Begin the watch, with the initial events if it has any.
+
+        Raises 500 for a version that is no number, 429 if a webhook has failed to convert what is stored for long.
+        """
+        options, kind = self._options, self._scope.kind
         version = resource_version(options.version)
-        prefix = prefix_of(self._scope.kind, self._scope.namespace)
+        prefix = prefix_of(kind, self._scope.namespace)
         initial = options.initial_events
         if initial is None:
             initial = version == 0
+        if self._cache is not None:
+            self._cache.check_ready()
+            self._cache.readers.add(self._woken)
         try:
+            after = version
             if initial:
                 await freshness.wait_for(self._store, options.version, self._state.registry.wait_seconds)
-            after = self._store.revision if initial or version == 0 else version
+                after = await cached_revision(self._store, kind, prefix, options.version)
+            after = after or self._store.revision
             self._watch = self._store.watch(prefix, after)
         except CompactedError as error:
             self._fail(errors.expired(f"too old resource version: {version} ({error.revision})"))
@@ -124,17 +138,26 @@ class EventSource:
         self._watch.wake = self._woken
         self._seen = after
         if initial:
-            stored = await self._store.range(prefix, revision=after)
-            load(stored.entries, self._scope.kind)
-            for entry in stored.entries:
-                if self._matches(entry):
-                    self._send("ADDED", entry)
-            wants_end = options.initial_events or self._state.gates[features.WATCH_LIST]
-            if options.bookmarks and wants_end:
-                self._bookmark(initial_events_end=True)
+            await self._send_initial_events(prefix)
+
+    async def _send_initial_events(self, prefix: str) -> None:
+        """Send what is stored at the revision at which the watch begins."""
+        kind, options = self._scope.kind, self._options
+        stored = await self._store.range(prefix, revision=self._seen)
+        try:
+            load(stored.entries, kind)
+        except errors.StatusError:  # of a webhook: the watch cache of the real server does not get so far
+            cached = self._cache.revision if self._cache is not None else 0
+            self._fail(freshness.too_large(self._seen, cached, freshness.RETRY_AFTER))
+            return
+        for entry in stored.entries:
+            if self._matches(entry):
+                self._send("ADDED", entry)
+        if options.bookmarks and (options.initial_events or self._state.gates[features.WATCH_LIST]):
+            self._bookmark(self._seen, initial_events_end=True)
 
     def _woken(self) -> None:
-        """Pass a wake-up of the store on to whoever has set `wake` by now."""
+        """Pass a wake-up of the store or of the watch cache on to whoever has set `wake` by now."""
         self.wake()
 
     def close(self) -> None:
@@ -142,41 +165,73 @@ class EventSource:
         if self._watch is not None:
             self._store.unwatch(self._watch)
             self._watch = None
+        if self._cache is not None:
+            self._cache.readers.discard(self._woken)
         self.ended = True
 
     @property
     def due(self) -> float:
-        """Return the time of the next bookmark or of the end, in monotonic seconds."""
-        return min(self._end, self._bookmark_at)
+        """Return the time of the next bookmark, of the next try to convert an object or of the end, in monotonic
+        seconds."""
+        return min(self._end, self._load_at if self._is_blocked else self._bookmark_at)
 
     def take(self) -> list[bytes]:
         """Return the frames to send now, one per event."""
         watch = self._watch
         if watch is not None:
-            if watch.overflown:
-                self.close()  # too slow: the client watches again from the version that it has seen
+            # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
+            if watch.overflown or (self._cache is not None and self._cache.problem):
+                self.close()
             else:
                 # The rest waits where its bytes are counted.
-                while watch.queue and self._out_size < SENT_AT_ONCE and not self.must_load:
+                while watch.queue and self._out_size < SENT_AT_ONCE and not self._is_blocked:
                     self._on_write(watch.take())
-            if not self.ended and not watch.queue:
-                if watch.ended:
-                    self.close()
-                else:
-                    self._on_time()
+            if not self.ended and watch.ended and (not watch.queue or self._is_blocked):
+                self.close()
+            elif not self.ended and (not watch.queue or self._is_blocked):
+                self._on_time()
         out, self._out, self._out_size = self._out, [], 0
         return out
 
     @property
-    def must_load(self) -> bool:
-        """Report whether a webhook has to convert the object of the next event first: see `load`."""
-        if not self._converts or self._watch is None or not self._watch.queue:
+    def _is_blocked(self) -> bool:
+        """Report whether the next event waits for a webhook to convert its object."""
+        if self._cache is None or self._watch is None or not self._watch.queue:
             return False
         return not all(is_loaded(entry, self._scope.kind) for entry in self._next_entries())
 
-    def load(self) -> None:
-        """Convert the object of the next event, in a thread: this waits for a webhook. Raises 500."""
-        load(self._next_entries(), self._scope.kind)
+    @property
+    def _load_at(self) -> float:
+        """Return when to convert the object of the next event, which the watch cache had converted but does not hold
+        any more, in monotonic seconds. Newer ones are left to the cache."""
+        assert self._cache is not None
+        assert self._watch is not None
+        return self._asked_again_at if self._watch.queue[0].revision <= self._cache.revision else inf
+
+    @property
+    def must_load(self) -> bool:
+        """Report whether it is time to convert the object of the next event: see `begin_load`."""
+        return self._is_blocked and self._clock.monotonic() >= self._load_at
+
+    def begin_load(self) -> Callable[[], None]:
+        """Return what converts the object of the next event. It waits for a webhook, and is to be called in a thread.
+
+        It raises 500 if the webhook has failed for too long; before that, it is asked again after a while.
+        """
+        self._asked_again_at, entries = inf, self._next_entries()
+        return lambda: self._load(entries)
+
+    def _load(self, entries: list[Entry]) -> None:
+        try:
+            load(entries, self._scope.kind)
+        except errors.StatusError:
+            now = self._clock.monotonic()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since > GIVEN_UP:
+                raise
+            self._asked_again_at = now + ASKED_AGAIN
+        else:
+            self._failing_since = self._asked_again_at = 0.0
 
     def _next_entries(self) -> list[Entry]:
         """Return the entries that decide about the next event."""
@@ -191,11 +246,11 @@ class EventSource:
         now = self._clock.monotonic()
         if now >= self._end:
             self.close()
-        elif now >= self._bookmark_at:
+        elif now >= self._bookmark_at and not self._is_blocked:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
             if self._store.revision > self._seen:
-                self._bookmark()
+                self._bookmark(self._store.revision)
 
     def _on_write(self, event: Event) -> None:
         """Send the event of a write, if the selector matches the object before or after it."""
@@ -211,7 +266,7 @@ class EventSource:
         if matches:
             self._send("MODIFIED" if matched else "ADDED", entry)
         elif matched and previous is not None:
-            self._send("DELETED", entry if event.deleted else _left(entry, previous))
+            self._send("DELETED", entry if event.deleted else left(entry, previous, self._scope.kind))
 
     def _matches(self, entry: Entry) -> bool:
         """Report whether the selector matches an entry."""
@@ -254,9 +309,9 @@ class EventSource:
             return
         self._append(_frame(type_, encode(obj)))
 
-    def _bookmark(self, *, initial_events_end: bool = False) -> None:
-        """Send a bookmark of the newest revision, which may mark the end of the initial events (KEP-3157)."""
-        self._seen = self._store.revision
+    def _bookmark(self, revision: int, *, initial_events_end: bool = False) -> None:
+        """Send a bookmark of a revision, which may mark the end of the initial events (KEP-3157)."""
+        self._seen = revision
         scope = self._scope
         obj = scope.codec.empty()
         scope.kind.behavior.fill_empty(obj)
@@ -300,11 +355,3 @@ class EventSource:
 def _frame(type_: str, obj: bytes) -> bytes:
     """Return the JSON frame of an event."""
     return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
-
-
-def _left(entry: Entry, previous: Entry) -> Entry:
-    """Return the object before the write after which the selector no longer matched, at the revision of that write."""
-    cached: Entry | None = entry.cache.get("left")
-    if cached is None:
-        cached = entry.cache["left"] = Entry(entry.key, previous.value, entry.revision)
-    return cached

@@ -66,6 +66,17 @@ def load(entries: Sequence[Entry], kind: Kind) -> None:
             entry.cache[key] = obj
 
 
+def left(entry: Entry, previous: Entry, kind: Kind) -> Entry:
+    """Return the object that an entry has replaced, at the revision of the entry: as watches see it whose selector
+    only matched before. A webhook that converted it is not asked again."""
+    made: Entry = entry.cache.setdefault("left", Entry(entry.key, previous.value, entry.revision))
+    if kind.custom is not None and not is_loaded(made, kind):
+        before = internal(previous, kind)
+        metadata = {**before["metadata"], "resourceVersion": str(entry.revision)}
+        made.cache["object", kind.codec(kind.versions[0])] = {**before, "metadata": metadata}
+    return made
+
+
 def internal(entry: Entry, kind: Kind) -> Obj:
     """Return the object of an entry in the form that rules, selectors and tables read. It is shared: do not edit it.
 

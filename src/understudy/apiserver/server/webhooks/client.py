@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.storage.waiting import is_on_loop
 from understudy.machinery.golang.deep_recursion import is_alone
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class HttpWebhookClient:
 
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks, all at once, and return their answers in the same order."""
-        if not _is_on_loop():
+        if not is_on_loop():
             return self._wait(calls)
         if len(calls) == 1:
             return [await self._timed(calls[0])]
@@ -40,7 +41,7 @@ class HttpWebhookClient:
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
         """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
-        if _is_on_loop():
+        if is_on_loop():
             raise LoopWouldWaitError
         return self._wait([call])[0].result
 
@@ -74,12 +75,3 @@ class HttpWebhookClient:
             return exchange.error("context deadline exceeded")
         except CallError as error:
             return error
-
-
-def _is_on_loop() -> bool:
-    """Report whether this code runs on an event loop, not in a thread beside it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
