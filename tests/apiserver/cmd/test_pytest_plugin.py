@@ -138,25 +138,129 @@ def test_marker_loads_worlds(project: pytest.Pytester) -> None:
 
 
 def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
-    """A marker with options that no server has fails its test and says why."""
-    project.makepyfile("""
+    """A marker with options that no server has fails its test in one line, which says why."""
+    (project.path / "bad.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n")
+    project.makepyfile(
+        test_it="""
         import pytest
 
-        @pytest.mark.apiserver("1.31")
-        def test_positional(apiserver):
-            pass
+        @pytest.mark.parametrize("number", [
+            pytest.param(1, marks=pytest.mark.apiserver("1.31")),
+            pytest.param(2, marks=pytest.mark.apiserver(emulated_version="1.2")),
+            pytest.param(3, marks=pytest.mark.apiserver(feature_gate={})),
+            pytest.param(4, marks=pytest.mark.apiserver(feature_gates={"DRAAdminAcess": True})),
+            pytest.param(5, marks=pytest.mark.apiserver(load=["absent.yaml"])),
+            pytest.param(6, marks=pytest.mark.apiserver(load="bad.yaml")),
+            pytest.param(7, marks=pytest.mark.apiserver(token_auth_file="absent.csv")),
+        ])
+        def test_it(number, apiserver): pass
+    """
+    )
+    result = project.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=7)
+    errors = result.stdout.str().partition(" ERRORS ")[2].partition(" short test summary ")[0].splitlines()
+    nowhere = f"No such file or directory, neither in {project.path} nor in the working directory {project.path}"
+    texts = [
+        "the marker takes keyword arguments only, such as emulated_version",
+        "unknown release '1.2': there are 1.31, ",
+        "Server has no option 'feature_gate'; did you mean 'feature_gates'?",
+        "unrecognized feature gate: DRAAdminAcess; did you mean 'DRAAdminAccess'?",
+        f"absent.yaml: {nowhere}",
+        f'{project.path / "bad.yaml"}, document 1 (line 1): ConfigMap "A" is invalid: metadata.name: ',
+        f"absent.csv: {nowhere}",
+    ]
+    lines = [line for line in errors[1:-1] if not line.startswith("_")]
+    assert [line[: len(text) + 11] for line, text in zip(lines, texts, strict=True)] == [
+        f"apiserver: {t}" for t in texts
+    ]
 
-        @pytest.mark.apiserver(emulated_version="1.2")
-        def test_release(apiserver):
-            pass
 
-        @pytest.mark.apiserver(feature_gate={})
-        def test_option(apiserver):
-            pass
-    """)
-    result = project.runpytest_subprocess()
-    result.assert_outcomes(errors=3)
-    result.stdout.fnmatch_lines_random(["*takes keyword arguments only*", "*1.2*", "*feature_gate*"])
+def test_paths_mean_the_same_everywhere(project: pytest.Pytester) -> None:
+    """A relative path is one of the test's folder, or else of the working directory, in the marker and in methods."""
+    tests = project.mkdir("tests")
+    for path, name in (("tests/one.yaml", "beside"), ("one.yaml", "hidden"), ("two.yaml", "working-directory")):
+        world = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\n"
+        (project.path / path).write_text(world)
+    (project.path / "tokens.csv").write_text("secret,ann,1\n")
+    (tests / "test_it.py").write_text("""
+import pytest
+from pathlib import Path
+
+FILES = ["one.yaml", Path("two.yaml")]
+
+def names(apiserver):
+    return [each["metadata"]["name"] for each in apiserver.list("configmaps", "default")]
+
+@pytest.mark.apiserver(load=FILES, token_auth_file="tokens.csv", tls=False)
+def test_marker(apiserver):
+    assert names(apiserver) == ["beside", "working-directory"]
+
+def test_method(apiserver):
+    apiserver.apply(*FILES)
+    assert names(apiserver) == ["beside", "working-directory"]
+
+def test_user(apiserver):
+    apiserver.user("ann").apply(*FILES)
+    assert names(apiserver) == ["beside", "working-directory"]
+""")
+    project.runpytest_subprocess().assert_outcomes(passed=3)
+
+
+SUITE = """
+    import json, urllib.request
+    import pytest
+    import understudy
+
+    def test_suite(apiserver):
+        with urllib.request.urlopen(apiserver.url + "/version") as answer:
+            assert json.load(answer)["minor"] == "34"
+        assert apiserver.set_feature_gates({})["DRADeviceTaints"]
+
+    def test_wider(apiserver_options):
+        assert understudy.Server(**apiserver_options).set_feature_gates({})["DRADeviceTaints"]
+
+    @pytest.mark.apiserver(emulated_version="1.31", feature_gates={})
+    def test_marker(apiserver):
+        assert "DRADeviceTaints" not in apiserver.set_feature_gates({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "flags"),
+    [
+        ("apiserver_version = 1.34\napiserver_feature_gates = DRADeviceTaints=true", ""),
+        ("apiserver_version = 1.34\napiserver_feature_gates =\n  DRADeviceTaints=true\n  AllAlpha=false", ""),
+        ("apiserver_version = 1.32\napiserver_feature_gates = DRADeviceTaints=false", "1.34 DRADeviceTaints=true"),
+        ("", "v1.34 AllAlpha=true"),
+    ],
+)
+def test_release_and_gates_of_a_suite(project: pytest.Pytester, configuration: str, flags: str) -> None:
+    """Keys of pytest's configuration choose release and gates for all tests; flags come before them, markers first."""
+    with (project.path / "tox.ini").open("a") as file:
+        file.write(f"\n{configuration}\n")
+    project.makepyfile(SUITE)
+    names = ("--apiserver-version", "--apiserver-feature-gates")
+    chosen = [f"{name}={value}" for name, value in zip(names, flags.split(), strict=False)]
+    result = project.runpytest_subprocess(*chosen)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["apiserver: emulated_version=*1.34, feature_gates=*=*"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--apiserver-version=1.99", "unknown release '1.99': there are *"),
+        ("--apiserver-feature-gates=DRAAdminAcess=true", "*DRAAdminAcess; did you mean 'DRAAdminAccess'?"),
+        ("--apiserver-feature-gates=DRAAdminAccess", "feature_gates: want NAME=true or NAME=false, *"),
+    ],
+)
+def test_wrong_release_of_a_suite(project: pytest.Pytester, flag: str, text: str) -> None:
+    """A release or a gate that there is not ends pytest before any test, with one line."""
+    project.makepyfile("def test_it(apiserver): pass")
+    result = project.runpytest_subprocess(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: apiserver: {text}"])
+    result.stdout.no_fnmatch_line("*test_it*")
 
 
 @pytest.mark.parametrize("conftest", [True, False], ids=["conftest", "no-conftest"])
@@ -222,7 +326,7 @@ def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -
     result = project.runpytest_subprocess()
     result.assert_outcomes(errors=3)
     errors, _, _ = result.stdout.str().partition("short test summary info")  # which CI does not shorten
-    assert errors.count("    with understudy.Server() as server:") == 3
+    assert errors.count("    with understudy.Server(**apiserver_options) as server:") == 3
     assert errors.count("ScopeMismatch: You tried to access the function scoped fixture apiserver") == 3
 
 
@@ -256,10 +360,11 @@ def test_other_scope_mismatches_are_left_alone(project: pytest.Pytester) -> None
             'apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A"}})',
             "StatusError: ConfigMap*invalid*",
         ),
-        ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory"),
+        ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory, neither in *"),
         ('get("pods", "absent")', 'StatusError: pods "absent" not found'),
         ('list("nothing")', """StatusError: the server doesn't have a resource type "nothing\""""),
         ('delete("pods", "absent")', 'StatusError: pods "absent" not found'),
+        ('user("a").get("pods", "absent")', 'StatusError: pods "absent" not found'),
     ],
 )
 def test_refusal_shows_the_status(project: pytest.Pytester, line: str, error: str) -> None:
@@ -268,7 +373,7 @@ def test_refusal_shows_the_status(project: pytest.Pytester, line: str, error: st
     result = project.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [f">*apiserver.{line[:6]}*", f"E*{error}", "*test_refusal_shows_the_status.py:2: *Error"]
+        [f">*apiserver.{line[:3]}*", f"E*{error}", "*test_refusal_shows_the_status.py:2: *Error"]
     )
     result.stdout.no_fnmatch_line("*/understudy/*")
 

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from understudy.machinery.types import Obj
 
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
+T = TypeVar("T")
 WORLDS = Path(__file__).parent.parent / "worlds"
 
 
@@ -29,6 +31,27 @@ class Document:
     line: int = 0
 
 
+def located(manifest: T, folder: Path | None) -> T | Path:
+    """Return where a manifest is that may be a relative path: in a folder, or in the working directory.
+
+    Other manifests and names of worlds are returned as they are. Raises LoadError for a path that is in neither.
+    """
+    __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
+    if folder is None or not isinstance(manifest, str | os.PathLike) or _is_text(manifest):
+        return manifest
+    beside, path = folder / manifest, Path(manifest)
+    if beside.exists():
+        return beside
+    if path.is_absolute() or path.exists() or files_of_world(manifest):
+        return manifest
+    raise LoadError(f"{path}: No such file or directory, neither in {folder} nor in the working directory {Path.cwd()}")
+
+
+def _is_text(source: str | os.PathLike[str]) -> bool:
+    """Report whether a manifest is not the path of one, but its content."""
+    return isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{"))
+
+
 def read_manifests(
     source: str | os.PathLike[str], is_served: Callable[[Obj], bool] = lambda obj: True
 ) -> Iterator[Document]:
@@ -37,7 +60,7 @@ def read_manifests(
     A text has more than one line or begins with "{". The items of a List are read as documents. A world that is written
     in several versions is read in the newest one of which `is_served` holds for every object. Raises LoadError.
     """
-    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
+    if isinstance(source, str) and _is_text(source):
         yield from _documents(source, "the given text")
         return
     forms = files_of_world(source)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.apply import Pause
 from understudy.apiserver.client.kubeconfig import KubeconfigPath
 from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.client.manifests import located
 from understudy.machinery.types import Obj
 
 T = TypeVar("T")
@@ -18,7 +21,13 @@ Use = Callable[[Client, Pause], Coroutine[Any, Any, T]]
 
 
 class ObjectAccess(ABC):
-    """Reads and writes objects; errors are those that the server answers with."""
+    """Reads and writes objects; errors are those that the server answers with.
+
+    manifest_folder  where relative paths of manifests are looked for before the working directory: the folder of the
+                     test in the fixture
+    """
+
+    manifest_folder: Path | None = None
 
     @abstractmethod
     def _ask(self, use: Use[T]) -> T:
@@ -30,7 +39,8 @@ class ObjectAccess(ABC):
         Raises StatusError for what the server refuses, LoadError for what cannot be read.
         """
         __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
-        return self._ask(lambda client, pause: apply.apply(client, pause, *manifests))
+        placed = [*map(partial(located, folder=self.manifest_folder), manifests)]
+        return self._ask(lambda client, pause: apply.apply(client, pause, *placed))
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
         """Return an object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""

@@ -1,4 +1,4 @@
-"""The pytest fixture `apiserver`, and the marker that chooses the options of its server.
+"""The pytest fixture `apiserver`, and what chooses the options of its server: a marker, flags and keys of pytest.
 
 pytest imports this module in every project that has understudy installed: it imports nothing of the server until a test
 asks for the fixture.
@@ -24,22 +24,42 @@ if TYPE_CHECKING:
 MARKER = (
     'apiserver(emulated_version="1.32", feature_gates={"NAME": True}, load=["world.yaml"], ...): '
     "the options of the `apiserver` fixture's server, as understudy.Server takes them; "
-    "files to load are found beside the test's own file, or name a world such as gpu-cluster"
+    "files are found beside the test's own or in the working directory; load may name a world such as gpu-cluster"
+)
+RELEASE = "release of the `apiserver` fixture, such as 1.34, where no marker names one (default: the newest)"
+GATES = (
+    "feature gates of the `apiserver` fixture, A=true,B=false, where no marker has some (default: as in the release)"
 )
 WIDER_SCOPE = """
 Each test gets an `apiserver` that is as new. A fixture that lasts longer starts a server of its own:
 
     @pytest.fixture(scope="module")
-    def server():
-        with understudy.Server() as server:
+    def server(apiserver_options):
+        with understudy.Server(**apiserver_options) as server:
             yield server"""
 
 T = TypeVar("T")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flags and the keys of pytest's configuration that choose release and gates for a whole suite."""
+    group = parser.getgroup("understudy", "Kubernetes API server of the `apiserver` fixture")
+    group.addoption("--apiserver-version", metavar="RELEASE", help=RELEASE)
+    group.addoption("--apiserver-feature-gates", metavar="A=true,B=false", help=GATES)
+    parser.addini("apiserver_version", RELEASE)
+    parser.addini("apiserver_feature_gates", GATES, type="linelist")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, so that pytest does not warn of it."""
+    """Register the marker, so that pytest does not warn of it, and refuse a release or gates that there are not."""
     config.addinivalue_line("markers", MARKER)
+    if options := suite_options(config):
+        from understudy.apiserver.server.options.config import ServerConfig
+
+        try:
+            ServerConfig(**options)
+        except ValueError as why:
+            raise pytest.UsageError(f"apiserver: {why}") from None
     if sys.version_info < (3, 11, 8):
         _parse_in_one_thread_at_a_time()
 
@@ -58,6 +78,22 @@ def _parse_in_one_thread_at_a_time() -> None:
             return parse(*args, **kwargs)
 
     ast.parse = parse_alone
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say which release and gates the flags and keys have chosen."""
+    chosen = [f"{name}={value}" for name, value in suite_options(config).items()]
+    return f"apiserver: {', '.join(chosen)}" if chosen else None
+
+
+def suite_options(config: pytest.Config) -> dict[str, Any]:
+    """Return the options that flags and keys choose for a whole suite; flags come first."""
+    chosen = {
+        "emulated_version": config.getoption("apiserver_version") or config.getini("apiserver_version"),
+        "feature_gates": config.getoption("apiserver_feature_gates")
+        or ",".join(config.getini("apiserver_feature_gates")),
+    }
+    return {name: value for name, value in chosen.items() if value}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,7 +116,7 @@ class Pool:
         self._running: dict[str, Server] = {}
 
     def server(self, options: Mapping[str, Any]) -> Server:
-        """Return a server with these options, as if just started."""
+        """Return a server with these options, as if just started. Raises ValueError, OSError."""
         key = json.dumps(options, sort_keys=True, default=str)
         if key in self._running:
             self._running[key].reset()
@@ -88,7 +124,11 @@ class Pool:
             from understudy import Server
 
             lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
-            self._running[key] = self._stack.enter_context(Server(**lasting))
+            try:
+                server = Server(**lasting)
+            except TypeError as why:  # an option that there is not
+                raise ValueError(str(why)) from None
+            self._running[key] = self._stack.enter_context(server)
         return self._running[key]
 
 
@@ -98,29 +138,48 @@ def _apiserver_pool() -> Iterator[Pool]:
         yield Pool(stack)
 
 
+@pytest.fixture(scope="session")
+def apiserver_options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return the options that flags and keys choose for the whole suite, as `understudy.Server` takes them."""
+    return suite_options(request.config)
+
+
 @pytest.fixture
-def apiserver(request: pytest.FixtureRequest, _apiserver_pool: Pool) -> Server:
+def apiserver(
+    request: pytest.FixtureRequest, apiserver_options: dict[str, Any], _apiserver_pool: Pool
+) -> Iterator[Server]:
     """Return a running API server with the objects that it starts with; the marker `apiserver` sets its options."""
-    return _apiserver_pool.server(marked(request.node))
+    try:
+        server = _apiserver_pool.server({**apiserver_options, **marked(request.node)})
+    except (ValueError, OSError) as why:
+        raise pytest.fail.Exception(f"apiserver: {' '.join(str(why).split())}", pytrace=False) from None
+    server.manifest_folder = request.node.path.parent
+    yield server
+    server.manifest_folder = None
 
 
 def marked(item: pytest.Item) -> dict[str, Any]:
-    """Return the options in a test's markers, option by option from the nearest one (function, class, module)."""
+    """Return the options in a test's markers, option by option from the nearest one (function, class, module).
+
+    Raises ValueError for a marker with positional arguments, and for a file that is nowhere.
+    """
     options: dict[str, Any] = {}
     for marker in item.iter_markers("apiserver"):
         if marker.args:
-            raise pytest.UsageError("the marker apiserver takes keyword arguments only, such as emulated_version")
+            raise ValueError("the marker takes keyword arguments only, such as emulated_version")
         options = {**marker.kwargs, **options}
-    if "load" in options:
-        load = options["load"]
-        paths = [load] if isinstance(load, str | Path) else load
-        options["load"] = [_beside(item, path) if isinstance(path, str | Path) else path for path in paths]
-    return options
+    return {name: _located(value, item.path.parent) if _names_files(name) else value for name, value in options.items()}
 
 
-def _beside(item: pytest.Item, path: str | Path) -> str | Path:
-    """Return a path that is relative to the folder of a test's file; the name of a world stays if no file has it."""
-    from understudy.apiserver.client.manifests import world_names
+def _names_files(option: str) -> bool:
+    """Report whether the values of an option are paths of files that are read."""
+    return option == "load" or option.endswith("_file") or option == "authentication_config"
 
-    beside = item.path.parent / path
-    return path if str(path) in world_names() and not beside.exists() else beside
+
+def _located(value: Any, folder: Path) -> Any:
+    """Return a path, or a list of paths, of files in the folder of a test or in the working directory."""
+    from understudy.apiserver.client.manifests import located
+
+    if isinstance(value, list | tuple):
+        return [located(each, folder) for each in value]
+    return located(value, folder)

@@ -17,6 +17,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -379,7 +380,9 @@ class Server(ObjectAccess):
         user = User(name, [*groups, *_groups_of_account(name)])
         token = self._tokens.issue(user)
         client, kubeconfig = self._clients.external(token), self._kubeconfigs.path(self._connection(token))
-        return ServerUser(name, user.groups, token, kubeconfig, lambda use: self._ask_as(client, use))
+        server_user = ServerUser(name, user.groups, token, kubeconfig, partial(self._ask_as, client))
+        server_user.manifest_folder = self.manifest_folder
+        return server_user
 
     def allow(
         self, user: str, verbs: str | Iterable[str], resources: str | Iterable[str], *, namespace: str = ""
