@@ -14,7 +14,8 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import Version
-from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
+from understudy.machinery.selectors.fields import FieldTerm, parse_fields
+from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
 from understudy.machinery.types import Obj, cache_short_texts
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required

@@ -8,7 +8,7 @@ from __future__ import annotations
 from understudy.admission.chain import Attributes, Operation
 from understudy.admission.context import Context
 from understudy.machinery import errors
-from understudy.machinery.selectors import label_selector_matches
+from understudy.machinery.selectors.labels import label_selector_matches
 from understudy.machinery.types import Obj
 
 

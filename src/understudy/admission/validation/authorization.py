@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from understudy.admission.validation import label_selectors
 from understudy.machinery.releases.version import Version
-from understudy.machinery.selectors import SelectorError, parse_fields, parse_labels
+from understudy.machinery.selectors.fields import parse_fields
+from understudy.machinery.selectors.labels import SelectorError, parse_labels
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required

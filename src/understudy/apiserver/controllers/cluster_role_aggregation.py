@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
 from understudy.apiserver.storage.interface import Entry, Event
-from understudy.machinery.selectors import label_selector_matches
+from understudy.machinery.selectors.labels import label_selector_matches
 from understudy.machinery.types import Obj
 
 GROUP = "rbac.authorization.k8s.io"

@@ -37,7 +37,8 @@ from understudy.machinery.options import ListOptions
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.object_type import UnconvertibleError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.selectors import FieldTerm, Selector
+from understudy.machinery.selectors.fields import FieldTerm
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User

@@ -17,7 +17,7 @@ from understudy.apiserver.storage.interface import CompactedError, Entry, Future
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases.version import V1_33
-from understudy.machinery.selectors import Selector
+from understudy.machinery.selectors.selector import Selector
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (

@@ -34,7 +34,7 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions
 from understudy.machinery.releases.version import V1_34
-from understudy.machinery.selectors import Selector
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.types import Obj, deep_copy
 
 # Tries to find a name that is free for generateName.

@@ -199,6 +199,17 @@ class TextByRelease(Worded):
         return self.texts[release]
 
 
+@dataclass(frozen=True, slots=True)
+class Joined(Worded):
+    """A detail of several texts, some of which releases word differently."""
+
+    texts: Sequence[str]
+
+    def text(self, release: Version) -> str:
+        """Return the texts of the release, separated by semicolons."""
+        return "; ".join(text.text(release) if isinstance(text, Worded) else text for text in self.texts)
+
+
 def strings(values: Sequence[str]) -> str:
     """Return a list of strings in Go syntax, for details; a bad value is `Typed(values, "[]string")`."""
     return f"[]string{{{', '.join(go_quote(value) for value in values)}}}"

@@ -13,7 +13,7 @@ from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
 from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision
-from understudy.machinery.selectors import FieldTerm
+from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.users import User, account_groups, account_name
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 

@@ -6,7 +6,7 @@ Source: `CollectParams` in k8s.io/apiserver/pkg/admission/plugin/policy/generic/
 from __future__ import annotations
 
 from understudy.admission.objects import ObjectInterfaces, RestMapping
-from understudy.machinery.selectors import label_selector_matches
+from understudy.machinery.selectors.labels import label_selector_matches
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 

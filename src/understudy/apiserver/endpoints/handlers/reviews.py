@@ -19,7 +19,7 @@ from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
-from understudy.machinery.selectors import FieldTerm
+from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 

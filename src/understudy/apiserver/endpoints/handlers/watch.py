@@ -48,7 +48,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
-from understudy.machinery.selectors import Selector
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame

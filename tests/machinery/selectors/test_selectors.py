@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.releases import NEWEST
-from understudy.machinery.selectors import Selector, SelectorError, node_selector_matches, parse_fields, parse_labels
+from understudy.machinery.selectors.fields import parse_fields
+from understudy.machinery.selectors.labels import SelectorError, parse_labels
+from understudy.machinery.selectors.selector import Selector
 
 LABELS = {"app": "web", "tier": "", "size": "7"}
 
@@ -75,44 +77,3 @@ def test_any_text_is_a_selector_or_an_error(text: str) -> None:
     for parse in (lambda text: parse_labels(text, NEWEST), parse_fields):
         with suppress(SelectorError):
             assert all(parse(text))
-
-
-NODE = {"metadata": {"name": "n1", "labels": {"zone": "a", "size": "4"}}}
-
-
-def expression(key: str, operator: str, *values: str) -> dict[str, object]:
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
-@pytest.mark.parametrize(
-    ("terms", "matches"),
-    [
-        ([], False),
-        ([{}], False),
-        ([{}, {"matchExpressions": [expression("zone", "In", "a", "b")]}], True),
-        (
-            [
-                {"matchExpressions": [expression("zone", "In", "b")]},
-                {"matchExpressions": [expression("size", "Gt", "3")]},
-            ],
-            True,
-        ),
-        ([{"matchExpressions": [expression("zone", "In", "a"), expression("size", "Lt", "4")]}], False),
-        ([{"matchExpressions": [expression("gpu", "DoesNotExist"), expression("zone", "NotIn", "b")]}], True),
-        ([{"matchExpressions": [expression("zone", "Gt", "3")]}], False),
-        ([{"matchFields": [expression("metadata.name", "In", "n1")]}], True),
-        ([{"matchFields": [expression("metadata.name", "NotIn", "n1")]}], False),
-        (
-            [
-                {
-                    "matchExpressions": [expression("zone", "Exists")],
-                    "matchFields": [expression("metadata.name", "In", "n2")],
-                }
-            ],
-            False,
-        ),
-    ],
-)
-def test_node_selector(terms: list[dict[str, object]], matches: bool) -> None:
-    """A node meets a selector if it meets all requirements of one term; a term without any is met by no node."""
-    assert node_selector_matches({"nodeSelectorTerms": terms}, NODE) is matches

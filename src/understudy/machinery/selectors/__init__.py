@@ -1,0 +1,1 @@
+"""Selectors of objects by labels and fields, and of nodes: parsing, with the texts of errors, and matching."""

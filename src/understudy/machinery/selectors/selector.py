@@ -1,0 +1,62 @@
+"""The selector of a list, a watch or a deletion of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from understudy.machinery.selectors.fields import FieldTerm
+from understudy.machinery.selectors.labels import Requirement
+from understudy.machinery.types import Obj
+
+
+class Selector:
+    """The selector of a list, a watch or a deletion of a collection: label requirements and field terms.
+
+    `values` maps each field label that the kind supports to a function that reads it from an object.
+    """
+
+    __slots__ = ("_fields", "_labels", "_values")
+
+    def __init__(
+        self,
+        labels: tuple[Requirement, ...] = (),
+        fields: tuple[FieldTerm, ...] = (),
+        values: Mapping[str, Callable[[Obj], str]] | None = None,
+    ) -> None:
+        self._labels = labels
+        self._fields = fields
+        self._values = values or {}
+
+    @property
+    def everything(self) -> bool:
+        """Report whether every object matches (upstream: `Everything`)."""
+        return not self._labels and not self._fields
+
+    @property
+    def name(self) -> str:
+        """Return the name that the field selector asks for, "" for any."""
+        return self._required("metadata.name")
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace that the field selector asks for, "" for any."""
+        return self._required("metadata.namespace")
+
+    def _required(self, label: str) -> str:
+        return next((t.value for t in self._fields if t.label == label and t.equal), "")
+
+    def matches(self, obj: Obj) -> bool:
+        """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
+        have."""
+        if self._labels:
+            labels = obj["metadata"].get("labels") or {}
+            if not all(r.matches(labels) for r in self._labels):
+                return False
+        return all((self._value(t.label, obj) == t.value) == t.equal for t in self._fields)
+
+    def _value(self, label: str, obj: Obj) -> str:
+        if label in ("metadata.name", "name"):
+            return str(obj["metadata"].get("name", ""))
+        if label == "metadata.namespace":
+            return str(obj["metadata"].get("namespace", ""))
+        return self._values[label](obj)
