@@ -1,9 +1,11 @@
-"""Changes allocation cases at random, for `differential_allocator.py --mutate`."""
+"""Changes allocation cases at random, for `differential_allocator.py --mutate` and `--break`."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 Case = dict[str, Any]
@@ -94,3 +96,81 @@ def _change_device(device: Case, slices: list[Case], rng: random.Random) -> None
         device[field] = rng.choice(donors)
     elif field in device:
         del device[field]
+
+
+# --- broken cases -----------------------------------------------------------------------------------------------------
+
+_TEXTS = (
+    "",
+    "x",
+    "é\u2028",
+    "a/b/c",
+    "-",
+    "node",
+    "All",
+    "Near",
+    "1",
+    "-1",
+    "1Gi",
+    "1e400",
+    "true",
+    "NoExecute",
+    "x" * 70,
+)
+_NUMBERS = (0, -1, 1, 33, 2**31, 2**63 - 1, -(2**63), 2**63, 1.5)
+_OTHERS: tuple[Any, ...] = (None, {}, [], "", 0, True, {"a": {}}, [None], [{}])
+
+
+def broken(case: Case, rng: random.Random) -> Any:
+    """Return a case in which something is missing, twice, of another type, or of a value that makes no sense.
+
+    Now and then that is the case itself.
+    """
+    case = json.loads(json.dumps(case))
+    if rng.random() < 0.02:
+        return deepcopy(rng.choice(_OTHERS))
+    if rng.random() < 0.5:
+        case["features"] = {gate: rng.random() < 0.6 for gate in case["features"]}
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        places = [*_places(case)]
+        if places:
+            _break(*rng.choice(places), places, rng)
+    return case
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every place in a value: the object or list that it is in, and its key or index there."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
+
+
+def _break(parent: Any, key: Any, places: list[tuple[Any, Any]], rng: random.Random) -> None:
+    value = parent[key]
+    match rng.choice(("delete", "other", "odd", "odd", "odd", "twice", "from elsewhere")):
+        case "delete":
+            del parent[key]
+        case "other":
+            parent[key] = deepcopy(rng.choice(_OTHERS))
+        case "odd":
+            parent[key] = _odd(value, rng)
+        case "twice" if isinstance(parent, list):
+            parent.append(value)
+        case "twice":
+            parent[f"{key}x"] = value
+        case "from elsewhere":
+            elsewhere, other = rng.choice(places)
+            parent[key] = json.loads(json.dumps(elsewhere[other]))
+
+
+def _odd(value: Any, rng: random.Random) -> Any:
+    """Return a value of the same type that makes no sense in most places."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return rng.choice(_NUMBERS)
+    if isinstance(value, str):
+        return rng.choice((*_TEXTS, value.upper(), value[1:]))
+    if isinstance(value, list):
+        return rng.sample(value, rng.randint(0, len(value)))
+    return dict(rng.sample([*value.items()], rng.randint(0, len(value)))) if value else None

@@ -183,6 +183,26 @@ def test_claim_that_is_wrong() -> None:
     assert list(explanation.lines()) == [f"node node: claim default/claim, request r: {error}"]
 
 
+def test_wrong_node_selector() -> None:
+    """A slice whose node selector cannot be read is the error of every claim, since nothing can be allocated."""
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]
+    elsewhere = slice_(device("b"), name="elsewhere", pool="other", nodeName="other")
+    wrong = slice_(device("a"), nodeSelector={"nodeSelectorTerms": terms})
+    explanation = allocator(wrong, elsewhere).explain(NODE, [claim(request())])
+    [line] = explanation.lines()
+    assert line.startswith("node node: gather pool information: failed to perform node selection for slice slice: ")
+    assert [each.error for each in explanation.claims] == [explanation.error]
+
+
+def test_wrong_node_selector_of_a_device() -> None:
+    """A device whose node selector cannot be read is in the way of the claims that come to it."""
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}]}
+    slices = [slice_(device("a", nodeName="node"), device("b", nodeSelector=selector), **PER_DEVICE)]
+    explanation = allocator(*slices).explain(NODE, [claim(request(count=2))])
+    assert explanation.error.startswith("failed to parse node selector &NodeSelector{")
+    assert [verdict.reason.value for verdict in explanation.claims[0].requests[0].devices] == ["Fits", "SelectorError"]
+
+
 def test_all_devices_with_one_in_use() -> None:
     """A request for all devices names the one that is in the way."""
     explanation = allocator(slice_(device("a"), device("b")), in_use=[allocated("b")]).explain(

@@ -1,12 +1,14 @@
 """Allocations that the allocator of each release was asked for, with its answers (see `understudy allocate`).
 
 `cases/RELEASE.jsonl` holds a case a line with `answers`: all that the real allocator gives, any of which is right: up
-to 1.35 it visits pools in random order. Share ids are `<share:1>`, … in the order of the results.
+to 1.35 it visits pools in random order. Share ids are `<share:1>`, … in the order of the results, and addresses of
+memory in errors that print a device are `<address>`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,11 @@ def test_recorded_allocation(release: Version, case: dict[str, Any]) -> None:
 
 
 def normal(value: Any, shares: dict[str, str]) -> Any:
-    """Return a value without what is empty, with share ids numbered in their order."""
+    """Return a value without what is empty and addresses, with share ids numbered in their order."""
     if isinstance(value, list):
         return [normal(item, shares) for item in value]
+    if isinstance(value, str):
+        return re.sub(r"\b0x[0-9a-f]+", "<address>", value)
     if not isinstance(value, dict):
         return value
     named = {k: shares.setdefault(v, f"<share:{len(shares) + 1}>") if k == "shareID" else v for k, v in value.items()}

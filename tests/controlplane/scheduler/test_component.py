@@ -32,7 +32,7 @@ from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.dynamic_resources import ClaimsState
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.releases.version import V1_32, V1_34, Version
 
 Obj = dict[str, Any]
 GATES = {"DynamicResourceAllocation": True}
@@ -173,6 +173,39 @@ async def test_broken_claim_is_an_error_of_the_scheduler() -> None:
         assert condition["reason"] == "SchedulerError"
         expected = 'running "DynamicResources" filter plugin: claim default/c: selector #0: CEL runtime error'
         assert condition["message"].startswith(expected)
+
+
+@pytest.mark.parametrize("release", [V1_32, NEWEST])
+async def test_wrong_node_selectors_stop_nobody_else(release: Version) -> None:
+    """A selector that the API lets pass but nobody can read (Gt x) is the error of pods that need it; others go on."""
+    wrong = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}]}
+    async with lab(release) as it:
+        await it.add_class()
+        await it.add_node()
+        pool = {"name": "other", "generation": 1, "resourceSliceCount": 1}
+        device: Obj = {"name": "dev"} if release >= V1_34 else {"name": "dev", "basic": {}}
+        spec = {"driver": "d.example", "pool": pool, "nodeSelector": wrong, "devices": [device]}
+        await it.client.create(resource_slices(release), {"metadata": {"name": "wrong"}, "spec": spec})
+        await it.add_claim("c")
+        await it.add_pod("with-claim", "c")
+        error = why(await it.pod("with-claim", why))
+        assert error["reason"] == "SchedulerError"
+        assert "Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer" in error["message"]
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": wrong}}
+        await it.add_pod("with-affinity", affinity=affinity)
+        rejected = why(await it.pod("with-affinity", why))
+        assert rejected["reason"] == "Unschedulable"
+        assert "1 node(s) didn't match Pod's node affinity/selector" in rejected["message"]
+        results = [{"request": "g", "driver": "d.example", "pool": "n", "device": "dev-0"}]
+        await it.add_claim("allocated")
+        status = {"allocation": {"devices": {"results": results}, "nodeSelector": wrong}}
+        await it.client.update_status(it.claims, {**await it.claim("allocated"), "status": status})
+        await it.add_pod("with-allocated-claim", "allocated")
+        error = why(await it.pod("with-allocated-claim", why))
+        assert error["reason"] == "SchedulerError"
+        assert error["message"].startswith('running PreFilter plugin "DynamicResources": nodeSelectorTerms[0].')
+        await it.add_pod("plain")
+        assert await it.bound("plain") == "n"
 
 
 async def test_claim_that_is_full_is_unreserved_and_tried_again() -> None:

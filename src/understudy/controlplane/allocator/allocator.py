@@ -53,7 +53,9 @@ class Allocator:
         self.inventory = slices if isinstance(slices, Inventory) else Inventory(release, features, slices)
         self.allocated = in_use if isinstance(in_use, AllocatedState) else AllocatedState(self.rules, in_use)
         self.classes = (
-            classes if isinstance(classes, Mapping) else {class_["metadata"]["name"]: class_ for class_ in classes}
+            classes
+            if isinstance(classes, Mapping)
+            else {class_["metadata"].get("name", ""): class_ for class_ in classes}
         )
         self._environment = selector_environment(release, features)
         self._available: dict[str, Sets] = {}

@@ -13,7 +13,7 @@ from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.constraints import Constraint, DistinctAttribute, MatchAttribute
 from understudy.controlplane.allocator.checks.counters import SharedCounters
 from understudy.controlplane.allocator.checks.taints import taint_text, untolerated_taint
-from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
 from understudy.controlplane.allocator.explanation import (
     ClaimVerdict,
     DeviceVerdict,
@@ -22,7 +22,7 @@ from understudy.controlplane.allocator.explanation import (
     RequestVerdict,
 )
 from understudy.controlplane.allocator.inventory import Device, Inventory
-from understudy.controlplane.allocator.pools import device_is_for_node, is_for_node, pools_of
+from understudy.controlplane.allocator.pools import NodePools, device_is_for_node, is_for_node, pools_of
 from understudy.controlplane.allocator.requests import ClaimData, ClaimReader, Matcher, Request, internal_claim
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.search import CheckTime, Refusal, Refuse
@@ -68,7 +68,12 @@ class Explainer:
         self._inventory = inventory
         self._allocated = allocated
         self._node = node
-        self._pools = pools_of(inventory, node)
+        self._error = ""  # that of pools which cannot be gathered, since a slice has a wrong node selector
+        try:
+            self._pools = pools_of(inventory, node)
+        except AllocationError as error:
+            self._error = str(error)
+            self._pools = NodePools([], rules)
         self._matcher = Matcher(rules, environment, node)
         self._reader = _Requests(rules, classes, self._pools, self._matcher, allocated)
 
@@ -95,6 +100,8 @@ class Explainer:
 
     def _claim(self, index: int, claim: Obj, refused: Mapping[tuple[int, str, str], Verdict]) -> ClaimVerdict:
         key = key_of(claim)
+        if self._error:
+            return ClaimVerdict(key, self._error)
         try:
             data = self._reader.read(index, claim)
         except AllocationError as error:
@@ -144,14 +151,17 @@ class Explainer:
     def _selected(self, request: Request, device: Device) -> Verdict | None:
         try:
             refusing = self._matcher.refusing(request, device, request.of_class)
-        except SelectorError as error:
+        except (SelectorError, AllocatorPanicError) as error:
             return Reason.SELECTOR_ERROR, str(error)
         if refusing:
             selectors, position = refusing
             expression = selectors.expressions[position]
             return Reason.SELECTOR, f"selector #{position} of {selectors.owner} is false: {expression}"
-        if device.slice.per_device and not device_is_for_node(device, self._node):
-            return Reason.NODE, "is for other nodes"
+        try:
+            if device.slice.per_device and not device_is_for_node(device, self._node, self._rules.release):
+                return Reason.NODE, "is for other nodes"
+        except AllocationError as error:
+            return Reason.SELECTOR_ERROR, str(error)
         return None
 
     def _with_counters(self, device: Device) -> Verdict | None:
@@ -233,7 +243,11 @@ class Explainer:
         for slice_ in self._inventory.near(name):
             if slice_.name in considered:
                 continue
-            if not is_for_node(slice_, self._node, rules):
+            try:
+                elsewhere = not is_for_node(slice_, self._node, rules)
+            except AllocationError:
+                continue  # that of the allocation
+            if elsewhere:
                 yield f"slice {slice_.name} is for other nodes"
             elif slice_.pool in kept or slice_.pool not in self._pools.by_id:
                 yield f"slice {slice_.name} is of an older generation of pool {slice_.pool}"

@@ -20,6 +20,7 @@ from understudy.controlplane.allocator.rules import Rules
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj, split_api_version
 
 FLAT_VERSIONS = ("v1beta1", "v1alpha3")
@@ -64,6 +65,12 @@ class Device:
         self.answers: dict[str, bool | Exception] = {}
 
     @cached_property
+    def nodes(self) -> NodeSelector | None:
+        """Return the selector of the nodes that the device is for, if it has one."""
+        selector = self.spec.get("nodeSelector")
+        return None if selector is None else NodeSelector(selector)
+
+    @cached_property
     def consumes(self) -> list[Counters]:
         """Return the counters that the device consumes."""
         entries = self.spec.get("consumesCounters") or ()
@@ -96,7 +103,7 @@ class Slice:
         self.order = 0
         self.lists = lists
         self.knows_capacity = rules.knows_capacity
-        self.name: str = obj["metadata"]["name"]
+        self.name: str = obj["metadata"].get("name", "")
         self.driver: str = spec["driver"]
         pool = spec["pool"]
         self.pool_name: str = pool["name"]
@@ -111,6 +118,11 @@ class Slice:
             Counters(entry["name"], entry.get("counters") or {}) for entry in spec.get("sharedCounters") or ()
         ]
         self.devices = [Device(device, self) for device in spec.get("devices") or ()]
+
+    @cached_property
+    def nodes(self) -> NodeSelector | None:
+        """Return the selector of the nodes that the slice is for, if it has one."""
+        return None if self.node_selector is None else NodeSelector(self.node_selector)
 
     @cached_property
     def has_binding_conditions(self) -> bool:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.inventory import Counters, Device, Inventory, Slice
 from understudy.controlplane.allocator.rules import InvalidPools, Rules
-from understudy.machinery.selectors import node_selector_matches
-from understudy.machinery.types import Obj
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.selectors.nodes import NodeSelector
+from understudy.machinery.typeinfo.generated_string import generated_string
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj, split_api_version
 
 
 @dataclass
@@ -60,7 +64,10 @@ class NodePools:
 
 
 def pools_of(inventory: Inventory, node: Obj) -> NodePools:
-    """Return the pools of a node; they are kept until the inventory or the labels of the node change."""
+    """Return the pools of a node; they are kept until the inventory or the labels of the node change.
+
+    Raises AllocationError for a slice whose node selector is wrong.
+    """
     metadata = node["metadata"]
     key = (metadata.get("name", ""), tuple(sorted((metadata.get("labels") or {}).items())))
     pools: NodePools | None = inventory.pools_of_nodes.get(key)
@@ -71,28 +78,63 @@ def pools_of(inventory: Inventory, node: Obj) -> NodePools:
 
 
 def is_for_node(slice_: Slice, node: Obj, rules: Rules) -> bool:
-    """Report whether a slice counts for a node: it has a device for it, or shared counters."""
+    """Report whether a slice counts for a node: it has a device for it, or shared counters. Raises AllocationError."""
     if not rules.partitionable_devices:
         if slice_.per_device is not None or (rules.skips_counters and slice_.counter_sets):
             return False
     if rules.counter_slices and slice_.counter_sets:
         return True
     if slice_.node_name or slice_.all_nodes or slice_.node_selector is not None:
-        return node_matches(node, slice_.node_name, slice_.all_nodes, slice_.node_selector)
-    return bool(slice_.per_device) and any(device_is_for_node(device, node) for device in slice_.devices)
+        try:
+            return node_matches(node, slice_.node_name, slice_.all_nodes, slice_.nodes, rules.release)
+        except AllocationError as error:
+            raise AllocationError(f"{_GATHERING}{_OF_SLICE[rules.release]} {slice_.name}: {error}") from None
+    return bool(slice_.per_device) and any(_has_device(slice_, device, node, rules) for device in slice_.devices)
 
 
-def device_is_for_node(device: Device, node: Obj) -> bool:
-    """Report whether a device that says itself which nodes it is for is for a node."""
+_GATHERING = "gather pool information: "
+_OF_SLICE = ByRelease({V1_33: "failed to perform node selection for slice", V1_31: "node selector in resource slice"})
+
+
+def _has_device(slice_: Slice, device: Device, node: Obj, rules: Rules) -> bool:
+    """Report whether a device of a slice is for a node. Raises AllocationError."""
+    try:
+        return device_is_for_node(device, node, rules.release)
+    except AllocationError as error:
+        place = f"for device {_printed(device, rules.release)} in slice {slice_.name}"
+        raise AllocationError(f"{_GATHERING}failed to perform node selection {place}: {error}") from None
+
+
+def _printed(device: Device, release: Version) -> str:
+    """Return a device as Go prints it in the version in which its slice is."""
+    _, version = split_api_version(device.slice.obj["apiVersion"])
+    as_sent = device.slice.obj["spec"]["devices"][device.slice.devices.index(device)]
+    return generated_string(as_sent, Schemas.of(release).struct(f"k8s.io/api/resource/{version}.Device"))
+
+
+def device_is_for_node(device: Device, node: Obj, release: Version) -> bool:
+    """Report whether a device that says itself which nodes it is for is for a node. Raises AllocationError."""
     spec = device.spec
-    return node_matches(node, spec.get("nodeName"), spec.get("allNodes") or False, spec.get("nodeSelector"))
+    return node_matches(node, spec.get("nodeName"), spec.get("allNodes") or False, device.nodes, release)
 
 
-def node_matches(node: Obj, node_name: str | None, all_nodes: bool, node_selector: Obj | None) -> bool:
-    """Report whether the node fields of a slice or device name a node (upstream: `NodeMatches`)."""
+def node_matches(
+    node: Obj, node_name: str | None, all_nodes: bool, nodes: NodeSelector | None, release: Version
+) -> bool:
+    """Report whether the node fields of a slice or device name a node (upstream: `NodeMatches`).
+
+    Raises AllocationError for a selector that is wrong, unless a name or `all_nodes` decides.
+    """
     if node_name:
         return bool(node["metadata"].get("name") == node_name)
-    return all_nodes or (node_selector is not None and node_selector_matches(node_selector, node))
+    if all_nodes or nodes is None:
+        return all_nodes
+    if error := nodes.error(release):
+        if release >= V1_33:
+            printed = generated_string(nodes.selector, Schemas.of(release).struct("k8s.io/api/core/v1.NodeSelector"))
+            error = f"failed to parse node selector {printed}: {error}"
+        raise AllocationError(error)
+    return nodes.matches(node)
 
 
 def _gathered(inventory: Inventory, node: Obj) -> Iterator[Pool]:

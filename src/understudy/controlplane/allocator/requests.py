@@ -13,11 +13,13 @@ from understudy.admission.validation.resource.flat_form import nested_claim
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.capacity import Demand
 from understudy.controlplane.allocator.checks.constraints import Constraint, read_constraint
-from understudy.controlplane.allocator.errors import AllocationError
+from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
 from understudy.controlplane.allocator.inventory import FLAT_VERSIONS, Device
 from understudy.controlplane.allocator.pools import NodePools, device_is_for_node
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.selectors import SelectorError, Selectors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version
 
 MAX_RESULTS = 32  # AllocationResultsMaxSize
@@ -103,7 +105,7 @@ class Matcher:
             except SelectorError as error:
                 raise AllocationError(str(error)) from None
             if known and device.slice.per_device:
-                known = device_is_for_node(device, self._node)
+                known = device_is_for_node(device, self._node, self._rules.release)
             matches[device.id] = known
         return known
 
@@ -136,10 +138,12 @@ class ClaimReader:
         devices = (claim.get("spec") or {}).get("devices") or {}
         key = key_of(claim)
         requests = [self._subrequests(index, key, request) for request in devices.get("requests") or ()]
-        count = sum(min(request.count for request in subrequests) for subrequests in requests)
+        count = _int64(sum(min(request.count for request in subrequests) for subrequests in requests))
         if count > MAX_RESULTS:
             limit = f"exceeds the claim limit of {MAX_RESULTS}"
             raise AllocationError(f"claim {key}: number of requested devices {count} {limit}")
+        if count < 0:
+            raise AllocatorPanicError("runtime error: makeslice: cap out of range")
         constraints = []
         for i, spec in enumerate(devices.get("constraints") or ()):
             constraint = read_constraint(spec, self._rules.release, self._rules.knows_capacity)
@@ -158,6 +162,8 @@ class ClaimReader:
             raise AllocationError(f"claim {key}, request {name}: {gate}")
         if self._rules.knows_capacity and not self._rules.consumable_capacity:
             self._refuse_capacity(key, name, exactly, subrequests)
+        if not subrequests and "exactly" not in request and self._rules.release >= V1_34:
+            raise AllocatorPanicError("runtime error: invalid memory address or nil pointer dereference")
         if not subrequests:
             return [self._request(index, key, exactly, name, "", {})]
         out: list[Request] = []
@@ -200,7 +206,7 @@ class ClaimReader:
             is_subrequest=bool(parent),
             class_=class_,
             of_class=Selectors.of(
-                f"class {class_['metadata']['name']}", (class_.get("spec") or {}).get("selectors") or ()
+                f"class {class_['metadata'].get('name', '')}", (class_.get("spec") or {}).get("selectors") or ()
             ),
             own=Selectors.of(f"claim {key}", selectors),
             admin_access=bool(admin_access),
@@ -219,7 +225,7 @@ class ClaimReader:
         if not name:
             raise AllocationError(f"{what}: missing device class name (unsupported request type?)")
         if name not in self._classes:
-            missing = f'deviceclass.resource.k8s.io "{name}" not found'
+            missing = f"deviceclass.resource.k8s.io {go_quote(name)} not found"
             raise AllocationError(f"{what}: could not retrieve device class {name}: {missing}")
         return self._classes[name]
 
@@ -245,6 +251,11 @@ class ClaimReader:
             return True
         demand, taken = request.demand(device), self._allocated.capacity.get(device.id)
         return not demand.refusal and (demand.too_much(taken) is None if taken else demand.alone)
+
+
+def _int64(number: int) -> int:
+    """Return a number as a sum of Go's integers is, which wraps around."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def internal_claim(claim: Obj) -> Obj:

@@ -66,7 +66,7 @@ def _of_classes(search: Search, picked: Sequence[Request]) -> Iterator[Obj]:
     merged = search.rules.merges_class_config
     users: dict[str, list[Request]] = {}
     for request in picked:
-        users.setdefault(request.class_["metadata"]["name"], []).append(request)
+        users.setdefault(request.class_["metadata"].get("name", ""), []).append(request)
     for requests in users.values() if merged else ([request] for request in picked):
         for config in (requests[0].class_.get("spec") or {}).get("config") or ():
             names = {"requests": [request.full_name for request in requests]} if merged else {}

@@ -5,10 +5,11 @@ What an expression says of a device does not change while the slice stays as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from understudy.admission.cel.checker.environment import Environment, device_environment
+from understudy.controlplane.allocator.errors import AllocatorPanicError
 from understudy.controlplane.allocator.inventory import Device
 from understudy.machinery.releases import features as gates
 from understudy.machinery.releases.version import Version
@@ -31,22 +32,28 @@ class SelectorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
-    """The expressions of a class or a request; `owner` is `class NAME` or `claim NAMESPACE/NAME`, as errors say it."""
+    """The expressions of a class or a request; `owner` is `class NAME` or `claim NAMESPACE/NAME`, as errors say it.
+
+    A selector of a class without an expression is None: the real allocator crashes when it comes to it.
+    """
 
     owner: str
-    expressions: tuple[str, ...]
+    expressions: tuple[str | None, ...]
 
     @staticmethod
     def of(owner: str, selectors: Sequence[Obj]) -> Selectors:
         """Return the selectors of a class or a request as the API has them."""
-        return Selectors(owner, tuple((selector.get("cel") or {}).get("expression", "") for selector in selectors))
+        of_cel = (selector.get("cel") for selector in selectors)
+        return Selectors(owner, tuple(None if cel is None else cel.get("expression", "") for cel in of_cel))
 
     def refusing(self, device: Device, environment: Environment) -> int | None:
         """Return the position of the first expression that is false for a device, None if all are true.
 
-        Those after it are neither compiled nor evaluated. Raises SelectorError.
+        Those after it are neither compiled nor evaluated. Raises SelectorError and AllocatorPanicError.
         """
         for position, expression in enumerate(self.expressions):
+            if expression is None:
+                raise AllocatorPanicError("runtime error: invalid memory address or nil pointer dereference")
             answer = device.answers.get(expression)
             if answer is None:
                 answer = device.answers[expression] = _ask(expression, device, environment)
@@ -55,9 +62,6 @@ class Selectors:
             if answer is not True:
                 raise SelectorError(f"{self.owner}: selector #{position}: {answer}")
         return None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.expressions)
 
 
 def _ask(expression: str, device: Device, environment: Environment) -> bool | Exception:

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from understudy.machinery import quantity
+from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
@@ -85,6 +86,13 @@ class PodInfo:
     def requests(self) -> Resources:
         """Return what the pod requests of a node, without what is zero."""
         return {name: amount for name, amount in _requests(self.spec, self._pod_level).items() if amount}
+
+    @cached_property
+    def required_nodes(self) -> NodeSelector | None:
+        """Return the node selector of the required node affinity, if there is one."""
+        affinity = (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
+        selector = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        return None if selector is None else NodeSelector(selector)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:

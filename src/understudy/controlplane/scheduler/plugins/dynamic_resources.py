@@ -43,7 +43,7 @@ from understudy.controlplane.scheduler.plugins.extended_resources import (
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, ByRelease, Version
-from understudy.machinery.selectors import node_selector_matches
+from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
 
 NAME = "DynamicResources"
@@ -83,6 +83,7 @@ class ClaimsState:
     deallocate      a claim that nobody uses and that is to be freed, so that it can be allocated elsewhere
     resources       extended resources that devices may provide; the last claim is for them then
     demands         what the pod needs of devices for these resources, by node
+    nodes           the nodes that have the devices of claims that have some, by the index of the claim
     delete          a claim for extended resources that an earlier attempt has left, and that is to be deleted
     """
 
@@ -94,6 +95,7 @@ class ClaimsState:
     deallocate: Obj | None = None
     resources: list[str] = field(default_factory=list)
     demands: dict[str, Demand] = field(default_factory=dict)
+    nodes: dict[int, NodeSelector] = field(default_factory=dict)
     delete: Obj | None = None
 
     @property
@@ -149,14 +151,20 @@ class DynamicResources(Plugin):
         resources = provided_by_classes(pod, self._class_of)
         if not claims and not resources:
             return SKIP
-        for claim in claims:
-            status = None if allocation_of(claim) else self._check(claim)
+        nodes = {}
+        for index, claim in enumerate(claims):
+            allocation = allocation_of(claim)
+            status = None if allocation else self._check(claim)
             if status:
                 return status
+            if allocation and (selector := allocation.get("nodeSelector")) is not None:
+                nodes[index] = NodeSelector(selector)
+                if wrong := nodes[index].error(self._release):
+                    return error(wrong)
         if resources:
             left = next((claim for claim in self._claims.all() if is_claim_of(claim, pod)), None)
             claims.append(left or new_claim(pod))
-        data = ClaimsState(claims, None, resources=resources)
+        data = ClaimsState(claims, None, resources=resources, nodes=nodes)
         if data.to_allocate:
             data.allocator = self._new_allocator()
         state.data[NAME] = data
@@ -186,7 +194,7 @@ class DynamicResources(Plugin):
         data: ClaimsState = state.data[NAME]
         if data.resources and not is_in_memory(data.claims[-1]):
             return unresolvable("cannot schedule extended resource claim")
-        unavailable = {index for index, claim in enumerate(data.claims) if not self._is_available(claim, node.obj)}
+        unavailable = {index for index in range(len(data.claims)) if not self._is_available(data, index, node.obj)}
         if data.allocator is not None:
             to_allocate = self._to_allocate(data, pod, node)
             try:
@@ -219,13 +227,12 @@ class DynamicResources(Plugin):
                 del claims[last]
         return claims
 
-    def _is_available(self, claim: Obj, node: Obj) -> bool:
+    def _is_available(self, data: ClaimsState, index: int, node: Obj) -> bool:
         """Report whether the devices of a claim, if it has some, are to be had on a node, and can be attached to it."""
-        allocation = allocation_of(claim)
-        if not allocation:
+        claim, nodes = data.claims[index], data.nodes.get(index)
+        if not allocation_of(claim):
             return True
-        selector = allocation.get("nodeSelector")
-        if selector and not node_selector_matches(selector, node):
+        if nodes is not None and not nodes.matches(node):
             return False
         if are_enabled(self._gates):
             try:

@@ -10,7 +10,6 @@ from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, Plugin, Skip
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, unresolvable
-from understudy.machinery.selectors import node_selector_matches
 from understudy.machinery.types import Obj
 
 
@@ -22,7 +21,8 @@ class NodeAffinity(Plugin):
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> Status | Skip | frozenset[str] | None:
         """Return the names of the nodes that the pod asks for by name, if every term of its affinity names some."""
-        terms = _required(pod).get("nodeSelectorTerms")
+        required = pod.required_nodes
+        terms = required.selector.get("nodeSelectorTerms") if required is not None else None
         if terms is None and not pod.spec.get("nodeSelector"):
             return SKIP
         names: frozenset[str] = frozenset()
@@ -46,12 +46,6 @@ class NodeAffinity(Plugin):
         return event.old is None or not _matches(pod, event.old)
 
 
-def _required(pod: PodInfo) -> Obj:
-    """Return the node selector of the required affinity, {} if there is none."""
-    affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
-    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-
-
 def _named_nodes(term: Obj) -> frozenset[str] | None:
     """Return the nodes that a term names, None if it names none. All its requirements have to agree."""
     names: frozenset[str] | None = None
@@ -66,5 +60,4 @@ def _matches(pod: PodInfo, node: Obj) -> bool:
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (pod.spec.get("nodeSelector") or {}).items()):
         return False
-    required = _required(pod)
-    return not required or node_selector_matches(required, node)
+    return pod.required_nodes is None or pod.required_nodes.matches(node)
