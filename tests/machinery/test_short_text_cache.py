@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from understudy.machinery.types import LONGEST_KEPT, cache_short_texts
+from understudy.machinery.types import LONGEST_KEPT, SHORT_KEPT, cache_short_texts
+
+
+def test_few_longer_texts_are_kept() -> None:
+    """Of texts that are sixteen times as long, a sixteenth as many are kept."""
+    texts: list[str] = []
+
+    @cache_short_texts(32)
+    def measure(text: str) -> int:
+        texts.append(text[0])
+        return len(text)
+
+    for _ in range(2):
+        for letter in "abcdef":
+            measure(letter * SHORT_KEPT)
+            measure(letter.upper() * (SHORT_KEPT + 1))
+    assert "".join(texts) == "aAbBcCdDeEfFABCDEF"
 
 
 def test_long_texts_are_not_kept() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.authorization.permissions.judge import Judge
-from understudy.apiserver.authorization.permissions.log import PermissionLog
+from understudy.apiserver.authorization.permissions.log import MOST_TEXT, PermissionLog
 from understudy.apiserver.authorization.permissions.report import Permission, PermissionReport, Permissions
 from understudy.apiserver.authorization.permissions.resource_names import ResourceName
 from understudy.apiserver.authorization.permissions.roles import role_name, role_with_binding
@@ -54,6 +54,26 @@ def permissions(
         log.note(user, action, allowed=False)
     judge = Judge(stored or Stored(), V1_36, Gates.of(V1_36))
     return PermissionReport(log, judge, allows_everything=allows_everything).of(user.name)
+
+
+def test_report_holds_no_more_than_it_has_room_for(caplog: pytest.LogCaptureFixture) -> None:
+    """Note nothing new once names fill the report, say so once, and count what is missed."""
+    notes = PermissionLog(on=True)
+    long = [str(number) * (MOST_TEXT // 8) for number in range(1, 10)]
+    for name in long:
+        notes.note(DRIVER, ask("get", "pods", name=name), allowed=True)
+    for number in range(3):
+        notes.note(User(long[number], []), ask("list", long[number]), allowed=False)
+    (note,) = notes.users["driver"].allowed.values()
+    assert (note.count, len(note.names), list(notes.users)) == (9, 7, ["driver"])
+    report = PermissionReport(notes, Judge(Stored(), V1_36, Gates.of(V1_36)), allows_everything=False)
+    assert report.list()["missed"] == 5
+    assert [record.message for record in caplog.records] == [
+        "the permission report is full: nothing new is noted in it"
+    ]
+    notes.clear()
+    notes.note(User(long[0], []), ask("list", "pods"), allowed=True)
+    assert (notes.missed, list(notes.users)) == (0, [long[0]])
 
 
 def test_what_was_asked_is_listed_once() -> None:

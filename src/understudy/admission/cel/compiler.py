@@ -108,9 +108,10 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
 
     No text makes this raise. It may be called from several threads.
     """
-    if len(expression) <= _SHORT:
-        return _kept_short(expression, environment)
-    return (_kept_long if len(expression) <= _LONG else compile_anew)(expression, environment)
+    for longest, kept in _KEPT:
+        if len(expression) <= longest:
+            return kept(expression, environment)
+    return compile_anew(expression, environment)
 
 
 def compile_anew(expression: str, environment: Environment) -> Compiled:
@@ -118,9 +119,9 @@ def compile_anew(expression: str, environment: Environment) -> Compiled:
     return call_deeply(_compile, expression, environment)  # cel-go takes 250 levels in several ways at once
 
 
-# A program takes some hundred times the memory of its text: few long ones are kept, up to what selectors may have.
-_SHORT, _LONG = 1024, 10 * 1024  # characters
-_kept_short, _kept_long = lru_cache(4096)(compile_anew), lru_cache(32)(compile_anew)
+# Characters of an expression, and how many programs of such ones are kept: a program takes some hundred times the
+# memory of its text, so that few long ones are, up to what selectors may have.
+_KEPT = [(longest, lru_cache(count)(compile_anew)) for longest, count in ((128, 2048), (1024, 128), (10 * 1024, 16))]
 
 
 def _compile(expression: str, environment: Environment) -> Compiled:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authorization.authorizer import Attributes, field_terms
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.types import SHORT_KEPT, cache_short_texts
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
@@ -59,7 +59,7 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
 
     path  unquoted, without the query
     """
-    info = _of_path(path, method)
+    info = (_of_path if len(method) <= SHORT_KEPT else _read_path)(path, method)
     if info.verb != "get" or info.name or not info.is_resource:
         return _with_field_selector(info, query) if query and info.verb in COLLECTION_VERBS else info
     if not query:
@@ -111,8 +111,7 @@ def selected_name(field_selector: str) -> str:
     return ""
 
 
-@cache_short_texts(4096)
-def _of_path(path: str, method: str) -> RequestInfo:
+def _read_path(path: str, method: str) -> RequestInfo:
     """Return the info of a path, without that of the query. Raises RequestInfoError."""
     other = RequestInfo(path, method.lower(), long_running=path.startswith(PROFILES))
     parts = path.strip("/").split("/")
@@ -155,6 +154,9 @@ def _of_path(path: str, method: str) -> RequestInfo:
         watch_path=special and verb == "watch",
         long_running=verb in SPECIAL_VERBS or subresource in LONG_RUNNING_SUBRESOURCES,
     )
+
+
+_of_path = cache_short_texts(4096)(_read_path)
 
 
 @cache_short_texts(1024)

@@ -53,7 +53,7 @@ from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import is_limit_raised
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import LONGEST_KEPT
+from understudy.machinery.types import SHORT_KEPT
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
@@ -79,7 +79,7 @@ class _Served:
 
     def route(self, method: str, info: RequestInfo) -> Route | None:
         """Return the route of a request, None if there is none. Raises 405."""
-        return (self._kept_route if len(info.path) <= LONGEST_KEPT else self._find_route)(method, info)
+        return (self._kept_route if len(info.path) + len(method) <= SHORT_KEPT else self._find_route)(method, info)
 
     @cached_property
     def discovery(self) -> Discovery:

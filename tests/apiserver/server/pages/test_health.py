@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.http import send
 from tests.releases import NEWEST
+from understudy import Server
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
@@ -58,6 +62,25 @@ def test_failed_check_is_listed_without_reason() -> None:
     assert ask("/readyz", "exclude=shutdown", failing=("shutdown",)).status == 200
     assert ask("/livez", failing=("shutdown",)).status == 200
     assert ask("/readyz/shutdown", failing=("shutdown",)).status == 500
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb"),
+    [
+        ("POST", "namespaces", "POST"),
+        ("PUT", "namespaces/a", "PUT"),
+        ("DELETE", "namespaces/a", "DELETE"),
+        ("DELETE", "nodes", "DELETE"),
+        ("GET", "nodes", "LIST"),
+        ("FOO", "nodes", "other"),
+    ],
+)
+def test_metrics_name_verbs_as_http_does(apiserver: Server, method: str, path: str, verb: str) -> None:
+    """Requests are counted by their method, lists and watches apart; methods that clients make up are one verb."""
+    send(apiserver, method, f"/api/v1/{path}")
+    resource = path.partition("/")[0] if verb != "other" else ""
+    counted = re.findall(r"apiserver_request_total\{(.*)\} 1", send(apiserver, "GET", "/metrics").body.decode())
+    assert [line for line in counted if f'verb="{verb}"' in line and (f'resource="{resource}"' in line)]
 
 
 def test_metrics_count_requests() -> None:

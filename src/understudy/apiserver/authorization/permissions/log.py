@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.users import User
+
+log = logging.getLogger("understudy")
+
+MOST_TEXT = 4 * 1024 * 1024  # characters of users, groups, paths and names that are noted
+_ENTRY = 64  # characters that count for every entry besides its texts
 
 
 @dataclass(slots=True)
@@ -31,11 +37,16 @@ class UserNotes:
 
 
 class PermissionLog:
-    """Notes the actions of every user. Nothing is noted unless it is `on`."""
+    """Notes the actions of every user, up to MOST_TEXT. Nothing is noted unless it is `on`.
+
+    missed  requests of which something was not noted any more
+    """
 
     def __init__(self, *, on: bool = False) -> None:
         self.on = on
+        self.missed = 0
         self._users: dict[str, UserNotes] = {}
+        self._room = MOST_TEXT
 
     @property
     def users(self) -> Mapping[str, UserNotes]:
@@ -46,6 +57,8 @@ class PermissionLog:
         """Note that a user asked for something. Called on every request while it is on, hence quick."""
         notes = self._users.get(user.name)
         if notes is None:
+            if not self._has_room(user.name, *user.groups):
+                return
             notes = self._users[user.name] = UserNotes(user)
         key: tuple[str, ...] = (action.verb, action.path)
         if action.is_resource:
@@ -53,13 +66,28 @@ class PermissionLog:
         kept = notes.allowed if allowed else notes.refused
         note = kept.get(key)
         if note is None:
+            if not self._has_room(*key):
+                return
             note = kept[key] = Note(action)
         note.count += 1
-        note.names.add(action.name)
+        if action.name not in note.names and self._has_room(action.name):
+            note.names.add(action.name)
+
+    def _has_room(self, *texts: str) -> bool:
+        """Take the room for texts that are to be noted; count what finds none, and warn of the first."""
+        size = sum(map(len, texts)) + _ENTRY
+        if size <= self._room:
+            self._room -= size
+            return True
+        if not self.missed:
+            log.warning("the permission report is full: nothing new is noted in it")
+        self.missed += 1
+        return False
 
     def clear(self) -> None:
         """Forget all notes."""
         self._users.clear()
+        self.missed, self._room = 0, MOST_TEXT
 
 
 class NotingAuthorizer:

@@ -125,6 +125,7 @@ class PermissionReport:
 
     def __init__(self, log: PermissionLog, judge: Judge, *, allows_everything: bool) -> None:
         self._users = log.users
+        self._missed = log.missed
         self._judge = judge
         self._allows_everything = allows_everything
 
@@ -134,11 +135,15 @@ class PermissionReport:
         return Permissions(notes, self._judge, allows_everything=self._allows_everything)
 
     def list(self) -> Obj:
-        """Return a List of all roles and bindings, as `kubectl apply -f` takes it, with what each user asked for."""
+        """Return a List of all roles and bindings, as `kubectl apply -f` takes it, with what each user asked for.
+
+        `missed` counts the requests of which something was not noted, if there are any.
+        """
         every = [self.of(name) for name in sorted(self._users)]
         return {
             "apiVersion": "v1",
             "kind": "List",
+            **({"missed": self._missed} if self._missed else {}),
             "permissions": [permissions.summary() for permissions in every],
             "items": [manifest for permissions in every for manifest in permissions.manifests()],
         }

@@ -15,7 +15,7 @@ from understudy.apiserver.authorization.authorizer import Attributes, Decision, 
 from understudy.apiserver.authorization.rbac.rules import Rule
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.golang.text import aggregate, go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, are_short
 from understudy.machinery.users import User, account_name
 
 GROUP = "rbac.authorization.k8s.io"
@@ -62,14 +62,15 @@ class RBACAuthorizer:
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return whether a rule allows it. The reason names the binding, or the roles that are missing."""
         of = attributes
-        question = (of.group, of.resource, of.subresource, of.namespace, of.name) if of.is_resource else of.path
+        question = (of.group, of.resource, of.subresource, of.namespace, of.name) if of.is_resource else (of.path,)
         key = (user.name, tuple(user.groups), of.verb, question)
         decision = self._decisions.get(key)
         if decision is None:
             decision = self._decide(user, attributes)
-            if len(self._decisions) >= DECISIONS:
-                self._decisions.clear()
-            self._decisions[key] = decision
+            if are_short((user.name, of.verb, *user.groups, *question)):
+                if len(self._decisions) >= DECISIONS:
+                    self._decisions.clear()
+                self._decisions[key] = decision
         return decision
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:

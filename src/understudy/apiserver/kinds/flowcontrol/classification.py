@@ -15,7 +15,7 @@ from understudy.apiserver.kinds.flowcontrol.rules import RULES, Rule, matches_su
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, are_short
 from understudy.machinery.users import User
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
@@ -81,10 +81,12 @@ class FlowControl:
         sieves = self._sieves.get(key)
         if sieves is not None:
             return sieves
-        if len(self._sieves) >= USERS:
-            self._sieves.clear()
         own = [rule for rule in self._policy_rules if any(matches_subject(user, s) for s in rule.subjects)]
-        sieves = self._sieves[key] = self._sieve(own, "nonResourceRules"), self._sieve(own, "resourceRules")
+        sieves = self._sieve(own, "nonResourceRules"), self._sieve(own, "resourceRules")
+        if are_short(key):
+            if len(self._sieves) >= USERS:
+                self._sieves.clear()
+            self._sieves[key] = sieves
         return sieves
 
     def _sieve(self, policy_rules: list[_PolicyRule], field: str) -> _Sieve:

@@ -20,6 +20,7 @@ from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.request import Request
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import are_short
 from understudy.machinery.users import (
     ACCOUNT,
     ANONYMOUS,
@@ -80,9 +81,10 @@ class ConstrainedModes:
                 first = first or error
                 continue
             if allowed is not None:
-                if len(self._last) >= USERS:
-                    self._last.clear()
-                self._last[requestor] = index
+                if are_short((requestor,)):
+                    if len(self._last) >= USERS:
+                        self._last.clear()
+                    self._last[requestor] = index
                 return allowed
         assert first is not None  # the last mode applies to everybody
         raise first

@@ -8,9 +8,13 @@ from understudy.apiserver.endpoints.request import Request, Response, WatchRespo
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
-from understudy.machinery.types import LONGEST_KEPT
+from understudy.machinery.types import SHORT_KEPT
 
 PATHS = 4096  # whose labels are kept
+# The names of verbs in metrics; all others, which clients may make up, are "other" (`cleanVerb`).
+VERBS = {"CREATE": "POST", "UPDATE": "PUT", "DELETECOLLECTION": "DELETE"} | {
+    verb: verb for verb in ("DELETE", "GET", "LIST", "PATCH", "POST", "PUT", "WATCH")
+}
 
 
 class RequestMetrics:
@@ -28,12 +32,13 @@ class RequestMetrics:
             self._serving = self._state.serving
             self._kept_labels.cache_clear()
         status = answer.status if isinstance(answer, Response) else 200
-        labels_of = self._kept_labels if len(request.path) <= LONGEST_KEPT else self._labels_of
+        is_short = len(request.path) + len(request.method) <= SHORT_KEPT
+        labels_of = self._kept_labels if is_short else self._labels_of
         self._metrics.observe(labels_of(request.info, "dryRun" in request.query), status, seconds)
 
     def _labels_of(self, info: RequestInfo, dry_run: bool) -> RequestLabels:
         """Return the labels of a request, without names that clients make up: they would never be forgotten."""
-        verb = info.verb.upper()
+        verb = VERBS.get(info.verb.upper(), "other")
         kind = self._serving.resource(info.group, info.version, info.resource)
         if kind is None or (info.subresource and info.subresource not in kind.subresources):
             return verb, "", "", "", "", "", ""
