@@ -26,8 +26,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from understudy.apiserver.controllers import definitions, flow_schemas
-from understudy.apiserver.controllers.api_services import APIServiceController
+from understudy.apiserver.controllers import flow_schemas
 from understudy.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from understudy.apiserver.controllers.components import (
     ComponentContext,
@@ -36,7 +35,9 @@ from understudy.apiserver.controllers.components import (
     short_name,
 )
 from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
-from understudy.apiserver.controllers.definitions import DefinitionController
+from understudy.apiserver.controllers.custom_resources import definitions
+from understudy.apiserver.controllers.custom_resources.api_services import APIServiceController
+from understudy.apiserver.controllers.custom_resources.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController

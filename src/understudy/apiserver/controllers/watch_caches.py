@@ -10,7 +10,7 @@ import asyncio
 import logging
 from functools import partial
 
-from understudy.apiserver.controllers.definitions import PREFIX
+from understudy.apiserver.controllers.custom_resources.definitions import PREFIX
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of

@@ -39,7 +39,7 @@ from understudy.apiserver.client.objects import ObjectAccess, ServerUser, Use
 from understudy.apiserver.controllers import Controllers, short_names
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.controllers.served_definitions import ServedDefinitions
+from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from understudy.admission.validation.apiextensions.definitions import approval
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.controllers.definition_finalizer import finalize
+from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize
 from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
