@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Certificate
@@ -98,7 +98,7 @@ class AskingConnection:
     def write(self, data: bytes | memoryview) -> int:
         """Encrypt bytes for the client, and return how many."""
         with self._translated():
-            sent: int = self._connection.send(data)
+            sent: int = self._connection.send(cast("bytes", data))  # older releases declare no other buffers
             return sent
 
     def pending(self) -> int:
