@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -26,7 +27,7 @@ from understudy.controlplane.client.resources import (
 )
 from understudy.controlplane.scheduler.binding import Binder
 from understudy.controlplane.scheduler.claims import ClaimTracker
-from understudy.controlplane.scheduler.cycle import Placement
+from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.framework.plugin import CycleState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.plugins import dynamic_resources
@@ -104,6 +105,32 @@ def why(pod: Obj) -> Obj:
     """Return the condition that says why a pod has no node, {} if there is none."""
     conditions = pod["status"].get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
+
+
+async def test_last_reason_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason of an earlier attempt that takes long to write does not replace that of a later one."""
+    patch, schedule, attempts, patches = APIClient.patch, Scheduler.schedule, [], []
+
+    def counted(self: Scheduler, pod: PodInfo) -> Placement | Failure:
+        attempts.append(pod)
+        return schedule(self, pod)
+
+    async def slow(self: APIClient, *args: Any, **options: Any) -> Obj:
+        patches.append(args)
+        if len(patches) == 1:
+            await until(lambda: len(attempts) > 1)
+            await asyncio.sleep(0.2)  # a later reason would be there by now
+        return await patch(self, *args, **options)
+
+    async with lab(NEWEST) as world:
+        monkeypatch.setattr(APIClient, "patch", slow)
+        monkeypatch.setattr(Scheduler, "schedule", counted)
+        await world.add_pod("p")
+        await until(lambda: patches)
+        await world.client.create(NODES, {"metadata": {"name": "n"}})
+        reason = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+        await world.pod("p", lambda pod: why(pod).get("message", "").startswith("no nodes available"))
+        await world.pod("p", lambda pod: why(pod).get("message", "").startswith(reason))
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
@@ -75,6 +76,7 @@ class Component:
         self._slices = Informer(client, resource_slices(release))
         self._rules = [Informer(client, device_taint_rules(release))] if self._devices.follows_taint_rules else []
         self._woken = asyncio.Event()
+        self._reports: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by uid of the pod
         self._tasks: asyncio.TaskGroup
 
     async def run(self) -> None:
@@ -118,7 +120,7 @@ class Component:
         outcome = self._scheduler.schedule(pod)
         if isinstance(outcome, Failure):
             self._queue.put_back(queued, outcome.plugins)
-            self._spawn(self._binder.report(outcome, pod))
+            self._spawn(self._report(outcome, pod))
         else:
             self._spawn(self._bind(queued, outcome))
 
@@ -133,7 +135,12 @@ class Component:
             self._move([ClusterEvent(Kind.POD, Action.DELETE, placement.pod.obj)])
             failure = Failure(placement.pod, str(why), False, frozenset(), placement.state)
             if queued.pod.uid in self._queue:
-                await self._binder.report(failure, queued.pod)
+                await self._report(failure, queued.pod)
+
+    async def _report(self, failure: Failure, pod: PodInfo) -> None:
+        """Write why a pod gets no node, after what was written about it before: the last reason has to stay."""
+        async with self._reports.setdefault(pod.uid, asyncio.Lock()):
+            await self._binder.report(failure, pod)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.create_task(work)
