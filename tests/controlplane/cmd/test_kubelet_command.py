@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubelet.driver import Driver
 from tests.program import PROGRAM
 from tests.releases import NEWEST
 from tests.waiting import PATIENCE
 from understudy import Server
 from understudy.controlplane.cmd.cli import main
 from understudy.controlplane.kubelet.installation import install_command
+from understudy.testing import FakeDriver
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +32,7 @@ async def test_drivers_register_with_it() -> None:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line == f"understudy: kubelet {NEWEST} of node n1, plugins in {root}/plugins_registry\n"
-            async with Driver(root) as driver:
+            async with FakeDriver(root) as driver:
                 assert (await driver.registered()).plugin_registered
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0

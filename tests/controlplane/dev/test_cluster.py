@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("grpc", reason="kubelets need the extra `kubelet`")
 
-from tests.controlplane.kubelet.driver import Driver
 from tests.releases import NEWEST
 from tests.waiting import running, until
 from understudy import Server
@@ -23,6 +22,7 @@ from understudy.controlplane.client.resources import PODS, resource_slices
 from understudy.controlplane.dev.cluster import Cluster, controllers_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
+from understudy.testing import FakeDriver
 
 Obj = dict[str, Any]
 API = "resource.k8s.io/v1"
@@ -68,7 +68,7 @@ class Development:
 
     lines: list[str]
     client: APIClient
-    driver: Driver
+    driver: FakeDriver
 
     async def told(self, *texts: str) -> None:
         """Wait for a line that holds all these texts."""
@@ -85,7 +85,7 @@ async def development() -> AsyncIterator[Development]:
         async with (
             Server(emulated_version=str(NEWEST), controllers=controllers, load=WORLD) as server,
             running(Cluster(server, root, lines.append).run()),
-            Driver(root / "n1") as driver,
+            FakeDriver(root / "n1") as driver,
             APIClient(Connection(url=server.url), "test") as client,
         ):
             await driver.registered()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubelet.driver import Driver
 from understudy.controlplane.kubelet.dra.api import (
     HEALTH_SERVICE,
     PREPARE,
@@ -21,6 +20,7 @@ from understudy.controlplane.kubelet.dra.api import (
     WatchResourcesResponse,
 )
 from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
+from understudy.testing import FakeDriver
 
 METHOD = f"{WIRE_NAMES[V1]}/{PREPARE}"
 DIAL = (
@@ -53,7 +53,7 @@ async def test_nobody_listens(root: Path) -> None:
 
 async def test_errors_of_the_server(root: Path) -> None:
     """Codes have Go's names."""
-    async with Driver(root, hold=asyncio.Event()) as driver:
+    async with FakeDriver(root, hold=asyncio.Event()) as driver:
         assert (await failure(driver.endpoint, "no.Such/Method")).startswith("rpc error: code = Unimplemented desc = ")
         late = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
         assert await failure(driver.endpoint, timeout=0.05) == late

@@ -8,13 +8,13 @@ import orjson
 import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
-from tests.controlplane.kubelet.driver import Driver
 from tests.releases import every_release
 from tests.waiting import until
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.api import V1, V1ALPHA4, V1BETA1
 from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
 from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.testing import FakeDriver
 
 
 def versions_of(release: Version) -> tuple[str, ...]:
@@ -22,8 +22,8 @@ def versions_of(release: Version) -> tuple[str, ...]:
     return ("1.0.0",) if release < V1_32 else (V1BETA1, V1ALPHA4) if release < V1_34 else (V1, V1BETA1)
 
 
-def driver_for(cluster: Cluster, **options: object) -> Driver:
-    return Driver(cluster.root, versions=versions_of(cluster.release), **options)  # type: ignore[arg-type]
+def driver_for(cluster: Cluster, **options: object) -> FakeDriver:
+    return FakeDriver(cluster.root, versions=versions_of(cluster.release), **options)  # type: ignore[arg-type]
 
 
 @every_release

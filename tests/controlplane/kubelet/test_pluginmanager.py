@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubelet.driver import Driver
 from tests.waiting import running, until
 from understudy.controlplane.kubelet import pluginmanager
 from understudy.controlplane.kubelet.pluginmanager import PluginManager, RegistrationError, RegistrationStatus
+from understudy.testing import FakeDriver
 
 
 @dataclass
@@ -49,9 +49,9 @@ def managing(root: Path, handler: Handler) -> AbstractAsyncContextManager[object
 async def test_plugins_come_and_go(root: Path) -> None:
     """A plugin is registered while its socket is there, be it older or newer than the kubelet."""
     handler = Handler()
-    async with Driver(root, "a") as older, managing(root, handler):
+    async with FakeDriver(root, "a") as older, managing(root, handler):
         assert await older.registered() == RegistrationStatus(True)
-        async with Driver(root, "b") as newer:
+        async with FakeDriver(root, "b") as newer:
             await newer.registered()
         await until(lambda: len(handler.lines) == 3)
     assert handler.lines == ["+a.sock v1.DRAPlugin", "+b.sock v1.DRAPlugin", "-b.sock"]
@@ -60,9 +60,9 @@ async def test_plugins_come_and_go(root: Path) -> None:
 async def test_replaced_socket(root: Path) -> None:
     """A socket in place of another one is another plugin: the first is deregistered, the second registered."""
     handler = Handler()
-    async with Driver(root, "a") as first, managing(root, handler):
+    async with FakeDriver(root, "a") as first, managing(root, handler):
         await first.registered()
-        async with Driver(root, "a", versions=("v2",)) as second:
+        async with FakeDriver(root, "a", versions=("v2",)) as second:
             await second.registered()
             assert handler.lines == ["+a.sock v1.DRAPlugin", "-a.sock", "+a.sock v2"]
 
@@ -79,7 +79,7 @@ async def test_replaced_socket(root: Path) -> None:
 async def test_refusals(root: Path, driver: dict[str, str], handler: dict[str, str], error: str) -> None:
     """A plugin that is not taken is told why, and asked again later."""
     handling = Handler(**handler)
-    async with Driver(root, "a", **driver) as plugin, managing(root, handling):  # type: ignore[arg-type]
+    async with FakeDriver(root, "a", **driver) as plugin, managing(root, handling):  # type: ignore[arg-type]
         status = await plugin.registered()
         text = error.format(socket=plugin.registration_socket)
         assert status == RegistrationStatus(False, f"RegisterPlugin error -- {text}")
@@ -92,9 +92,9 @@ async def test_what_is_no_plugin(root: Path) -> None:
     """Files, hidden sockets, and sockets that nobody listens on do not keep others from registering."""
     handler = Handler()
     registry = root / "plugins_registry"
-    async with Driver(root, "../plugins_registry/.hidden", instance="") as hidden, managing(root, handler):
+    async with FakeDriver(root, "../plugins_registry/.hidden", instance="") as hidden, managing(root, handler):
         (registry / "file-reg.sock").write_text("")
-        async with Driver(root, "a") as plugin:
+        async with FakeDriver(root, "a") as plugin:
             await plugin.registered()
             assert [handler.lines, hidden.statuses] == [["+a.sock v1.DRAPlugin"], []]
 
@@ -102,5 +102,5 @@ async def test_what_is_no_plugin(root: Path) -> None:
 async def test_sockets_in_folders(root: Path) -> None:
     """Sockets are found in folders of the directory, those that come later included."""
     handler = Handler()
-    async with managing(root, handler), Driver(root, "deep/a") as plugin:
+    async with managing(root, handler), FakeDriver(root, "deep/a") as plugin:
         assert (await plugin.registered()).plugin_registered

@@ -1,4 +1,4 @@
-"""gRPC calls over a Unix socket. The only module that knows grpcio, which the extra `kubelet` installs.
+"""gRPC calls over a Unix socket. Needs grpcio, which the extra `kubelet` installs.
 
 Errors have the texts of grpc-go, since they end in events that people read and search for.
 """

@@ -11,7 +11,6 @@ import pytest
 
 from tests.clock import FixedClock
 from tests.controlplane.kubelet.conftest import DRIVER, Cluster
-from tests.controlplane.kubelet.driver import Driver
 from tests.waiting import until
 from understudy.controlplane.kubelet.dra.api import (
     Device,
@@ -25,6 +24,7 @@ from understudy.controlplane.kubelet.dra.health_info import DeviceHealthCache
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
 from understudy.machinery.types import Obj
+from understudy.testing import FakeDriver
 
 DEVICES = [Device(("a",), "p", "1", ("x/y=1",)), Device(("b",), "p", "2"), Device(("b",), "p", "3", ("x/y=1",))]
 
@@ -213,7 +213,7 @@ async def test_status_of_a_pod(cluster: Cluster) -> None:
     """The health that a driver reports of the device of a running pod comes into the status of its container."""
     await cluster.create_pod("p", "c")
     await cluster.claim("c", "p")
-    async with Driver(cluster.root) as driver, cluster.kubelet():
+    async with FakeDriver(cluster.root) as driver, cluster.kubelet():
         await cluster.reaches("Running", "p")
         device = DeviceIdentifier("pool", "gpu-0")
         await driver.health.put(WatchResourcesResponse((DeviceHealth(device, HealthStatus.UNHEALTHY),)))

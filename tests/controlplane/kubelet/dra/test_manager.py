@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.controlplane.kubelet.conftest import Cluster
-from tests.controlplane.kubelet.driver import Driver
 from tests.waiting import until
 from understudy.controlplane.client.resources import PODS, resource_claims
 from understudy.controlplane.kubelet.dra.api import (
@@ -20,6 +19,7 @@ from understudy.controlplane.kubelet.dra.api import (
     UnprepareResponse,
 )
 from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.testing import FakeDriver
 
 PREFIX = "Failed to prepare dynamic resources: "
 FROM_1_34 = f"{PREFIX}prepare dynamic resources: "
@@ -62,7 +62,7 @@ async def test_answers_of_drivers(cluster: Cluster, release: Version, answer: An
     """An answer that is not as it should be leaves the pod pending, with an event; then it is tried again."""
     await cluster.create_pod("p", "c")
     await cluster.claim("c", "p")
-    async with Driver(cluster.root, versions=(V1BETA1,), prepare=answer) as driver, cluster.kubelet():
+    async with FakeDriver(cluster.root, versions=(V1BETA1,), prepare=answer) as driver, cluster.kubelet():
         event = await cluster.event("p", (FROM_1_34 if release >= V1_34 else PREFIX) + message)
         facts = (event["type"], event["reason"], event["source"], event["reportingInstance"])
         source = {"component": "kubelet", "host": "node-1"}
@@ -121,7 +121,7 @@ async def test_claim_that_was_replaced(cluster: Cluster) -> None:
     """From 1.34 a claim is not prepared while a deleted claim of the same name still is."""
     await cluster.create_pod("p", "c")
     old = await cluster.claim("c", "p")
-    async with Driver(cluster.root) as driver, cluster.kubelet():
+    async with FakeDriver(cluster.root) as driver, cluster.kubelet():
         await cluster.reaches("Running", "p")
         claims = resource_claims(cluster.release)
         await cluster.client.delete(claims, "c", "default")
@@ -157,7 +157,7 @@ async def test_pod_whose_driver_never_came_before(cluster: Cluster, release: Ver
         await cluster.client.delete(PODS, "p", "default")
         await asyncio.sleep(0.2)
         assert await cluster.phase("p") == "Pending"
-        async with Driver(cluster.root, versions=(V1BETA1,)) as driver:
+        async with FakeDriver(cluster.root, versions=(V1BETA1,)) as driver:
             await cluster.reaches("", "p")
             assert driver.calls == ["unprepare c"]
 
@@ -166,7 +166,7 @@ async def test_unprepare_is_tried_again(cluster: Cluster) -> None:
     """A pod stays until its claims are unprepared."""
     await cluster.create_pod("p", "c")
     await cluster.claim("c", "p")
-    async with Driver(cluster.root) as driver, cluster.kubelet():
+    async with FakeDriver(cluster.root) as driver, cluster.kubelet():
         await cluster.reaches("Running", "p")
         driver.unprepare = lambda request: UnprepareResponse({c.uid: UnpreparedClaim("busy") for c in request.claims})
         await cluster.client.delete(PODS, "p", "default")
@@ -182,7 +182,7 @@ async def test_many_pods_at_once(cluster: Cluster) -> None:
     for name in names:
         await cluster.create_pod(name, name)
         await cluster.claim(name, name)
-    async with Driver(cluster.root, hold=asyncio.Event()) as driver, cluster.kubelet():
+    async with FakeDriver(cluster.root, hold=asyncio.Event()) as driver, cluster.kubelet():
         await until(lambda: len(driver.calls) == len(names))
         driver.hold.set()  # type: ignore[union-attr]
         await cluster.reaches("Running", *names)

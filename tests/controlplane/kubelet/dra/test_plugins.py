@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
-from tests.controlplane.kubelet.driver import Driver
 from tests.waiting import PATIENCE, until
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
@@ -16,6 +15,7 @@ from understudy.controlplane.kubelet.dra.api import V1, V1ALPHA4, V1BETA1
 from understudy.controlplane.kubelet.dra.plugins import DRAPluginManager
 from understudy.controlplane.kubelet.pluginmanager import RegistrationError
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.testing import FakeDriver
 
 NOT_PARSED = (
     "could not find a highest supported version from versions ([v1.DRAPlugin]) reported:"
@@ -68,9 +68,9 @@ def test_drivers_without_a_known_service(release: Version, versions: list[str], 
 
 async def test_rolling_update(cluster: Cluster) -> None:
     """The endpoint of a driver that came last is called, until it goes."""
-    async with cluster.kubelet(), Driver(cluster.root, instance="-1") as old:
+    async with cluster.kubelet(), FakeDriver(cluster.root, instance="-1") as old:
         await old.registered()
-        async with Driver(cluster.root, instance="-2") as new:
+        async with FakeDriver(cluster.root, instance="-2") as new:
             await new.registered()
             await cluster.create_pod("a", "a")
             await cluster.claim("a", "a")
@@ -84,9 +84,9 @@ async def test_rolling_update(cluster: Cluster) -> None:
 async def test_connected_endpoints_come_first(cluster: Cluster) -> None:
     """From 1.34 an endpoint that has stopped to listen is passed over for an older one."""
     await cluster.create_pod("p", "c")
-    async with cluster.kubelet(), Driver(cluster.root, instance="-1") as old:
+    async with cluster.kubelet(), FakeDriver(cluster.root, instance="-1") as old:
         await old.registered()
-        async with Driver(cluster.root, instance="-2") as new:
+        async with FakeDriver(cluster.root, instance="-2") as new:
             await new.registered()
             await new.stop_listening()
             await cluster.claim("c", "p")
@@ -134,7 +134,7 @@ async def test_slices_of_a_driver_that_goes(cluster: Cluster, release: Version) 
     versions = ("1.0.0",) if release < V1_32 else (V1BETA1,)
     delay = None if release < V1_33 else 0.2
     async with cluster.kubelet(wiping_delay=delay, wipe_at_start=False):
-        async with Driver(cluster.root, versions=versions) as driver:
+        async with FakeDriver(cluster.root, versions=versions) as driver:
             await driver.registered()
             await slice_of(cluster, "gpu.example.com")
             await slice_of(cluster, "other.example.com")
@@ -149,12 +149,12 @@ def wipe_is_due() -> bool:
 async def test_driver_that_comes_back(cluster: Cluster) -> None:
     """The slices of a driver that is back in time stay."""
     async with cluster.kubelet(wiping_delay=2 * PATIENCE, wipe_at_start=False):
-        async with Driver(cluster.root) as driver:
+        async with FakeDriver(cluster.root) as driver:
             await driver.registered()
             await slice_of(cluster, "gpu.example.com")
             await until(lambda: not wipe_is_due())
         await until(wipe_is_due)
-        async with Driver(cluster.root) as again:
+        async with FakeDriver(cluster.root) as again:
             await again.registered()
             await until(lambda: not wipe_is_due())
             await slices_left(cluster, f"gpu.example.com-{NODE}")
@@ -162,7 +162,7 @@ async def test_driver_that_comes_back(cluster: Cluster) -> None:
 
 async def test_driver_that_stops_to_listen(cluster: Cluster) -> None:
     """From 1.34 a driver that is registered but not connected counts as away."""
-    async with cluster.kubelet(wiping_delay=0.1, wipe_at_start=False), Driver(cluster.root) as driver:
+    async with cluster.kubelet(wiping_delay=0.1, wipe_at_start=False), FakeDriver(cluster.root) as driver:
         await driver.registered()
         await until(lambda: not wipe_is_due())
         await slice_of(cluster, "gpu.example.com")

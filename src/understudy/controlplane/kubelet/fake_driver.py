@@ -1,0 +1,318 @@
+"""A DRA driver without hardware, for tests of what is around a driver: schedulers, operators, a kubelet.
+
+    async with FakeDriver(root, server=server.url, node="node-1", devices=["gpu-0", "gpu-1"]) as driver:
+        await driver.registered()
+        ...                                             # pods get devices, and run
+        await driver.called("prepare", "training")
+        driver.fail("out of memory")                    # from now on
+
+It registers with the kubelet whose folder `root` is, publishes its devices in a ResourceSlice, prepares the claims that
+it is asked to, and notes how it is called. docs/testing-drivers.md has more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.client.resources import resource_claims, resource_slices
+from understudy.controlplane.kubelet.dra.api import (
+    HEALTH_SERVICE,
+    PREPARE,
+    UNPREPARE,
+    V1,
+    V1ALPHA4,
+    V1BETA1,
+    WATCH,
+    WIRE_NAMES,
+    Claim,
+    ClaimsRequest,
+    Device,
+    DeviceHealth,
+    DeviceIdentifier,
+    HealthStatus,
+    PreparedClaim,
+    PrepareResponse,
+    UnpreparedClaim,
+    UnprepareResponse,
+    WatchResourcesRequest,
+    WatchResourcesResponse,
+)
+from understudy.controlplane.kubelet.dra.plugins import PLUGIN_TYPE
+from understudy.controlplane.kubelet.grpc_server import Methods, serve, stream, unary
+from understudy.controlplane.kubelet.pluginmanager import (
+    SERVICE,
+    InfoRequest,
+    PluginInfo,
+    RegistrationStatus,
+    RegistrationStatusResponse,
+)
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
+from understudy.machinery.types import Obj
+
+TIMEOUT = 60.0  # seconds to wait for the kubelet
+# What a driver for a release says that it supports: from 1.32 on its gRPC services, before that a version.
+VERSIONS = ByRelease({V1_31: ("1.0.0",), V1_32: (V1BETA1, V1ALPHA4), V1_34: (V1, V1BETA1)})
+
+
+@dataclass
+class FakeDriver:
+    """A driver that listens below a kubelet's folder while it is an open (asynchronous) context manager.
+
+    root             folder of the kubelet; sockets need a short one, such as `tempfile.mkdtemp()`
+    name             of the driver, as device classes select it
+    server, node     URL of the API server (or a Connection) and node for which `devices` are published. Without a
+                     server nothing is published, and prepared devices are made up
+    devices          names, or devices as a ResourceSlice has them: {"name": "gpu-0", "attributes": {…}, "taints": […]}
+    versions         what it says that it supports: what drivers for the server's release do, or v1 without a server
+    plugin_type, instance
+                     of its registration; a second endpoint of the same driver has another instance
+    calls            ["prepare c1 c2", "unprepare c1 c2", …]: the names of the claims of each call
+    prepared         the devices of the claims that are prepared, by "NAMESPACE/NAME"
+    statuses         what the kubelet has told it about its registration
+    prepare, unprepare
+                     functions that answer a call in its place
+    health           what streams of device health send next; see `set_health`
+    hold             calls wait for this event, if there is one
+    """
+
+    root: Path | str | PathLike[str]
+    name: str = "gpu.example.com"
+    versions: tuple[str, ...] = ()
+    plugin_type: str = PLUGIN_TYPE
+    instance: str = ""
+    calls: list[str] = field(default_factory=list)
+    prepared: dict[str, tuple[Device, ...]] = field(default_factory=dict)
+    statuses: list[RegistrationStatus] = field(default_factory=list)
+    prepare: Callable[[ClaimsRequest], PrepareResponse] | None = None
+    unprepare: Callable[[ClaimsRequest], UnprepareResponse] | None = None
+    health: asyncio.Queue[WatchResourcesResponse] = field(default_factory=asyncio.Queue)
+    hold: asyncio.Event | None = None
+    server: str | Connection | None = None
+    node: str = ""
+    devices: Sequence[str | Obj] = ()
+
+    def __post_init__(self) -> None:
+        self.root = Path(self.root)
+        self._errors: dict[tuple[str, str], str] = {}  # by method and name of the claim, "" for all
+        self._healths: dict[str, DeviceHealth] = {}
+        self._changed = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self._client: APIClient | None = None
+        self._release = V1_34
+        self._generation = 0
+
+    # --- life
+
+    @property
+    def registration_socket(self) -> Path:
+        """Return the path of the socket that the kubelet finds."""
+        return Path(self.root) / "plugins_registry" / f"{self.name}{self.instance}-reg.sock"
+
+    @property
+    def endpoint(self) -> Path:
+        """Return the path of the socket that the kubelet calls."""
+        return Path(self.root) / "plugins" / f"{self.name}{self.instance}.sock"
+
+    async def __aenter__(self) -> Self:
+        """Publish the devices and listen. Raises ValueError for a path too long, StatusError, ConnectionError."""
+        async with AsyncExitStack() as stack:
+            if self.server is not None:
+                connection = Connection(url=self.server) if isinstance(self.server, str) else self.server
+                self._client = await stack.enter_async_context(APIClient(connection, self.name))
+                self._release = await _release_of(self._client)
+            versions = self.versions or (VERSIONS[self._release] if self._client else (V1,))
+            services: dict[str, Methods] = {
+                WIRE_NAMES.get(version, WIRE_NAMES[V1ALPHA4]): self._dra_service() for version in versions
+            }
+            health: Methods = {WATCH: stream(WatchResourcesRequest, self._watch)}
+            self._servers = [
+                await serve(self.endpoint, {**services, HEALTH_SERVICE: health}),
+                await serve(self.registration_socket, {SERVICE: self._registration_service(versions)}),
+            ]
+            stack.push_async_callback(self._stop)
+            if self._client and self.devices:
+                await self.publish(self.devices)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Go away without a word, as a driver does that is stopped: its ResourceSlice stays, for the kubelet."""
+        await self._stack.aclose()
+
+    async def _stop(self) -> None:
+        for socket, server in zip((self.endpoint, self.registration_socket), self._servers, strict=True):
+            socket.unlink(missing_ok=True)
+            await server.stop(None)
+
+    async def stop_listening(self) -> None:
+        """Answer no more calls, but stay registered."""
+        await self._servers[0].stop(None)
+
+    # --- what a test says
+
+    async def publish(self, devices: Iterable[str | Obj]) -> Obj:
+        """Publish devices in place of those that were published before; return the ResourceSlice as stored.
+
+        Raises StatusError for what the API server refuses, RuntimeError without `server` and `node`.
+        """
+        if self._client is None or not self.node:
+            raise RuntimeError("devices are published for the options server= and node=")
+        resource, slice_name = resource_slices(self._release), f"{self.node}-{self.name}"
+        self._generation += 1
+        pool = {"name": self.node, "generation": self._generation, "resourceSliceCount": 1}
+        spec: Obj = {"driver": self.name, "nodeName": self.node, "pool": pool}
+        spec["devices"] = [_device(device, self._release) for device in devices]
+        obj: Obj = {"metadata": {"name": slice_name}, "spec": spec}
+        try:
+            return await self._client.create(resource, obj)
+        except StatusError as why:
+            if why.reason != "AlreadyExists":
+                raise
+        stored = await self._client.get(resource, slice_name)
+        pool["generation"] = self._generation = stored["spec"]["pool"]["generation"] + 1
+        return await self._client.update(resource, {**stored, "spec": spec})
+
+    def fail(self, error: str, claim: str = "", *, method: str = "prepare") -> None:
+        """Answer calls to "prepare" or "unprepare" a claim (its name), or any claim, with an error; "" ends that."""
+        self._errors[method, claim] = error
+
+    def set_health(self, device: str, status: HealthStatus, message: str = "", pool: str = "") -> None:
+        """Tell the kubelet the health of a device, of the node's pool by default."""
+        identifier = DeviceIdentifier(pool or self.node, device)
+        self._healths[device] = DeviceHealth(identifier, status, int(time.time()), message=message)
+        self.health.put_nowait(WatchResourcesResponse(tuple(self._healths.values())))
+
+    # --- what a test waits for
+
+    async def registered(self, timeout: float = TIMEOUT) -> RegistrationStatus:
+        """Wait until the kubelet has told the outcome of the registration; return it. Raises TimeoutError."""
+        await self._wait(lambda: self.statuses, "no kubelet has registered the driver", timeout)
+        return self.statuses[-1]
+
+    async def called(self, method: str, claim: str = "", timeout: float = TIMEOUT) -> str:
+        """Wait for a call of "prepare" or "unprepare", of one claim or any; return it as in `calls`.
+
+        Calls that were there before count. Raises TimeoutError.
+        """
+
+        def first() -> list[str]:
+            split = [call.split() for call in self.calls]
+            return [" ".join(words) for words in split if words[0] == method and (not claim or claim in words[1:])]
+
+        await self._wait(first, f"no call to {method} {claim or 'a claim'}", timeout)
+        return first()[0]
+
+    async def _wait(self, holds: Callable[[], object], failure: str, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise TimeoutError(f"{failure} within {timeout:g} s; calls so far: {self.calls}") from None
+
+    # --- what the kubelet asks
+
+    def _registration_service(self, versions: tuple[str, ...]) -> Methods:
+        info = PluginInfo(self.plugin_type, self.name, str(self.endpoint), versions)
+
+        def notify(status: RegistrationStatus) -> RegistrationStatusResponse:
+            self.statuses.append(status)
+            self._changed.set()
+            return RegistrationStatusResponse()
+
+        return {
+            "GetInfo": unary(InfoRequest, lambda _: info),
+            "NotifyRegistrationStatus": unary(RegistrationStatus, notify),
+        }
+
+    def _dra_service(self) -> Methods:
+        return {PREPARE: unary(ClaimsRequest, self._prepare), UNPREPARE: unary(ClaimsRequest, self._unprepare)}
+
+    async def _prepare(self, request: ClaimsRequest) -> PrepareResponse:
+        await self._note("prepare", request)
+        if self.prepare is not None:
+            response = self.prepare(request)
+        else:
+            response = PrepareResponse({claim.uid: await self._prepared(claim) for claim in request.claims})
+        for claim in request.claims:
+            answer = response.claims.get(claim.uid)
+            if answer is not None and not answer.error:
+                self.prepared[_key(claim)] = answer.devices
+        return response
+
+    async def _unprepare(self, request: ClaimsRequest) -> UnprepareResponse:
+        await self._note("unprepare", request)
+        if self.unprepare is not None:
+            response = self.unprepare(request)
+        else:
+            errors = {claim.uid: self._error("unprepare", claim) for claim in request.claims}
+            response = UnprepareResponse({uid: UnpreparedClaim(error) for uid, error in errors.items()})
+        for claim in request.claims:
+            answer = response.claims.get(claim.uid)
+            if answer is not None and not answer.error:
+                self.prepared.pop(_key(claim), None)
+        return response
+
+    def _error(self, method: str, claim: Claim) -> str:
+        """Return the error that a test wants, "" for none."""
+        return self._errors.get((method, claim.name)) or self._errors.get((method, "")) or ""
+
+    async def _note(self, method: str, request: ClaimsRequest) -> None:
+        """Note a call, and let it wait if it has to."""
+        self.calls.append(" ".join([method, *(claim.name for claim in request.claims)]))
+        self._changed.set()
+        if self.hold is not None:
+            await self.hold.wait()
+
+    async def _prepared(self, claim: Claim) -> PreparedClaim:
+        """Return the devices that the API server says a claim was given, or an error."""
+        if error := self._error("prepare", claim):
+            return PreparedClaim(error=error)
+        if self._client is None:
+            return PreparedClaim((Device(("r",), "pool", "gpu-0", (f"{self.name}/gpu={claim.name}",)),))
+        try:
+            stored = await self._client.get(resource_claims(self._release), claim.name, claim.namespace)
+        except (StatusError, ConnectionError) as why:
+            return PreparedClaim(error=f"get ResourceClaim {_key(claim)}: {why}")
+        if stored["metadata"]["uid"] != claim.uid:
+            return PreparedClaim(error=f"ResourceClaim {_key(claim)} has another uid by now")
+        results = ((stored.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ()
+        return PreparedClaim(tuple(self._given(result) for result in results if result["driver"] == self.name))
+
+    def _given(self, result: Obj) -> Device:
+        cdi_id = f"{self.name}/device={result['device']}"
+        return Device((result["request"],), result["pool"], result["device"], (cdi_id,), result.get("shareID"))
+
+    async def _watch(self, _: WatchResourcesRequest) -> AsyncIterator[WatchResourcesResponse]:
+        while True:
+            yield await self.health.get()
+
+
+def _key(claim: Claim) -> str:
+    return f"{claim.namespace}/{claim.name}"
+
+
+async def _release_of(client: APIClient) -> Version:
+    """Return the release of an API server. Raises StatusError, ConnectionError."""
+    answer: dict[str, Any] = await client.request("GET", "/version")
+    return Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
+
+
+def _device(device: str | Obj, release: Version) -> Obj:
+    """Return a device as a slice of a release has it."""
+    if isinstance(device, str):
+        device = {"name": device}
+    if release >= V1_34 or "basic" in device:
+        return device
+    return {"name": device["name"], "basic": {key: value for key, value in device.items() if key != "name"}}
