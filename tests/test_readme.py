@@ -1,4 +1,4 @@
-"""The examples of the README are executed."""
+"""The examples of the README and of the pages in docs/ are executed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,24 @@ from understudy.machinery.releases.version import Version
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def code_blocks(page: Path) -> list[tuple[str, str]]:
+    """Return the code blocks of a page, each with its language."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = code_blocks(ROOT / "README.md")
 
 
 def blocks(language: str, *, tests: bool = False) -> pytest.MarkDecorator:
     """Parametrise a test by the code blocks of a language: test files with `tests`, else the others."""
-    codes = [code for name, code in BLOCKS if name == language and tests == ("def test_" in code)]
+    every = [*BLOCKS, *(block for page in PAGES for block in code_blocks(page))]
+    codes = [code for name, code in every if name == language and tests == ("def test_" in code)]
     assert codes
-    first = [
-        next(line for line in code.splitlines() if re.match(r"\S*(async )?def|from|\$|python3", line)) for code in codes
-    ]
+    start = r"(async )?def test_" if tests else r"\S*(async )?def|from|\$|python3"
+    first = [next(line for line in code.splitlines() if re.match(start, line)) for code in codes]
     return pytest.mark.parametrize(
         "code", [pytest.param(code, id=line[:60]) for code, line in zip(codes, first, strict=True)]
     )
@@ -124,12 +132,18 @@ def test_readme_flags_exist(section: str, command: str) -> None:
     assert [flag for flag in named if not re.search(rf"{flag}\b", known)] == []
 
 
+def test_pages_are_linked() -> None:
+    """The README leads to every page in docs/."""
+    assert PAGES
+    assert [page.name for page in PAGES if f"](docs/{page.name})" not in (ROOT / "README.md").read_text()] == []
+
+
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_named_files_exist(document: str) -> None:
     """Every file of this repository that a document names is there; words in capitals stand for any name."""
     text = (ROOT / document).read_text()
     named = re.findall(
-        r"(?<![\w./-])(?:scripts|fixtures|tests|\.ci|machinery|admission|apiserver|schemas)/[\w./-]*\w", text
+        r"(?<![\w./-])(?:scripts|fixtures|tests|docs|\.ci|machinery|admission|apiserver|schemas)/[\w./-]*\w", text
     )
     assert named
     files = [name for name in named if not re.search(r"[A-Z]{3}", name)]

@@ -3,7 +3,6 @@
 FakeDriver   a driver without hardware: registers with a kubelet, publishes devices, prepares claims, fails if it shall
 Kubelet      the kubelet of a node, without containers
 Connection   the way to an API server, which a kubelet takes
-Version      a release: Version.parse("1.36")
 
 The messages are those of the gRPC services of drivers, for `FakeDriver(prepare=…, unprepare=…)`. All of it needs the
 extra `kubelet`; docs/testing-drivers.md shows how it is used.
@@ -23,10 +22,9 @@ from understudy.controlplane.kubelet.dra.api import (
     UnprepareResponse,
     WatchResourcesResponse,
 )
-from understudy.controlplane.kubelet.fake_driver import FakeDriver
+from understudy.controlplane.kubelet.fake.driver import FakeDriver
 from understudy.controlplane.kubelet.kubelet import Kubelet
 from understudy.controlplane.kubelet.pluginmanager import RegistrationStatus
-from understudy.machinery.releases.version import Version
 
 __all__ = [
     "Claim",
@@ -41,6 +39,5 @@ __all__ = [
     "RegistrationStatus",
     "UnprepareResponse",
     "UnpreparedClaim",
-    "Version",
     "WatchResourcesResponse",
 ]

@@ -1,6 +1,6 @@
 """The kubelet of one node, put together.
 
-async with Kubelet(connection, "node-1", Path("/tmp/kubelet"), version=Version.parse("1.36")):
+async with Kubelet(connection, "node-1", "/tmp/kubelet", "1.36"):
     ...                                     # drivers register in /tmp/kubelet/plugins_registry
 """
 
@@ -57,8 +57,8 @@ class Kubelet:
         self,
         connection: Connection,
         node: str,
-        root: Path,
-        version: Version,
+        root: Path | str,
+        version: Version | str,
         gates: Gates | None = None,
         *,
         register_node: bool = False,
@@ -70,10 +70,10 @@ class Kubelet:
         boot_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self._version = version = Version.parse(version) if isinstance(version, str) else version
         self._client = APIClient(connection, f"kubelet/v{version}.0")
         self._node = node
-        self._root = root.resolve()
-        self._version = version
+        self._root = Path(root).resolve()
         self._gates = gates or Gates.of(version)
         self._register_node = register_node
         self._periods = {"resync_period": resync_period, "backoff_period": backoff_period}

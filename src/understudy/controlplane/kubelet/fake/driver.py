@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.resources import resource_claims, resource_slices
+from understudy.controlplane.client.resources import resource_claims
 from understudy.controlplane.kubelet.dra.api import (
     HEALTH_SERVICE,
     PREPARE,
@@ -47,7 +47,8 @@ from understudy.controlplane.kubelet.dra.api import (
     WatchResourcesResponse,
 )
 from understudy.controlplane.kubelet.dra.plugins import PLUGIN_TYPE
-from understudy.controlplane.kubelet.grpc_server import Methods, serve, stream, unary
+from understudy.controlplane.kubelet.fake.grpc_server import Methods, serve, stream, unary
+from understudy.controlplane.kubelet.fake.resource_slice import SlicePublisher
 from understudy.controlplane.kubelet.pluginmanager import (
     SERVICE,
     InfoRequest,
@@ -60,6 +61,7 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.types import Obj
 
 TIMEOUT = 60.0  # seconds to wait for the kubelet
+NOWHERE = "devices are published on the API server and for the node that the options server and node name"
 # What a driver for a release says that it supports: from 1.32 on its gRPC services, before that a version.
 VERSIONS = ByRelease({V1_31: ("1.0.0",), V1_32: (V1BETA1, V1ALPHA4), V1_34: (V1, V1BETA1)})
 
@@ -72,7 +74,8 @@ class FakeDriver:
     name             of the driver, as device classes select it
     server, node     URL of the API server (or a Connection) and node for which `devices` are published. Without a
                      server nothing is published, and prepared devices are made up
-    devices          names, or devices as a ResourceSlice has them: {"name": "gpu-0", "attributes": {…}, "taints": […]}
+    devices          to publish, once a kubelet has registered the driver: names, or devices as a slice has them, such
+                     as {"name": "gpu-0", "attributes": {…}, "taints": […]}
     versions         what it says that it supports: what drivers for the server's release do, or v1 without a server
     plugin_type, instance
                      of its registration; a second endpoint of the same driver has another instance
@@ -83,6 +86,8 @@ class FakeDriver:
                      functions that answer a call in its place
     health           what streams of device health send next; see `set_health`
     hold             calls wait for this event, if there is one
+
+    Raises ValueError for devices without server and node.
     """
 
     root: Path | str | PathLike[str]
@@ -102,14 +107,17 @@ class FakeDriver:
     devices: Sequence[str | Obj] = ()
 
     def __post_init__(self) -> None:
+        if self.devices and not (self.server and self.node):
+            raise ValueError(NOWHERE)
         self.root = Path(self.root)
         self._errors: dict[tuple[str, str], str] = {}  # by method and name of the claim, "" for all
         self._healths: dict[str, DeviceHealth] = {}
-        self._changed = asyncio.Event()
+        self._changed, self._registration = asyncio.Event(), asyncio.Event()
         self._stack = AsyncExitStack()
         self._client: APIClient | None = None
         self._release = V1_34
-        self._generation = 0
+        self._publisher: SlicePublisher | None = None
+        self._publishing: asyncio.Task[None] | None = None
 
     # --- life
 
@@ -124,7 +132,10 @@ class FakeDriver:
         return Path(self.root) / "plugins" / f"{self.name}{self.instance}.sock"
 
     async def __aenter__(self) -> Self:
-        """Publish the devices and listen. Raises ValueError for a path too long, StatusError, ConnectionError."""
+        """Listen, and publish the devices once a kubelet has registered the driver: pods that get them can start then.
+
+        Raises ValueError for a path that is too long for a socket, StatusError and ConnectionError of the API server.
+        """
         async with AsyncExitStack() as stack:
             if self.server is not None:
                 connection = Connection(url=self.server) if isinstance(self.server, str) else self.server
@@ -140,14 +151,25 @@ class FakeDriver:
                 await serve(self.registration_socket, {SERVICE: self._registration_service(versions)}),
             ]
             stack.push_async_callback(self._stop)
-            if self._client and self.devices:
-                await self.publish(self.devices)
+            if self._client and self.node:
+                self._publisher = SlicePublisher(self._client, self._release, self.name, self.node)
+                self._publishing = asyncio.create_task(self._publish_when_registered(self._publisher))
+                self._publishing.add_done_callback(lambda _: self._changed.set())
+                stack.push_async_callback(_end, self._publishing)
             self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Go away without a word, as a driver does that is stopped: its ResourceSlice stays, for the kubelet."""
         await self._stack.aclose()
+
+    async def _publish_when_registered(self, publisher: SlicePublisher) -> None:
+        while not any(status.plugin_registered for status in self.statuses):
+            self._registration.clear()
+            await self._registration.wait()
+        if self.devices:
+            await publisher.publish(self.devices)
+        await publisher.run()
 
     async def _stop(self) -> None:
         for socket, server in zip((self.endpoint, self.registration_socket), self._servers, strict=True):
@@ -163,24 +185,12 @@ class FakeDriver:
     async def publish(self, devices: Iterable[str | Obj]) -> Obj:
         """Publish devices in place of those that were published before; return the ResourceSlice as stored.
 
-        Raises StatusError for what the API server refuses, RuntimeError without `server` and `node`.
+        When somebody deletes it, as a kubelet does at its start, it is published again. Raises StatusError for what the
+        API server refuses, RuntimeError without `server` and `node`.
         """
-        if self._client is None or not self.node:
-            raise RuntimeError("devices are published for the options server= and node=")
-        resource, slice_name = resource_slices(self._release), f"{self.node}-{self.name}"
-        self._generation += 1
-        pool = {"name": self.node, "generation": self._generation, "resourceSliceCount": 1}
-        spec: Obj = {"driver": self.name, "nodeName": self.node, "pool": pool}
-        spec["devices"] = [_device(device, self._release) for device in devices]
-        obj: Obj = {"metadata": {"name": slice_name}, "spec": spec}
-        try:
-            return await self._client.create(resource, obj)
-        except StatusError as why:
-            if why.reason != "AlreadyExists":
-                raise
-        stored = await self._client.get(resource, slice_name)
-        pool["generation"] = self._generation = stored["spec"]["pool"]["generation"] + 1
-        return await self._client.update(resource, {**stored, "spec": spec})
+        if self._publisher is None:
+            raise RuntimeError(NOWHERE)
+        return await self._publisher.publish(devices)
 
     def fail(self, error: str, claim: str = "", *, method: str = "prepare") -> None:
         """Answer calls to "prepare" or "unprepare" a claim (its name), or any claim, with an error; "" ends that."""
@@ -213,9 +223,12 @@ class FakeDriver:
         return first()[0]
 
     async def _wait(self, holds: Callable[[], object], failure: str, timeout: float) -> None:
+        """Wait until something holds. Raises TimeoutError, and what the API server said to the driver's devices."""
         try:
             async with asyncio.timeout(timeout):
                 while not holds():
+                    if self._publishing and self._publishing.done():
+                        await self._publishing
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -229,6 +242,7 @@ class FakeDriver:
         def notify(status: RegistrationStatus) -> RegistrationStatusResponse:
             self.statuses.append(status)
             self._changed.set()
+            self._registration.set()
             return RegistrationStatusResponse()
 
         return {
@@ -299,6 +313,12 @@ class FakeDriver:
             yield await self.health.get()
 
 
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError, StatusError, ConnectionError):  # `_wait` raises it
+        await task
+
+
 def _key(claim: Claim) -> str:
     return f"{claim.namespace}/{claim.name}"
 
@@ -307,12 +327,3 @@ async def _release_of(client: APIClient) -> Version:
     """Return the release of an API server. Raises StatusError, ConnectionError."""
     answer: dict[str, Any] = await client.request("GET", "/version")
     return Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
-
-
-def _device(device: str | Obj, release: Version) -> Obj:
-    """Return a device as a slice of a release has it."""
-    if isinstance(device, str):
-        device = {"name": device}
-    if release >= V1_34 or "basic" in device:
-        return device
-    return {"name": device["name"], "basic": {key: value for key, value in device.items() if key != "name"}}

@@ -1,0 +1,1 @@
+"""A stand-in for a DRA driver, which tests of what is around drivers run: `understudy.testing.FakeDriver`."""
