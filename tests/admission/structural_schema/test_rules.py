@@ -72,6 +72,43 @@ def test_rules_apply_where_they_stand(schema: dict[str, Any], value: Any, errors
     assert texts(schema, value) == errors
 
 
+UNTYPED = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "errors"),
+    [
+        (
+            spec(a={"type": "object", "items": with_rules(INTEGER, "true")}),
+            {"a": [1]},
+            [f'a[0]: Invalid value: "integer": {UNTYPED}'],
+        ),
+        (
+            spec(a={"type": "string", "items": {"type": "array", "items": with_rules(INTEGER, "true")}}),
+            {"a": [[1]]},
+            [f'a[0][0]: Invalid value: "integer": {UNTYPED}'],
+        ),
+        (spec(a={"type": "object", "items": with_rules(INTEGER, "true")}), {"a": {}}, []),
+    ],
+)
+def test_rules_of_values_without_a_type(schema: dict[str, Any], value: Any, errors: list[str]) -> None:
+    """Rules of items below a schema that describes no list do not compile."""
+    assert texts(schema, value) == errors
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        spec(a={"type": "object", "items": spec(b=with_rules(INTEGER, "self > 3"))}),
+        spec(a={"type": "string", "properties": {"b": with_rules(INTEGER, "self > 3")}}),
+        spec(a={"x-kubernetes-preserve-unknown-fields": True, "properties": {"b": with_rules(INTEGER, "self > 3")}}),
+    ],
+)
+def test_rules_of_fields_of_values_without_a_type(schema: dict[str, Any]) -> None:
+    """Rules of fields that expressions do not know are not looked at: there are no rules."""
+    assert compile_rules(schema, V1_36, resource_root=False) is None
+
+
 def test_errors_showed_types_before_1_35() -> None:
     """Up to 1.34 an error shows the type of a value in the place of the value."""
     schema = spec(a=with_rules(INTEGER, "self > 3"))

@@ -10,6 +10,9 @@ from understudy.admission.cel.compiler import Compiled, compile  # noqa: A004 - 
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
+NO_DECLARATION = "failed to convert to declType for CEL validation rules"
+"""The error of rules whose values have no type."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

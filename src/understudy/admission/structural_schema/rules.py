@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from understudy.admission.cel import Budget, CostLimitError, EvaluationError, OutOfBudgetError
-from understudy.admission.cel.checker.declared_types import declared_type
+from understudy.admission.cel.checker.declared_types import declared_type, has_typed_elements, is_typed
 from understudy.admission.cel.escaping import escape
 from understudy.admission.cel.interpreter.unstructured import Converter, converter, with_type_and_object_meta
-from understudy.admission.cel.rules import Rule, compile_rule
+from understudy.admission.cel.rules import NO_DECLARATION, Rule, compile_rule
 from understudy.admission.cel.values import NONE, Optional, Value
 from understudy.admission.structural_schema.correlation import Correlation
 from understudy.machinery.golang.text import go_quote
@@ -39,6 +39,7 @@ from understudy.machinery.validation.field import (
 from understudy.machinery.validation.schema_paths import SchemaPathError, resolve
 
 _RULES = "x-kubernetes-validations"
+_UNTYPED = f"rule compiler initialization error: {NO_DECLARATION}"
 _MAX_MESSAGE_BYTES: Final = 5 * 1024
 _NOT_CONVERTED: Final[Any] = object()
 # Until 1.34 an error of a rule shows the type of the value instead of the value.
@@ -91,21 +92,35 @@ class _Evaluation:
     optional_rules: bool
 
 
-def compile_rules(schema: Obj, release: Version, *, resource_root: bool = True) -> SchemaRules | None:
-    """Return the validation of values by the rules within a structural schema, None if there are none."""
-    parts = {name: _compile_part(part, release) for name, part in (schema.get("properties") or {}).items()}
-    properties = {name: rules for name, rules in parts.items() if rules is not None}
-    others = _compile_part(schema.get("additionalProperties"), release)
-    items = _compile_part(schema.get("items"), release)
+def compile_rules(
+    schema: Obj, release: Version, *, resource_root: bool = True, typed: bool = True
+) -> SchemaRules | None:
+    """Return the validation of values by the rules within a structural schema, None if there are none.
+
+    typed  whether CEL knows the type of the values (upstream: `declType`): else fields are not looked at. Items below
+           a schema that describes no lists have none, and their rules are errors.
+    """
+    parts = (schema.get("properties") or {}) if typed and _has_fields(schema) else {}
+    compiled = {name: _compile_part(part, release) for name, part in parts.items() if is_typed(part)}
+    properties = {name: rules for name, rules in compiled.items() if rules is not None}
+    typed_elements = typed and has_typed_elements(schema)
+    others = _compile_part(schema.get("additionalProperties"), release, typed=typed_elements)
+    items = _compile_part(schema.get("items"), release, typed=typed_elements)
     if not (schema.get(_RULES) or properties or others or items):
         return None
-    return SchemaRules(schema, release, resource_root, properties, others, items)
+    return SchemaRules(schema, release, resource_root, typed, properties, others, items)
 
 
-def _compile_part(schema: Any, release: Version) -> SchemaRules | None:
+def _has_fields(schema: Obj) -> bool:
+    """Report whether the values of a schema are objects with fields: no maps."""
+    return schema.get("type") == "object" and not isinstance(schema.get("additionalProperties"), dict)
+
+
+def _compile_part(schema: Any, release: Version, *, typed: bool = True) -> SchemaRules | None:
     if not isinstance(schema, dict):
         return None
-    return compile_rules(schema, release, resource_root=bool(schema.get("x-kubernetes-embedded-resource")))
+    resource_root = bool(schema.get("x-kubernetes-embedded-resource"))
+    return compile_rules(schema, release, resource_root=resource_root, typed=typed)
 
 
 class SchemaRules:
@@ -116,6 +131,7 @@ class SchemaRules:
         schema: Obj,
         release: Version,
         resource_root: bool,
+        typed: bool,
         properties: dict[str, SchemaRules],
         others: SchemaRules | None,
         items: SchemaRules | None,
@@ -123,6 +139,7 @@ class SchemaRules:
         self._schema = schema
         self._release = release
         self._resource_root = resource_root
+        self._typed = typed
         self._properties = {name: (rules, escape(name)) for name, rules in properties.items()}
         self._others = others
         self._items = items
@@ -160,7 +177,9 @@ class SchemaRules:
         """
         if value is None:
             return
-        if self._rules:
+        if not self._typed and self._schema.get(_RULES):
+            evaluation.outcome.errors.append(invalid(path, self._go_type, _UNTYPED))
+        elif self._rules:
             if evaluation.budget.remaining <= 0:
                 evaluation.outcome.errors.append(invalid(path, self._go_type, str(OutOfBudgetError())))
                 raise _StopError

@@ -15,6 +15,7 @@ from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
+from understudy.apiserver.extensions.conversion import cannot_convert
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
@@ -73,7 +74,7 @@ def find(serving: Serving, method: str, info: RequestInfo) -> Route | None:
 
 
 def _custom(defined: Defined, info: RequestInfo) -> Route | None:
-    """Return the route of a custom resource's path, None if there is none. Raises 404, 405.
+    """Return the route of a custom resource's path, None if there is none. Raises 404, 405, 500.
 
     Upstream has a handler of its own for all of them instead of a router (`crdHandler.ServeHTTP`).
     """
@@ -82,6 +83,8 @@ def _custom(defined: Defined, info: RequestInfo) -> Route | None:
         return None
     if bool(info.namespace) != kind.namespaced and (info.namespace or info.verb not in EVERYWHERE):
         return None
+    if cannot_convert(defined.definition, kind.release):
+        raise errors.internal_error("error resolving resource")
     if info.subresource and info.subresource not in kind.subresources:
         raise errors.not_found(kind.group, kind.resource, info.name)
     scope = RequestScope(info, kind, info.version, info.namespace, info.name, info.subresource)

@@ -20,7 +20,7 @@ from understudy.machinery.golang.fmt import type_name
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import go_interface
 from understudy.machinery.golang.text import aggregate, go_quote
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj, named_kind, split_api_version
@@ -29,6 +29,10 @@ from understudy.machinery.validation.field import Errors, Path
 _GROUP = "apiextensions.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _TIMEOUT = 30  # seconds
+
+
+# Whether certificates that are nothing but space count as none when the webhook is called.
+_IGNORES_BLANK_BUNDLE = ByRelease({V1_34: True, V1_31: False})
 
 
 class Converter(Protocol):
@@ -43,7 +47,20 @@ class Converter(Protocol):
 def new_converter(definition: Definition, webhooks: WebhookClient, release: Version) -> Converter:
     """Return what converts the objects of a definition."""
     webhook = definition.conversion_webhook
-    return _NopConverter() if webhook is None else _WebhookConverter(webhook, webhooks, release)
+    if webhook is None:
+        return _NopConverter()
+    if _has_blank_bundle(definition, release):
+        webhook = {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": ""}}
+    return _WebhookConverter(webhook, webhooks, release)
+
+
+def cannot_convert(definition: Definition, release: Version) -> bool:
+    """Report whether nothing can be served of a definition, as the certificates of its webhook cannot be read."""
+    return definition.has_invalid_ca_bundle and not _has_blank_bundle(definition, release)
+
+
+def _has_blank_bundle(definition: Definition, release: Version) -> bool:
+    return _IGNORES_BLANK_BUNDLE[release] and not definition.ca_bundle.strip()
 
 
 class _NopConverter:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from functools import cached_property
 
 from understudy.apiserver.extensions.version_order import priority_key
+from understudy.machinery.golang.x509.x509 import ca_bundle_error
 from understudy.machinery.types import Obj, nested_field
 
 
@@ -53,6 +55,17 @@ class Definition:
         """Return the webhook that converts objects between versions, None if only their apiVersion changes."""
         conversion = self.obj["spec"].get("conversion") or {}
         return conversion["webhook"] if conversion.get("strategy") == "Webhook" else None
+
+    @cached_property
+    def ca_bundle(self) -> bytes:
+        """Return the certificates (PEM) that the conversion webhook is verified with, b"" if there are none."""
+        config = (self.conversion_webhook or {}).get("clientConfig") or {}
+        return b64decode(config.get("caBundle") or "")
+
+    @cached_property
+    def has_invalid_ca_bundle(self) -> bool:
+        """Report whether the certificates of the conversion webhook cannot be read: it is not established then."""
+        return bool(self.ca_bundle and ca_bundle_error(self.ca_bundle))
 
     def api_version(self, version: str) -> str:
         """Return the apiVersion of objects in a version."""

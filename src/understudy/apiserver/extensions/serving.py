@@ -103,14 +103,32 @@ class Serving:
         custom = (kind for defined in self.definitions.values() for kind in defined.kinds.values())
         return chain(self.release.kinds, custom)
 
-    @property
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Return the API groups in the order of discovery, those of custom resources last."""
-        return (*self.release.groups, *self._custom_groups.values())
+        """Return the API groups in the order of discovery, those of custom resources last.
+
+        Versions that definitions add to a built-in group come first; they are listed, but nothing is served of them.
+        """
+        custom = self._custom_versions(established=True)
+        built_in = (
+            Group(group.name, {**custom.pop(group.name), **group.versions}) if group.name in custom else group
+            for group in self.release.groups
+        )
+        return (*built_in, *(Group(name, versions) for name, versions in custom.items()))
+
+    @cached_property
+    def registered(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the versions of each group for which there are API services, in the order of discovery.
+
+        Definitions have them before they are established, and if they never are.
+        """
+        custom = self._custom_versions(established=False)
+        built_in = {group.name: (*custom.pop(group.name, ()), *group.versions) for group in self.release.groups}
+        return built_in | {name: tuple(versions) for name, versions in custom.items()}
 
     def group(self, name: str) -> Group | None:
         """Return an API group, None if it is not served."""
-        return self.release.group(name) or self._custom_groups.get(name)
+        return self.release.group(name) or next((group for group in self.groups if group.name == name), None)
 
     @cached_property
     def _custom_kinds(self) -> dict[tuple[str, str], Kind]:
@@ -120,16 +138,21 @@ class Serving:
                 kinds.setdefault((kind.group, kind.name), kind)
         return kinds
 
-    @cached_property
-    def _custom_groups(self) -> dict[str, Group]:
-        """Return the groups of established definitions by name, sorted, as discovery lists them."""
-        versions: dict[str, dict[str, list[Kind]]] = {}
-        for name in sorted(self.definitions):
-            definition, kinds, _ = self.definitions[name]
-            if definition.is_established and self.release.group(definition.group) is None:
-                for version, kind in kinds.items():
-                    versions.setdefault(definition.group, {}).setdefault(version, []).append(kind)
+    def _custom_versions(self, *, established: bool) -> dict[str, dict[str, tuple[Kind, ...]]]:
+        """Return {group: {version: kinds}} of definitions, sorted as discovery lists them, without the group-versions
+        of the release.
+
+        established  only those of established definitions
+        """
+        out: dict[str, dict[str, tuple[Kind, ...]]] = {}
+        for _, (definition, kinds, _) in sorted(self.definitions.items()):
+            group = self.release.group(definition.group)
+            if established and not definition.is_established:
+                continue
+            for version in kinds.keys() - (group.versions.keys() if group else ()):
+                versions = out.setdefault(definition.group, {})
+                versions[version] = (*versions.get(version, ()), kinds[version])
         return {
-            group: Group(group, {v: tuple(versions[group][v]) for v in sorted(versions[group], key=priority_key)})
-            for group in sorted(versions)
+            group: dict(sorted(versions.items(), key=lambda item: priority_key(item[0])))
+            for group, versions in sorted(out.items())
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from understudy.admission.context import Context
 from understudy.admission.validation import apiregistration
 from understudy.admission.validation.apiextensions import definitions, format_warnings
@@ -9,12 +11,20 @@ from understudy.admission.validation.apiextensions.definitions import CLEANUP
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.admissionregistration import service_port
-from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, resource_strategy, status_strategy
+from understudy.apiserver.kinds.common import (
+    METADATA_RESET,
+    SPEC_RESET,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+)
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, remove_fields
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.options import DeleteOptions
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
@@ -41,6 +51,65 @@ def _default_definition(definition: Obj, ctx: Context) -> None:
     current_status = definition.setdefault("status", {})
     if not current_status.get("storedVersions") and (version := _storage_version(definition)):
         current_status["storedVersions"] = version
+
+
+def _schemas_within(schema: Obj) -> Iterator[Obj]:
+    """Yield a schema and those of its parts, without those of conditions such as `allOf`."""
+    yield schema
+    parts = [schema.get("additionalProperties"), schema.get("items"), *(schema.get("properties") or {}).values()]
+    for part in parts:
+        if isinstance(part, dict):
+            yield from _schemas_within(part)
+
+
+def _rules(definition: Obj) -> Iterator[Obj]:
+    """Yield the rules in the schemas of all versions."""
+    for version in definition["spec"].get("versions") or ():
+        for schema in _schemas_within(nested_field(version, "schema", "openAPIV3Schema", default={})):
+            yield from schema.get("x-kubernetes-validations") or ()
+
+
+def _drop_optional_old_self(definition: Obj) -> None:
+    for rule in _rules(definition):
+        remove_fields(rule, "optionalOldSelf")
+
+
+def _drop_selectable_fields(definition: Obj) -> None:
+    for version in definition["spec"].get("versions") or ():
+        remove_fields(version, "selectableFields")
+
+
+# What managers of the status do not own: up to 1.35 not even the metadata that they can change.
+_RESET_BY_STATUS = ByRelease[Mapping[str, tuple[tuple[str, ...], ...]]]({V1_36: SPEC_RESET, V1_31: METADATA_RESET})
+
+_GUARDS = (
+    Guard(
+        features.CRD_VALIDATION_RATCHETING,
+        lambda definition: any(rule.get("optionalOldSelf") is not None for rule in _rules(definition)),
+        _drop_optional_old_self,
+    ),
+    Guard(
+        features.CUSTOM_RESOURCE_FIELD_SELECTORS,
+        lambda definition: any(
+            version.get("selectableFields") is not None for version in definition["spec"]["versions"]
+        ),
+        _drop_selectable_fields,
+    ),
+)
+
+
+def _prepare(definition: Obj, ctx: Context) -> None:
+    _add_stored_version(definition, ctx)
+    definition["metadata"]["generation"] = 1
+    drop_disabled_fields(_GUARDS, definition, None, ctx.gates)
+
+
+def _prepare_update(definition: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an update. The generation counts fields that are dropped, too."""
+    _add_stored_version(definition, ctx)
+    if definition["spec"] != old["spec"]:
+        definition["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    drop_disabled_fields(_GUARDS, definition, old, ctx.gates)
 
 
 def _add_stored_version(definition: Obj, ctx: Context) -> None:
@@ -145,8 +214,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 CRDS,
                 "v1",
                 "CustomResourceDefinition",
-                _add_stored_version,
-                prepare_update=lambda definition, old, ctx: _add_stored_version(definition, ctx),
+                _prepare,
+                prepare_update=_prepare_update,
                 validate=definitions.create,
                 validate_metadata=definitions.metadata,
                 validate_update=definitions.UPDATE,
@@ -154,10 +223,11 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=format_warnings.warn_create,
                 warn_update=format_warnings.warn_update,
                 unconditional_update=False,
-                generation=True,
             ),
             status=status_strategy(
-                validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET
+                validate_update=definitions.status,
+                unconditional_update=False,
+                reset_fields=_RESET_BY_STATUS[release],
             ),
             table_row=created_at,
             begin_termination=_terminate,

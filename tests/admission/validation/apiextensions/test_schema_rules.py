@@ -68,6 +68,32 @@ def test_rules_compile(part: dict[str, Any], expected: list[tuple[str, str]]) ->
 
 
 @pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"type": "object", "items": {**STRING, "x-kubernetes-validations": rules("true")}}, []),
+        (
+            {
+                "type": "object",
+                "items": {**STRING, "x-kubernetes-validations": rules("true")},
+                "x-kubernetes-validations": rules("true"),
+            },
+            [("[a].items.x-kubernetes-validations", "failed to convert to declType for CEL validation rules")],
+        ),
+        (
+            {
+                "type": "object",
+                "items": {"type": "object", "properties": {"b": {**STRING, "x-kubernetes-validations": rules("true")}}},
+            },
+            [],
+        ),
+    ],
+)
+def test_items_below_an_object(part: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    """A schema with rules gives its parts their types: items of an object have none."""
+    assert errors(schema(a=part)) == expected
+
+
+@pytest.mark.parametrize(
     "rule",
     ["self.__namespace__ == 'a'", "self.namespace == 'a'", "self.x__dash__y == 1", "has(self.o.a__dot__b)"],
 )

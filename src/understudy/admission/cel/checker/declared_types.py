@@ -138,6 +138,25 @@ def declared_type(schema: Obj, release: Version, *, resource_root: bool = False)
     return None
 
 
+def is_typed(schema: Obj) -> bool:
+    """Report whether the values of a structural schema have a type: whether `declared_type` returns one."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return True
+    match schema.get("type"):
+        case "array":
+            return isinstance(schema.get("items"), dict) and is_typed(schema["items"])
+        case "object":
+            others = schema.get("additionalProperties")
+            return not isinstance(others, dict) or is_typed(others)
+    return schema.get("type") in ("string", "boolean", "number", "integer")
+
+
+def has_typed_elements(schema: Obj) -> bool:
+    """Report whether the values of a structural schema are lists or maps of values that have a type."""
+    kind, others = schema.get("type"), schema.get("additionalProperties")
+    return is_typed(schema) and (kind == "array" or (kind == "object" and isinstance(others, dict)))
+
+
 def _inner(schema: Obj, release: Version) -> DeclaredType | None:
     return declared_type(schema, release, resource_root=bool(schema.get("x-kubernetes-embedded-resource")))
 

@@ -127,18 +127,26 @@ class _Place:
     """The place of a schema.
 
     `cardinality` is how often a value may stand there, None if only the size of a request limits that. `uncorrelatable`
-    is the path of the outermost list around it whose items cannot be compared with those before an update.
+    is the path of the outermost list around it whose items cannot be compared with those before an update. `in_rules`:
+    it is below a schema with rules, which gives its parts their types; elements of no list or map are not `typed`.
     """
 
     root: bool = True
     cardinality: int | None = 1
     uncorrelatable: Path | None = None
+    in_rules: bool = False
+    typed: bool = True
 
     def inside(self, schema: Obj) -> _Place:
         """Return the place of the parts of a schema."""
         most = _max_elements(schema)
         unbounded = self.cardinality is None or most is None
-        return replace(self, root=False, cardinality=None if unbounded else _product(self.cardinality or 0, most or 0))
+        cardinality = None if unbounded else _product(self.cardinality or 0, most or 0)
+        return replace(self, root=False, cardinality=cardinality, in_rules=self.in_rules or bool(schema.get(RULES)))
+
+    def of_elements(self, schema: Obj) -> _Place:
+        """Return the place, which is that of the parts of a schema, for its items or additional properties."""
+        return replace(self, typed=not self.in_rules or _has_elements(schema))
 
 
 def _max_elements(schema: Obj) -> int | None:
@@ -151,6 +159,12 @@ def _max_elements(schema: Obj) -> int | None:
     if not name:
         return 1
     return None if schema.get(name) is None else max(schema[name], 0)
+
+
+def _has_elements(schema: Obj) -> bool:
+    """Report whether a schema describes lists or maps."""
+    others = isinstance(schema.get("additionalProperties"), dict)
+    return schema.get("type") == "array" or (schema.get("type") == "object" and others)
 
 
 def _product(one: int, other: int) -> int:
@@ -171,13 +185,14 @@ class _Checker:
         errors: Errors = []
         inner = place.inside(schema)
         if isinstance(schema.get("additionalProperties"), dict):
-            errors += self.check(schema["additionalProperties"], path.child("additionalProperties"), inner)
+            place_of_others = inner.of_elements(schema)
+            errors += self.check(schema["additionalProperties"], path.child("additionalProperties"), place_of_others)
         for name, part in (schema.get("properties") or {}).items():
-            errors += self.check(part, path.child("properties").key(name), inner)
+            errors += self.check(part, path.child("properties").key(name), replace(inner, typed=True))
         if isinstance(schema.get("items"), dict):
             if schema.get("x-kubernetes-list-type") != "map" and inner.uncorrelatable is None:
                 inner = replace(inner, uncorrelatable=path)
-            errors += self.check(schema["items"], path.child("items"), inner)
+            errors += self.check(schema["items"], path.child("items"), inner.of_elements(schema))
         return errors + (self._own(schema, path, place) if schema.get(RULES) else [])
 
     def _own(self, schema: Obj, path: Path, place: _Place) -> Errors:
@@ -185,8 +200,10 @@ class _Checker:
         if any(text.startswith(start) and text[len(start) :][:1] in ("", ".", "[") for text in self._places):
             return []
         from understudy.admission.cel.checker.declared_types import declared_type  # here, since most schemas have none
-        from understudy.admission.cel.rules import compile_rule
+        from understudy.admission.cel.rules import NO_DECLARATION, compile_rule
 
+        if not place.typed:
+            return [internal(path.child(RULES), NO_DECLARATION)]
         root = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
         declared = declared_type(schema, self._known.release, resource_root=root)
         if declared is None:

@@ -36,8 +36,11 @@ class APIServiceController:
 
     def _note(self, obj: Obj) -> None:
         definition = Definition(obj)
-        if self._release.group(definition.group) is None:
-            self.todo |= dict.fromkeys(f"{version}.{definition.group}" for version in definition.versions)
+        group = self._release.group(definition.group)
+        versions = definition.versions.keys() - (group.versions.keys() if group else ())
+        self.todo |= dict.fromkeys(
+            f"{version}.{definition.group}" for version in definition.versions if version in versions
+        )
 
     async def sync(self, key: str) -> None:
         """Create or delete the API service of a group-version."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from understudy.admission.validation.apiextensions.definitions import approval
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize
+from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
@@ -61,16 +62,22 @@ def _listed(value: str | list[str] | None) -> list[str]:
     return value if isinstance(value, list) else [value or ""]
 
 
-def _established(definition: Obj, accepted: bool) -> Obj | None:
-    """Return the condition Established, in two steps (Installing, then true); None if it is true already."""
-    before = next((c for c in _conditions(definition) if c["type"] == "Established"), {})
-    if before.get("status") == "True":
+def _established(definition: Obj, accepted: bool, changed: bool) -> Obj | None:
+    """Return the condition Established: first it is Installing, then true; None if it stays as it is.
+
+    changed  whether the accepted names or their condition are new (upstream: the write of the naming controller, after
+             which the establishing controller looks at the definition)
+    """
+    before = next((c for c in _conditions(definition) if c["type"] == "Established"), None)
+    if before is not None and (before["status"] == "True" or not accepted):
         return None
     status, reason, message = "False", "NotAccepted", "not all names are accepted"
     if accepted:
-        installing = before.get("reason") == "Installing"
-        status, reason = ("True", "InitialNamesAccepted") if installing else ("False", "Installing")
-        message = "the initial names have been accepted"
+        status, reason, message = "True", "InitialNamesAccepted", "the initial names have been accepted"
+        if changed:
+            status, reason = "False", "Installing"
+        elif Definition(definition).has_invalid_ca_bundle:
+            status, reason, message = "False", "InvalidCABundle", "The conversion webhook CABundle is invalid"
     return {"type": "Established", "status": status, "reason": reason, "message": message}
 
 
@@ -126,8 +133,15 @@ class DefinitionController:
             if other["spec"].get("group") == group and other["metadata"]["uid"] != definition["metadata"]["uid"]
         ]
         names, accepted = _accepted(definition, others)
+        names = {"plural": "", "kind": "", **names}
         conditions = _conditions(definition)
-        for new in (approval(definition), accepted, _established(definition, accepted["status"] == "True")):
+        established = _established(
+            definition,
+            accepted["status"] == "True",
+            names != definition["status"].get("acceptedNames")
+            or with_condition(conditions, accepted, now) != conditions,
+        )
+        for new in (approval(definition), accepted, established):
             if new is not None:
                 conditions = with_condition(conditions, new, now)
-        return {**definition["status"], "acceptedNames": {"plural": "", "kind": "", **names}, "conditions": conditions}
+        return {**definition["status"], "acceptedNames": names, "conditions": conditions}

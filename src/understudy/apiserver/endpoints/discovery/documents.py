@@ -8,7 +8,7 @@ rendered on first use and kept for good, as a Discovery belongs to one Serving.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha512
 
 import orjson
@@ -124,14 +124,16 @@ class Discovery:
             aggregated = negotiation.APIS if self._beta_is_removed else negotiation.BETA_APIS
             endpoint = aggregated if request.path == bare else negotiation.UNROUTED
             return self._reply(request, bare, endpoint, group_list)
-        group = self.serving.group(parts[1])
-        if group is None or not parts[1]:
+        versions = self.serving.registered.get(parts[1])
+        if versions is None or not parts[1]:
             return None
         if len(parts) == 2:
             if request.path not in (bare, f"{bare}/"):
                 get_only(request)  # another handler serves the path with more slashes, GET only
-            return self._reply(request, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
-        if parts[2] not in group.versions:
+            group_document = {**GROUP, **api_group(parts[1], versions)}
+            return self._reply(request, bare, negotiation.UNROUTED, lambda _: group_document)
+        group = self.serving.group(parts[1])
+        if group is None or parts[2] not in group.versions:
             return None
         endpoint = negotiation.PLAIN
         if self.serving.release.group(group.name) is None:  # definitions have a handler of their own, without a router
@@ -193,8 +195,8 @@ def get_only(request: Request) -> None:
 
 def root_paths(serving: Serving, more: Sequence[str]) -> Obj:
     """Return the paths that are no resources; `more` are the pages of the server."""
-    groups = [f"/apis/{group.name}" for group in serving.groups if group.name]
-    versions = [group_version_path(group.name, version) for group in serving.groups for version in group.versions]
+    groups = [f"/apis/{group}" for group in serving.registered if group]
+    versions = [group_version_path(group, version) for group, names in serving.registered.items() for version in names]
     return {"paths": sorted([*OTHER_PATHS, *groups, *versions, *more])}
 
 
@@ -210,13 +212,16 @@ def api_versions(serving: Serving, address: str) -> Obj:
 
 def group_list(serving: Serving) -> Obj:
     """Return an APIGroupList of all groups but the core group."""
-    return {**GROUP_LIST, "groups": [api_group(group) for group in serving.groups if group.name]}
+    return {
+        **GROUP_LIST,
+        "groups": [api_group(group, versions) for group, versions in serving.registered.items() if group],
+    }
 
 
-def api_group(group: Group) -> Obj:
-    """Return an APIGroup without its kind."""
-    versions = [{"groupVersion": f"{group.name}/{version}", "version": version} for version in group.versions]
-    return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
+def api_group(group: str, versions: Iterable[str]) -> Obj:
+    """Return an APIGroup without its kind. The first version is the preferred one."""
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
 def resource_list(serving: Serving, group: str, version: str) -> Obj:

@@ -78,10 +78,10 @@ class OpenAPI:
         if not version:
             page = PAGES.get(name) or page_of_group(group)
             return self._document(page.paths(name, release), page.schemas(release))
-        if defined := self._defined(group, version):
-            return self._custom_document(group, version, defined)
         served = self.release.group(group)
-        kinds = served.versions[version] if served else ()
+        if served is None or version not in served.versions:
+            return self._custom_document(group, version, self._defined(group, version))
+        kinds = served.versions[version]
         schemas = Schemas.of(release).document(group, version)
         return self._document(paths(kinds, group, version, self._type_name), schemas)
 
@@ -128,8 +128,9 @@ class OpenAPI:
                 name = f"apis/{group.name}/{version}" if group.name else f"api/{version}"
                 served = [f"{kind.resource} {kind.verbs}".encode() for kind in kinds]
                 hashes[name] = _hash([self._source(name), descriptions.digest(), *served])
-        for group in self.serving.groups[len(self.release.groups) :]:
-            for version in group.versions:
+        for group in self.serving.groups:
+            known = self.release.group(group.name)
+            for version in group.versions.keys() - (known.versions.keys() if known else ()):
                 source = custom_resources.source(self._defined(group.name, version), version)
                 hashes[f"apis/{group.name}/{version}"] = _hash([source, descriptions.digest()])
         return dict(sorted(hashes.items()))
@@ -192,7 +193,8 @@ class OpenAPI:
         schemas = Schemas.of(self.release.version)
         if schemas.has_kind(*gvk):
             return openapi_name(schemas.kind(*gvk).name)
-        return custom_resources.type_name(gvk) if self.release.group(gvk.group) is None else ""
+        served = self.release.group(gvk.group)
+        return custom_resources.type_name(gvk) if served is None or gvk.version not in served.versions else ""
 
 
 def _split(name: str) -> tuple[str, str]:
