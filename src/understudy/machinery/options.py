@@ -50,6 +50,16 @@ def resource_version(text: str) -> int:
         raise errors.unknown_error(f"resourceVersion: Invalid value: {go_quote(text)}: {wrong}") from wrong
 
 
+def minimum_version(query: Query) -> str:
+    """Return the `resourceVersion` of the GET of one object, "" if there is none (`GetOptions`).
+
+    Raises 400 for `export`, which the server does not know any more.
+    """
+    if boolean(query, "export"):
+        raise errors.bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    return query.get("resourceVersion")
+
+
 @dataclass(slots=True)
 class ListOptions:
     """The options of a list or a watch. Upstream: `internalversion.ListOptions`."""

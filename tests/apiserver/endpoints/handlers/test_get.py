@@ -114,6 +114,34 @@ def test_unacceptable_form_precedes_a_missing_object(server: Server) -> None:
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
 
 
+PODS, DEPLOYMENTS = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{MAPS}/nobody?export=true",
+        f"{MAPS}/nobody?export",
+        f"{MAPS}/nobody?export=1&resourceVersion=x",
+        f"{PODS}/nobody/status?export=true",
+        f"{DEPLOYMENTS}/nobody/scale?export=true",
+        "/api/v1/componentstatuses/nobody?export=true",
+        "/api/v1/namespaces/default?export=true",
+    ],
+)
+def test_objects_are_not_exported(server: Server, path: str) -> None:
+    """A GET of one object with the parameter `export` is refused, whatever else is wrong with it."""
+    code, body = exchange(server, "GET", path)
+    assert (code, body["message"]) == (400, "the export parameter, deprecated since v1.14, is no longer supported")
+
+
+@pytest.mark.parametrize("query", ["export=false", "export=0", "export=False&export=true", "exact=true"])
+def test_parameters_that_ask_for_no_export(server: Server, query: str) -> None:
+    """`export=false` is no parameter that counts; of several values the first one counts. Lists are never exported."""
+    assert exchange(server, "GET", f"/api/v1/namespaces/default?{query}")[0] == 200
+    assert exchange(server, "GET", f"{MAPS}?{query}&export=true")[0] == 200
+
+
 @pytest.mark.parametrize(
     ("query", "accept", "status"),
     [

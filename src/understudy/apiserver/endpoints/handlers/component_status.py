@@ -12,7 +12,7 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState, sele
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
-from understudy.machinery.options import list_options
+from understudy.machinery.options import list_options, minimum_version
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
@@ -34,8 +34,9 @@ def _components(state: ServerState) -> dict[str, Entry]:
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer GET of a part. Raises 406, then 500 for an unknown one."""
+    """Answer GET of a part. Raises 406, then 400, then 500 for an unknown one."""
     negotiate_output(request)
+    minimum_version(request.query)
     component = _components(state).get(scope.name)
     if component is None:
         raise errors.unknown_error(f"Component not found: {scope.name}")

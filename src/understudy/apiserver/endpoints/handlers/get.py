@@ -14,7 +14,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.encoding.encoded import read_again
-from understudy.machinery.options import ListOptions, list_options, resource_version
+from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
 
@@ -23,7 +23,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     """Answer GET of an object (`GetResource`), at least as new as the `resourceVersion` of the query, if any."""
     form = form_of(request, scope)
     if request.query:
-        await state.registry.not_older(scope.kind, request.query.get("resourceVersion"))
+        await state.registry.not_older(scope.kind, minimum_version(request.query))
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
     return object_response(request, scope, read_again(entry, scope.kind), form=form)
 

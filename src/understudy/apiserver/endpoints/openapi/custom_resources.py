@@ -18,6 +18,7 @@ from understudy.machinery.types import GroupVersionKind, Obj
 INFO: Obj = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _REFERENCE = "#/components/schemas/"
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _CHILDREN = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not")
 _DROPPED = frozenset(("example", "externalDocs", "id", "$schema", *_CHILDREN))
 _GVK = "x-kubernetes-group-version-kind"
@@ -100,11 +101,19 @@ def _object_schema(definition: Definition, kind: Kind, version: str) -> Obj:
 def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
     """Return the schema of the lists (`buildListSchema`)."""
     reference = {"$ref": f"{_REFERENCE}{type_name(kind.gvk(version))}"}
+    items = {
+        "description": f"List of {definition.plural}. More info: {_CONVENTIONS}",
+        "type": "array",
+        "items": reference,
+    }
     return {
         "description": f"{definition.list_kind} is a list of {definition.kind}",
         "type": "object",
         "required": ["items"],
-        "properties": {"items": {"type": "array", "items": reference}, **_meta_properties("ListMeta")},
+        "properties": {
+            "items": {"description": about, "type": "array", "items": reference},
+            **_meta_properties("ListMeta"),
+        },
         _GVK: [_named(kind.gvk(version)._replace(kind=definition.list_kind))],
     }
 

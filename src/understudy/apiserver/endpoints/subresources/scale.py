@@ -18,7 +18,7 @@ from understudy.apiserver.endpoints.subresources.scale_views import view_of
 from understudy.apiserver.registry.encoding.conversion import bare
 from understudy.apiserver.registry.encoding.encoded import internal, read_again
 from understudy.machinery import errors
-from understudy.machinery.options import write_options
+from understudy.machinery.options import minimum_version, write_options
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -30,8 +30,9 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
     """Answer GET of a scale. Raises 400, 404, 500 and 504; before 1.33, all are 404 for most workloads."""
     kind = scope.kind
     form_of(request, scope)
+    version = minimum_version(request.query)
     try:
-        await state.registry.not_older(kind, request.query.get("resourceVersion"))
+        await state.registry.not_older(kind, version)
         entry = await state.registry.get(kind, scope.namespace, scope.name)
     except errors.StatusError:
         if kind.custom is not None or kind.resource not in SCALE_GROUPS or kind.release >= V1_33:
