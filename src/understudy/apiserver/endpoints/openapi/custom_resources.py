@@ -110,10 +110,7 @@ def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
         "description": f"{definition.list_kind} is a list of {definition.kind}",
         "type": "object",
         "required": ["items"],
-        "properties": {
-            "items": {"description": about, "type": "array", "items": reference},
-            **_meta_properties("ListMeta"),
-        },
+        "properties": {"items": items, **_meta_properties("ListMeta")},
         _GVK: [_named(kind.gvk(version)._replace(kind=definition.list_kind))],
     }
 
