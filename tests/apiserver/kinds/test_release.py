@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.releases import NEWEST, every_release, served
+from tests.releases import NEWEST, RELEASES, every_release, served
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases, storage_version_hash
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_36, Version
 from understudy.machinery.types import GroupVersionKind
 
 
@@ -106,11 +106,11 @@ _ALPHA = {
         ({"api/ga": False, "api/alpha": False}, {"resource.k8s.io": ["v1beta1"]}),
         ({"api/all": False, "api/alpha": True}, _ALPHA),
         ({"api/all": False, "resource.k8s.io/v1beta1": True}, {"resource.k8s.io": ["v1beta1"]}),
-        ({"api/all": False, "apps/v1/deployments": True, "nosuch/v1": True}, {"apps": ["v1"]}),
+        ({"api/all": False, "apps/v1/deployments": True, "admission.k8s.io/v1": True}, {"apps": ["v1"]}),
     ],
 )
 def test_runtime_config_goes_from_general_to_specific(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
-    """Patterns apply first, then group-versions, then resources; unknown groups are ignored."""
+    """Patterns apply first, then group-versions, then resources; what is known and not served counts for nothing."""
     left = served(V1_32, config)
     assert {group.name: list(group.versions) for group in left.groups} == groups
 
@@ -124,6 +124,43 @@ def test_switched_off_version_is_still_stored() -> None:
     assert claim.struct("v1beta1").type_name == "ResourceClaim"
     assert left.kind("apps", "DaemonSet") is None
     assert left.kind("apps", "Deployment") is not None
+
+
+@pytest.mark.parametrize(
+    ("release", "key"),
+    [
+        *((release, "discovery.k8s.io/v1beta1") for release in RELEASES),
+        *((release, "batch/v1beta1") for release in RELEASES),
+        *((release, "extensions/v1beta1/ingresses") for release in RELEASES),
+        *((release, "apiextensions.k8s.io/v1beta1") for release in RELEASES),
+        *((release, "apiregistration.k8s.io/v1beta1") for release in RELEASES),
+        *((release, "imagepolicy.k8s.io/v1alpha1") for release in RELEASES),
+        (V1_32, "autoscaling/v2beta2"),
+    ],
+)
+def test_versions_that_were_removed_are_known(release: Version, key: str) -> None:
+    """Versions that are not served any more can be switched on and off, and are not served."""
+    everything = [list(group.versions) for group in served(release).groups]
+    for on in (True, False):
+        assert [list(group.versions) for group in served(release, {key: on}).groups] == everything
+
+
+@pytest.mark.parametrize(
+    ("release", "key", "error"),
+    [
+        (V1_32, "foo.example.com/v1", "unknown api groups foo.example.com"),
+        (V1_36, "foo.example.com/v1", "unknown api groups foo.example.com/v1"),
+        (V1_32, "meta.k8s.io/v1", "unknown api groups meta.k8s.io"),
+        (V1_32, "api/v2", "unknown api groups api"),
+        (V1_32, "batch/v2alpha1", "group version batch/v2alpha1 that has not been registered"),
+        (V1_36, "autoscaling/v2beta2", "group version autoscaling/v2beta2 that has not been registered"),
+        (V1_36, "resource.k8s.io/v1alpha2", "group version resource.k8s.io/v1alpha2 that has not been registered"),
+    ],
+)
+def test_unknown_groups_and_versions_are_refused(release: Version, key: str, error: str) -> None:
+    """Groups that a release does not know, and versions of known groups, are refused with kube-apiserver's texts."""
+    with pytest.raises(ValueError, match=f"^{error}$"):
+        served(release, {key: True})
 
 
 @pytest.mark.parametrize("key", ["apps/v9", "apps", "apps/v1/Deployments"])

@@ -25,8 +25,9 @@ from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.errors import did_you_mean
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import read_release_file
+from understudy.machinery.typeinfo.group_versions import registered
 from understudy.machinery.types import GroupVersionKind, Obj
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied
@@ -37,6 +38,9 @@ MATCHERS = {
     "api/beta": re.compile(r"v\d+beta\d+$"),
     "api/alpha": re.compile(r"v\d+alpha\d+$"),
 }
+
+# Whether the error of groups that the release does not know names their versions as well.
+_NAMES_VERSIONS = ByRelease({V1_36: True, V1_31: False})
 
 # The API group that is served in every version unless --runtime-config says otherwise, whatever the release does.
 DYNAMIC_RESOURCE_ALLOCATION_GROUP = "resource.k8s.io"
@@ -218,8 +222,9 @@ class Release:
         """Return the release with what a server of it serves, given its `--runtime-config` and feature gates.
 
         Keys are `api/all`, `api/ga`, `api/beta`, `api/alpha`, then `group/version` (`v1` and `api/v1` for the core
-        group), then `group/version/resource`. Unknown groups are ignored. Raises ValueError for an unknown version of a
-        known group. A resource that is off by default is on, too, if the feature gate that it needs is turned on.
+        group), then `group/version/resource`. Raises ValueError for groups and versions that the release does not know;
+        it knows many that it serves no more. A resource that is off by default is on, too, if the feature gate that it
+        needs is turned on.
         """
         on = _Switches(self, runtime_config, gates)
         groups = []
@@ -247,7 +252,7 @@ class _Switches:
             if key in MATCHERS:
                 continue
             parts = tuple(key.split("/"))
-            if parts[0] in ("v1", "api") and len(parts) < 4:
+            if (parts[0] == "v1" or parts[:2] == ("api", "v1")) and len(parts) < 4:
                 parts = ("", *parts) if parts[0] == "v1" else ("", *parts[1:])
             if len(parts) not in (2, 3):
                 raise ValueError(f"runtime-config invalid key {key}")
@@ -256,9 +261,8 @@ class _Switches:
                     f"invalid key {key}: group/version/resource and resource is always lowercase plural, "
                     f'not "{parts[2]}"'
                 )
-            if release.group(parts[0]) and not release.serves(*parts[:2]):
-                raise ValueError(f"group version {'/'.join(parts[:2])} that has not been registered")
             (self.versions if len(parts) == 2 else self.resources)[parts] = enabled
+        _check_known(release, {parts[:2] for parts in (*self.versions, *self.resources)})
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
         needed, sufficient = _NEEDED_GATES.get((group, resource)), SUFFICIENT_GATES.get((group, resource))
@@ -274,6 +278,21 @@ class _Switches:
                 on = enabled
         on = self.versions.get((group, version), on)
         return self.resources.get((group, version, resource), on)
+
+
+def _check_known(release: Release, group_versions: Iterable[tuple[str, ...]]) -> None:
+    """Raise ValueError for group-versions that a release does not know."""
+    unserved = sorted(each for each in group_versions if not release.serves(*each))
+    if not unserved:
+        return
+    known = registered(release.version)  # read only for what is not served
+    groups = {group for group, _ in known}
+    if unknown := [each for each in unserved if each[0] not in groups]:
+        parts = 2 if _NAMES_VERSIONS[release.version] else 1
+        raise ValueError(f"unknown api groups {','.join('/'.join(each[:parts]) for each in unknown)}")
+    for each in unserved:
+        if each not in known:
+            raise ValueError(f"group version {'/'.join(each)} that has not been registered")
 
 
 def _narrowed(group: Group, gates: Gates) -> Group:

@@ -61,7 +61,7 @@ def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
         names.append("io.k8s.api.autoscaling.v1.Scale")
     _add(out, core, names)
     options = f"{META}.DeleteOptions"
-    out[options] = {**out[options], _GVK: meta_kinds.known_to_clients("DeleteOptions", out[options][_GVK], release)}
+    out[options] = {**out[options], _GVK: meta_kinds.known_to_clients("DeleteOptions", release)}
     return dict(sorted(out.items()))
 
 

@@ -45,8 +45,7 @@ def swagger(release: Version, documents: Iterable[Obj]) -> Obj:
         definitions.update({name: _definition(shape) for name, shape in schemas.items() if name not in definitions})
         security.update(components.get("securitySchemes", {}))
     for name in {DELETE_OPTIONS, WATCH_EVENT} & definitions.keys():
-        kind = name.rpartition(".")[2]
-        definitions[name] |= {_GVK: meta_kinds.known_to_server(kind, definitions[name][_GVK], release)}
+        definitions[name] |= {_GVK: meta_kinds.known_to_server(name.rpartition(".")[2], release)}
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": str(release)},
