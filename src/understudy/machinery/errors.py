@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from understudy.machinery.validation.field import FieldError
 
 
+class RequestAbortedError(Exception):
+    """The end of a request without an answer: its connection is closed (Go: `http.ErrAbortHandler`)."""
+
+
 class StatusError(Exception):
     """An error that is answered as a metav1.Status (upstream: `apierrors.StatusError`).
 

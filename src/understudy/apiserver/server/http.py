@@ -23,7 +23,7 @@ from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
 from understudy.apiserver.server.watch_stream import Pumps, pump
-from understudy.machinery.errors import internal_error
+from understudy.machinery.errors import RequestAbortedError, internal_error
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.generated_names import new_uid
@@ -77,6 +77,10 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
         )
         try:
             result = await answer(request)
+        except RequestAbortedError:
+            log.debug("%s %s aborted", exchange.method, exchange.target)
+            exchange.closes = True
+            return None
         except Exception:
             log.error("%s %s failed\n%s", exchange.method, exchange.target, traceback.format_exc())
             result = error_response(request, internal_error("the server met a bug of its own; its log tells more"))

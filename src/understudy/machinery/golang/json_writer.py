@@ -30,9 +30,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Raw:
-    """A JSON value with the bytes that it is written with (Go: `json.RawMessage`): `source`, spaces included."""
+    """A JSON value with the bytes that it is written with (Go: `json.RawMessage`): `source`, spaces included.
+
+    `is_readable` is false if the bytes, which came in protobuf, are nothing that Go's converters read as JSON.
+    """
 
     source: bytes = b"null"
+    is_readable = True
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Raw):
@@ -84,6 +88,14 @@ def with_source(value: Any, source: bytes) -> Any:
         kept = RawNumber(value)
     kept.source = source
     return kept
+
+
+def holds_unreadable(value: Any) -> bool:
+    """Report whether a value has a raw part that is no JSON."""
+    if isinstance(value, Raw):
+        return not value.is_readable
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(holds_unreadable(item) for item in items)
 
 
 class GoFloat(float):

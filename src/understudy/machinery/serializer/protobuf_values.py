@@ -131,12 +131,21 @@ def _read_raw(message: str, keep: bool) -> Callable[[int, bytes, Any], Any]:
         if source is None:
             return None
         try:
-            value = orjson.loads(source)
+            value = orjson.loads(source.decode(errors="replace"))
         except orjson.JSONDecodeError:
-            value = {}
+            return _unreadable(source) if keep else {}
+        if keep and source[:1].isspace() and isinstance(value, (dict, list, str, bool)):
+            return _unreadable(source)  # Go's converter takes what begins with a space for a number
         return with_source(value, source) if keep else value
 
     return read
+
+
+def _unreadable(source: bytes) -> Raw:
+    """Return a raw value that is no JSON."""
+    value: Raw = with_source({}, source)
+    value.is_readable = False
+    return value
 
 
 def _write_raw(value: Any) -> bytes:

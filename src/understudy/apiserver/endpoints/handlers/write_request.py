@@ -8,6 +8,7 @@ from dataclasses import replace
 from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
 from understudy.apiserver.authorization.forbidden import forbidden
+from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoding.codec import Sent
@@ -15,6 +16,7 @@ from understudy.apiserver.registry.encoding.conversion import bare, from_interna
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
+from understudy.machinery.golang.json_writer import holds_unreadable
 from understudy.machinery.options import WriteOptions, write_options_object
 from understudy.machinery.patch.apply import managers
 from understudy.machinery.patch.apply.field_manager import FieldManager
@@ -58,7 +60,10 @@ class WriteRequest:
 
     def update_managed_fields(self, live: Obj | None, obj: Obj) -> None:
         """Set the managed fields of `obj`, in place. It replaces `live` (None: it is created); both are in the version
-        of the request, with kind and apiVersion."""
+        of the request, with kind and apiVersion. Raises RequestAbortedError if `obj` has raw parts that are no JSON, as
+        only protobuf can have them."""
+        if PROTOBUF in self.request.headers.get("Content-Type", "") and holds_unreadable(obj):
+            raise errors.RequestAbortedError
         conversion = self.scope.kind.behavior.conversions.get(self.scope.version)
         adds = conversion is not None and not conversion.lossless
         new = obj
