@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.waiting import until
 from understudy.controlplane.client.resources import NODES
@@ -40,6 +42,15 @@ async def test_node_that_exists_keeps_its_capacity(cluster: Cluster) -> None:
     assert (node["status"]["capacity"], node["status"]["allocatable"]) == ({"cpu": "64"}, {"cpu": "63"})
     assert node["spec"]["taints"] == [taint]
     assert "Ready" in [condition["type"] for condition in node["status"]["conditions"]]
+
+
+async def test_kubelet_says_why_no_pods_come(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    """A kubelet that does not register its node says if that is missing, or tainted as not ready."""
+    async with cluster.kubelet():
+        assert "node node-1 has the taint node.kubernetes.io/not-ready" in caplog.text
+    await cluster.client.delete(NODES, NODE)
+    async with cluster.kubelet():
+        assert "there is no node node-1" in caplog.text
 
 
 async def test_lease_is_renewed(cluster: Cluster) -> None:

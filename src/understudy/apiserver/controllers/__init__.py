@@ -9,6 +9,8 @@
     serviceaccount      creates the service account `default` of every namespace
     root-ca-certificate-publisher
                         publishes in every namespace whose certificates the server's clients have to trust
+    node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; it runs with the
+                        scheduler in any case
 
 Their names may end in `-controller`, as kube-controller-manager's do. Those of custom resource definitions, of their
 API services and of flow schemas always run. Further ones are components: clients that run beside the server
@@ -42,6 +44,7 @@ from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
 from understudy.apiserver.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
+from understudy.apiserver.controllers.node_lifecycle import NodeLifecycleController
 from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
@@ -56,7 +59,10 @@ KNOWN: dict[str, NewController] = {
     "validatingadmissionpolicy-status": PolicyStatusController,
     "serviceaccount": ServiceAccountController,
     "root-ca-certificate-publisher": RootCAPublisher,
+    "node-lifecycle": NodeLifecycleController,
 }
+# Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
+COMPANIONS = {"scheduler": "node-lifecycle"}
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (
     (DefinitionController, definitions.PREFIX),
@@ -89,13 +95,17 @@ def short_names(names: Iterable[str]) -> list[str]:
     return list(short)
 
 
+def _with_companions(names: list[str]) -> list[str]:
+    return list(dict.fromkeys([*names, *(COMPANIONS[name] for name in names if name in COMPANIONS)]))
+
+
 class Controllers:
     """The controllers of one server: its own, and those with the names, components among them."""
 
     def __init__(self, context: ControllerContext, components: ComponentContext, names: Iterable[str]) -> None:
         self._context = context
         self._component_context = components
-        names = short_names(names)
+        names = _with_companions(short_names(names))
         self._names = [name for name in names if name in KNOWN]
         self._components = {name: load_component(name, components.version) for name in names if name not in KNOWN}
         self._tasks: list[asyncio.Task[None]] = []

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "understudy.controllers"
 # Upstream: `NewControllerDescriptors`, whose `aliases` are these.
-_OLDER_NAMES = {"garbagecollector": "garbage-collector", "root-ca-cert-publisher": "root-ca-certificate-publisher"}
+_OLDER_NAMES = {
+    "garbagecollector": "garbage-collector",
+    "nodelifecycle": "node-lifecycle",
+    "root-ca-cert-publisher": "root-ca-certificate-publisher",
+}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from understudy.controlplane.cmd.remote_server import (
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
     from understudy.apiserver.controllers.components import Component, ComponentContext
+    from understudy.machinery.types import Obj
 
+SCHEDULER, NOT_READY = "scheduler", "node.kubernetes.io/not-ready"
 STOPPED, FAILED, UNUSABLE = 0, 1, 2
 
 
@@ -60,6 +62,8 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
     version = await version_of(args.emulated_version, connection)
     context = ComponentContext(lambda user: connection, version, Gates.of(version, args.feature_gates))
     components = _components(names(args.controllers), context)
+    if SCHEDULER in components:
+        await _warn_of_taints(connection)
     print(f"understudy: {', '.join(components)} of {version} at {connection.url}", flush=True)
     tasks = [asyncio.create_task(component(context), name=name) for name, component in components.items()]
     try:
@@ -69,6 +73,23 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):  # it has been told, or the program ends anyway
                 await task
+
+
+async def _warn_of_taints(connection: Connection) -> None:
+    """Say which nodes get no pods, as nobody has removed the taint that admission gives to new ones."""
+    from understudy.controlplane.client.api_client import APIClient
+    from understudy.controlplane.client.resources import NODES
+
+    async with APIClient(connection, "understudy") as client:
+        nodes = (await client.list(NODES))["items"]
+    tainted = [node["metadata"]["name"] for node in nodes if any(map(_is_not_ready, node["spec"].get("taints") or ()))]
+    if tainted:
+        who = "kube-controller-manager does it, or the server with --controllers=node-lifecycle"
+        print_error(f"nobody has removed the taint {NOT_READY} from {', '.join(tainted)}: {who}")
+
+
+def _is_not_ready(taint: Obj) -> bool:
+    return bool(taint["key"] == NOT_READY)
 
 
 def _components(chosen: list[str], context: ComponentContext) -> dict[str, Component]:

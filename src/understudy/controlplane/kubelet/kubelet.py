@@ -110,6 +110,8 @@ class Kubelet:
             if self._register_node:
                 await keeper.register()
             node = await keeper.get()
+            if not self._register_node:
+                keeper.warn_of(node)
             health = DeviceHealthCache(
                 self._root, cache, self._version, self._gates, self._clock, lambda uids: workers.wake(uids)
             )

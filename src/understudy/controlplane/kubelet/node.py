@@ -53,7 +53,8 @@ class NodeKeeper:
         while True:
             try:
                 await self._register()
-                await self._remove_taint()
+                while not await self._remove_taint():
+                    log.info("node %s was changed meanwhile", self._name)
                 return
             except (StatusError, ConnectionError) as why:
                 log.warning("cannot register node %s: %s", self._name, why)
@@ -67,6 +68,14 @@ class NodeKeeper:
             if why.code != 404:
                 raise
             return None
+
+    def warn_of(self, node: Obj | None) -> None:
+        """Log what keeps pods from a node that is not registered here: it is missing, or tainted as not ready."""
+        if node is None:
+            log.warning("there is no node %s, which drivers look for: register_node creates it", self._name)
+        elif any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or ()):
+            text = "node %s has the taint %s, so that schedulers give it no pods: register_node makes it ready"
+            log.warning(text, self._name, NOT_READY)
 
     async def renew_lease(self) -> None:
         """Renew the lease of the node every ten seconds until cancelled."""
@@ -93,19 +102,25 @@ class NodeKeeper:
                 NODES, self._name, {"status": status}, content_type=STRATEGIC_PATCH, subresource="status"
             )
 
-    async def _remove_taint(self) -> None:
-        """Let pods come to the node, if its user may change taints: NodeRestriction lets no kubelet do so."""
+    async def _remove_taint(self) -> bool:
+        """Let pods come to the node, if its user may change taints: NodeRestriction lets no kubelet do so.
+
+        Return False if somebody else was quicker, such as the node lifecycle controller.
+        """
         node = await self._client.get(NODES, self._name)
         taints = node["spec"].get("taints") or []
         kept = [taint for taint in taints if taint["key"] != NOT_READY]
         if kept == taints:
-            return
+            return True
         try:
             await self._client.update(NODES, {**node, "spec": {**node["spec"], "taints": kept}})
         except StatusError as why:
+            if why.code == 409:
+                return False
             if why.code != 403:
                 raise
             log.info("the taint of node %s stays: %s", self._name, why)
+        return True
 
     async def _renew_lease(self) -> None:
         """Create the lease, or set its time. Upstream: `backoffEnsureLease`, `retryUpdateLease`."""

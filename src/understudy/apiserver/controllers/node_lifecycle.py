@@ -1,0 +1,122 @@
+"""Taints nodes by their conditions, so that the scheduler passes over those that are not ready.
+
+    new Node                       has the taint node.kubernetes.io/not-ready, from admission
+    condition Ready is False       keeps it; Unknown has node.kubernetes.io/unreachable
+    Ready is True, or not known    loses it
+    spec.unschedulable (a cordon)  has node.kubernetes.io/unschedulable; pressures have taints of their own
+
+All have the effect NoSchedule. Unlike kube-controller-manager it does not watch heartbeats: a node without kubelet
+stays as its status says, has no taint with the effect NoExecute, and its pods stay.
+
+Source: `doNoScheduleTaintingPass` and `reconcileNodeLabels` of k8s.io/kubernetes/pkg/controller/nodelifecycle.
+"""
+
+from __future__ import annotations
+
+from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.clock import timestamp
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj
+
+PREFIX = "/registry/minions/"
+ACCOUNT = "node-controller"
+NO_SCHEDULE = "NoSchedule"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+# The taint of a condition with a status.
+TAINTS = {
+    ("Ready", "False"): "node.kubernetes.io/not-ready",
+    ("Ready", "Unknown"): "node.kubernetes.io/unreachable",
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+OWN_TAINTS = {UNSCHEDULABLE, *TAINTS.values()}
+# The labels of an older name that have the value of a newer one.
+OLDER_LABELS = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+
+class NodeLifecycleController:
+    """Keeps the taints of nodes, and two labels; `todo` holds names of nodes."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._registry = context.state.registry
+        self._clock = context.state.clock
+        self._client = context.clients.client(CONTROLLER_AGENT, service_account(ACCOUNT))
+        self.todo: dict[str, None] = {}
+
+    def begin(self, entries: list[Entry]) -> None:
+        """Look at every node."""
+        self.todo = {entry.value["metadata"]["name"]: None for entry in entries if entry.key.startswith(PREFIX)}
+
+    def observe(self, event: Event) -> None:
+        """Look at a node that was written."""
+        if event.entry.key.startswith(PREFIX):
+            self.todo[event.entry.key.removeprefix(PREFIX)] = None
+
+    async def sync(self, key: str) -> None:
+        """Add the taints that a node lacks, then remove those that it should not have, then mend its labels."""
+        for changes in (self._taints_added, self._taints_removed, _labels_mended):
+            node = self._registry.lookup("", "nodes", "", key)
+            if node is None:
+                return
+            patch = changes(node)
+            if patch is None:
+                continue
+            try:
+                await self._client.patch(resource_path("", "v1", "nodes", "", key), patch)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    def _taints_added(self, node: Obj) -> Obj | None:
+        taints = _spec(node).get("taints") or []
+        keys = [key for key in _keys(node) if not any(_is_of_schedule(taint, key) for taint in taints)]
+        now = timestamp(self._clock.now())
+        added = [{"key": key, "effect": NO_SCHEDULE, "timeAdded": now} for key in keys]
+        return _patch_of_taints(node, [*taints, *added]) if added else None
+
+    def _taints_removed(self, node: Obj) -> Obj | None:
+        taints, keys = _spec(node).get("taints") or [], _keys(node)
+        kept = [taint for taint in taints if not _is_own(taint) or taint["key"] in keys]
+        return _patch_of_taints(node, kept) if kept != taints else None
+
+
+def _spec(node: Obj) -> Obj:
+    return node.get("spec") or {}
+
+
+def _keys(node: Obj) -> list[str]:
+    """Return the keys of the taints that a node should have."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    keys = [TAINTS.get((condition["type"], condition["status"]), "") for condition in conditions]
+    keys += [UNSCHEDULABLE] if _spec(node).get("unschedulable") else []
+    return list(dict.fromkeys(filter(None, keys)))
+
+
+def _is_of_schedule(taint: Obj, key: str) -> bool:
+    return bool(taint["key"] == key and taint["effect"] == NO_SCHEDULE)
+
+
+def _is_own(taint: Obj) -> bool:
+    return taint["effect"] == NO_SCHEDULE and taint["key"] in OWN_TAINTS
+
+
+def _patch_of_taints(node: Obj, taints: list[Obj]) -> Obj:
+    """Return a patch that replaces the taints of a node, unless that has changed meanwhile."""
+    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": taints or None}}
+
+
+def _labels_mended(node: Obj) -> Obj | None:
+    labels = node["metadata"].get("labels") or {}
+    wrong = {
+        older: labels[name]
+        for name, older in OLDER_LABELS.items()
+        if name in labels and labels.get(older) != labels[name]
+    }
+    return {"metadata": {"labels": wrong}} if wrong else None
