@@ -168,7 +168,7 @@ class Server(ObjectAccess):
             director, self._controllers = self._connect(url)
             self._webhooks.open()
             if self.state.jwt_authenticators:
-                await self._fetch_keys()
+                await self._discover_issuers()
             await self._fill()
             self._listener = Listener(director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
@@ -226,19 +226,19 @@ class Server(ObjectAccess):
             for spec, expressions in config.authentication.authenticators
         ]
 
-    async def _fetch_keys(self) -> None:
-        """Fetch the keys of other issuers that are not known yet; those that do not answer are asked again later."""
+    async def _discover_issuers(self) -> None:
+        """Ask other issuers where their keys are; those that do not answer are asked again later."""
         for authenticator in self.state.jwt_authenticators:
             if not authenticator.key_set.is_initialized:
                 try:
-                    await asyncio.to_thread(authenticator.key_set.fetch)
+                    await asyncio.to_thread(authenticator.key_set.discover)
                 except ProviderError as error:
                     log.error("oidc authenticator: initializing plugin: %s", error)
 
-    async def _fetch_keys_periodically(self) -> None:
+    async def _discover_issuers_periodically(self) -> None:
         while not all(authenticator.key_set.is_initialized for authenticator in self.state.jwt_authenticators):
             await asyncio.sleep(KEYS_INTERVAL)
-            await self._fetch_keys()
+            await self._discover_issuers()
 
     def _client_certificates(self) -> ClientCertificates | None:
         """Return what knows the users of client certificates, None for a server that asks for none."""
@@ -271,7 +271,7 @@ class Server(ObjectAccess):
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
         if self.state.jwt_authenticators:
-            periodic.append(self._fetch_keys_periodically())
+            periodic.append(self._discover_issuers_periodically())
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
 
     async def _stop_background_tasks(self) -> None:

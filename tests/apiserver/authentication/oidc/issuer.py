@@ -24,6 +24,7 @@ class Issuer:
 
     def __init__(self, url: str = URL) -> None:
         self.url = url
+        self.shows_keys = True
         self.key = jose.new_private_key()
 
     def keys(self) -> dict[str, Any]:
@@ -51,6 +52,9 @@ def serve(folder: Path) -> Iterator[tuple[Issuer, Path, list[str]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
+            if self.path == "/keys" and not issuer.shows_keys:
+                self.send_error(404)
+                return
             document = issuer.keys()
             if self.path.endswith("/openid-configuration"):
                 document = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}

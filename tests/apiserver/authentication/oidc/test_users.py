@@ -204,6 +204,19 @@ def test_flags(tmp_path: Path, admin: Path, options: dict[str, str], name: str, 
         assert paths == ["/.well-known/openid-configuration", "/keys"]
 
 
+def test_keys_are_fetched_when_a_token_needs_them(tmp_path: Path, admin: Path) -> None:
+    """An issuer that shows its keys after the start is no matter: the first token is good."""
+    with serve(tmp_path) as (issuer, authority, paths):
+        issuer.shows_keys = False
+        flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
+        with Server(token_auth_file=admin, tls=False, **flags) as server:
+            assert paths == ["/.well-known/openid-configuration"]
+            issuer.shows_keys = True
+            assert review(server, issuer.token())["authenticated"]
+            assert review(server, issuer.token())["authenticated"]
+        assert paths == ["/.well-known/openid-configuration", "/keys"]
+
+
 def test_issuer_that_does_not_answer(tmp_path: Path, admin: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A server starts without the keys of an issuer; its tokens are not good until they are known."""
     issuer = Issuer("https://127.0.0.1:1")

@@ -34,6 +34,7 @@ class KeySet:
         self._issuer = issuer
         self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
         self._authority = authority
+        self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
         self._awaited: set[str] = set()
         self.is_initialized = False
@@ -51,24 +52,24 @@ class KeySet:
         self._awaited.add(text)
         raise KeysAwaitedError(self.fetch)
 
-    def fetch(self) -> None:
-        """Fetch the keys, in a thread. Raises ProviderError; then the keys are those of before."""
+    def discover(self) -> None:
+        """Fetch the discovery document, in a thread. The keys are fetched when a token needs them, unless the document
+        holds them. Raises ProviderError."""
         document = self._document(self._discovery)
-        if "keys" not in document:
+        if "keys" in document:
+            self._keys = _keys(document)
+        else:
             if (issuer := document.get("issuer", "")) != self._issuer:
                 raise ProviderError(
                     "oidc: issuer did not match the issuer returned by provider, "
                     f"expected {go_quote(self._issuer)} got {go_quote(str(issuer))}"
                 )
-            document = self._document(str(document.get("jwks_uri", "")))
-        keys = []
-        for jwk in document.get("keys") or []:
-            try:
-                keys.append((str(jwk.get("kid", "")), jose.key_of(jwk)))
-            except (ValueError, AttributeError):
-                continue  # of a kind that cannot sign tokens
-        self._keys = keys
+            self._address = str(document.get("jwks_uri", ""))
         self.is_initialized = True
+
+    def fetch(self) -> None:
+        """Fetch the keys, in a thread. Raises ProviderError; then the keys are those of before."""
+        self._keys = _keys(self._document(self._address or self._discovery))
 
     def _document(self, address: str) -> Obj:
         """Return the JSON object at an address. Raises ProviderError."""
@@ -84,3 +85,14 @@ class KeySet:
         if not isinstance(document, dict):
             raise ProviderError(f"oidc: {address}: not a JSON object")
         return document
+
+
+def _keys(document: Obj) -> list[tuple[str, jose.PublicKey]]:
+    """Return (id, key) of the keys in a document that can sign tokens."""
+    keys = []
+    for jwk in document.get("keys") or []:
+        try:
+            keys.append((str(jwk.get("kid", "")), jose.key_of(jwk)))
+        except (ValueError, AttributeError):
+            continue
+    return keys
