@@ -121,6 +121,7 @@ async def test_raw_values_are_written_as_they_were_read(client: APIClient) -> No
 async def test_protobuf_is_as_json(client: APIClient) -> None:
     """Every verb answers the same objects and errors in protobuf as in JSON."""
     as_json = CLASSES._replace(protobuf_release=None)
+    assert await client.list(CLASSES) == await client.list(as_json)
     made = await client.create(CLASSES, {"metadata": {"name": "c"}, "spec": {"extendedResourceName": "e.com/gpu"}})
     assert made == await client.get(as_json, "c")
     for verb in (client.list, lambda resource: client.get(resource, "c")):

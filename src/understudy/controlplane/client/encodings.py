@@ -99,7 +99,10 @@ class ProtobufEncoding(JSONEncoding):
         return self._recent(body) if len(body) <= LONGEST_RECENT else self._decode(body)
 
     def _decode(self, body: bytes) -> Obj:
-        return protobuf.decode(body, self._type(*protobuf.read_protobuf_type_meta(body)))
+        obj = protobuf.decode(body, self._type(*protobuf.read_protobuf_type_meta(body)))
+        if obj["kind"].endswith("List"):
+            obj["items"] = obj["items"] or []  # protobuf has no empty lists
+        return obj
 
     async def events(self, chunks: AsyncIterator[bytes], content_type: str) -> AsyncGenerator[Obj, None]:
         """Yield the events of a watch, each of which is a frame with its length in front."""
