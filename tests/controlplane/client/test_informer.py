@@ -67,6 +67,20 @@ async def test_changes_are_told_once() -> None:
         assert informer.store.by_index("color", None) == []
 
 
+async def test_waiting_for_a_version() -> None:
+    """Who waits for a version goes on when the store has it, at once if it has, and after a while if it never comes."""
+    async with Server() as server, APIClient(Connection(url=server.url), "example") as client:
+        informer = Informer(client, NODES)
+        [a] = server.apply(node("a"))
+        async with running(informer.run()):
+            await informer.wait_for_sync()
+            await informer.wait_for_version(a["metadata"]["resourceVersion"], 60)
+            [b] = server.apply(node("b"))
+            await informer.wait_for_version(b["metadata"]["resourceVersion"], 60)
+            assert informer.store.get("", "b") == b
+            await informer.wait_for_version("1000000", 0.01)
+
+
 @pytest.mark.usefixtures("quick")
 async def test_expired_watch_lists_anew() -> None:
     """After a watch has ended and history is forgotten, what was missed is told from a new list."""

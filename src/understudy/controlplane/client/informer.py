@@ -54,6 +54,7 @@ class Informer:
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler] = []
         self._version = ""
+        self._waiting: dict[asyncio.Future[None], int] = {}  # for the store to have some version
         self._synced = asyncio.Event()
         self._backoff = Backoff()
 
@@ -78,6 +79,27 @@ class Informer:
         """Wait until the objects have been listed once."""
         await self._synced.wait()
 
+    async def wait_for_version(self, version: str, seconds: float) -> None:
+        """Wait until the store is as new as a resourceVersion of such an object, but not longer than some seconds."""
+        if self._version and int(self._version) >= int(version):
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = int(version)
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            log.info("%s of version %s have not been seen for %g s", self.resource.plural, version, seconds)
+        finally:
+            del self._waiting[future]
+
+    def _reach(self, version: str) -> None:
+        """Note that the store is as new as a version, and wake who waits for that."""
+        self._version = version
+        for future, least in self._waiting.items():
+            if int(version) >= least and not future.done():
+                future.set_result(None)
+
     async def run(self) -> None:
         """Follow the server until cancelled. Errors of the server are logged, and tried again later."""
         from_version = "0"  # the first list may come from the server's cache
@@ -98,7 +120,7 @@ class Informer:
             self._gone(self.store.remove(key))
         for item in items:
             self._put(item)
-        self._version = listed["metadata"]["resourceVersion"]
+        self._reach(listed["metadata"]["resourceVersion"])
         self._synced.set()
 
     async def _watch_until_expired(self) -> None:
@@ -136,12 +158,12 @@ class Informer:
     def _take(self, kind: str, obj: Obj) -> None:
         if kind == "ERROR":
             raise StatusError(obj.get("code", 500), obj.get("reason", ""), obj.get("message", ""), obj.get("details"))
-        self._version = obj["metadata"]["resourceVersion"]
         if kind == "DELETED":
             self.store.remove(key_of(obj))
             self._gone(obj)
         elif kind != "BOOKMARK":
             self._put(obj)
+        self._reach(obj["metadata"]["resourceVersion"])
 
     def _put(self, obj: Obj) -> None:
         """Hold an object and tell the handlers, unless it is the same as before."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
-from understudy.controlplane.client.informer import Informer
+from understudy.controlplane.client.informer import Informer, Informers
 from understudy.controlplane.client.pod_claims import (
     ClaimNotFoundError,
     UnsupportedError,
@@ -27,6 +27,7 @@ from understudy.machinery.types import Obj
 FIELD_MANAGER = "ResourceClaimController"  # of the owner's status
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 FAILED = "FailedResourceClaimCreation"
+LONGEST_LAG = 1.0  # seconds that an informer may take to see what was written here
 
 
 class CreationError(TryAgainError):
@@ -44,12 +45,19 @@ class ClaimCreation:
     """Makes claims from templates, each only once."""
 
     def __init__(
-        self, context: ComponentContext, client: APIClient, events: EventRecorder, claims: Informer, templates: Store
+        self,
+        context: ComponentContext,
+        client: APIClient,
+        events: EventRecorder,
+        informers: Informers,
+        claims: Informer,
+        templates: Store,
     ) -> None:
         self._version = context.version
         self._gates = context.gates
         self._client = client
         self._events = events
+        self._informers = informers
         self._resource = claims.resource
         self._created = CreatedClaims(claims.store)
         self._claims = claims.store
@@ -100,11 +108,18 @@ class ClaimCreation:
         self._events.event(owner.resource, owner.obj, "Warning", FAILED, message)
 
     async def name(self, owner: Owner, names: dict[str, str]) -> None:
-        """Write the names of new claims, by entry, into the status of their owner."""
+        """Write the names of new claims, by entry, into the status of their owner, and wait until that is seen.
+
+        The owner may have to be looked at again at once. If its names were not known then, its claims would be asked
+        for, and so be forgotten (see `CreatedClaims`): a claim that is deleted once the pod has ended would be made
+        anew. kube-controller-manager does not wait, but the change nearly always reaches it before its next look.
+        """
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         metadata = {field: owner.obj["metadata"][field] for field in ("name", "namespace")}
         applied = {"metadata": metadata, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.apply(owner.resource, applied, FIELD_MANAGER, "status")
+        written = await self._client.apply(owner.resource, applied, FIELD_MANAGER, "status")
+        seen = self._informers.of(owner.resource)
+        await seen.wait_for_version(written["metadata"]["resourceVersion"], LONGEST_LAG)
 
     def _template(self, namespace: str, name: str) -> Obj:
         """Return a template. Raises CreationError for one that is missing, or asks for a feature that is off."""

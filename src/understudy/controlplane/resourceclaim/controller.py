@@ -77,7 +77,8 @@ class Controller:
             self._informers.of(POD_GROUPS) if context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS] else None
         )
         self._groups = groups = PodGroups(group_informer)
-        pods, creation = self._pods.store, ClaimCreation(context, client, events, self._claims, self._templates.store)
+        pods = self._pods.store
+        creation = ClaimCreation(context, client, events, self._informers, self._claims, self._templates.store)
         self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
             "pod": PodSync(context.version, client, creation, pods, self._claims, groups, self._contexts),
             "podgroup": PodGroupSync(creation, groups),
