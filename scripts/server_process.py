@@ -75,9 +75,13 @@ class ServerProcess:
             return self.process.wait()
 
     def stderr(self) -> str:
-        """Return what the server has printed on stderr since it has started, or all if it has not started."""
+        """Return what the server has printed on stderr since it has started, or all if it has not started.
+
+        Its hints for people at a terminal are left out.
+        """
         self._log.seek(self._start)
-        return self._log.read().decode(errors="replace")
+        lines = self._log.read().decode(errors="replace").splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("hint: "))
 
     def _proc(self, name: str) -> Path:
         return Path(f"/proc/{self.process.pid}/{name}")
