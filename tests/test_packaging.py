@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from email import message_from_bytes
@@ -147,3 +148,9 @@ def test_wheel_declares_its_ways_in(wheel: Path) -> None:
         assert any(name.endswith("/LICENSE") for name in archive.namelist())
     assert "understudy = understudy.controlplane.cmd.cli:main" in text
     assert "understudy = understudy.apiserver.cmd.pytest_plugin" in text
+
+
+def test_suite_ends_with_a_summary() -> None:
+    """pytest is as talkative as its user wants: with `-q` in its options, a user's own `-q` would hide the summary."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["addopts"]
+    assert "-q" not in options.split()

@@ -53,6 +53,38 @@ def test_component_asks_the_server_as_a_user(monkeypatch: pytest.MonkeyPatch, op
     assert answers == [SCHEDULER.name]
 
 
+@pytest.mark.parametrize("act", ["leave", "reset"])
+def test_server_answers_components_until_they_end(monkeypatch: pytest.MonkeyPatch, act: str) -> None:
+    """A server that is left or reset stops its own clients first: none complains of a server that is gone."""
+    started, statuses = threading.Event(), []
+
+    async def component(context: ComponentContext) -> None:
+        try:
+            started.set()
+            await asyncio.Event().wait()
+        finally:
+            url = context.connection(SCHEDULER).url
+            async with aiohttp.ClientSession() as session, session.get(f"{url}/api/v1/nodes") as answer:
+                statuses.append(answer.status)
+
+    install(monkeypatch, component)
+    with Server(controllers=["example"]) as server:
+        assert started.wait(PATIENCE)
+        if act == "reset":
+            server.reset()
+            assert statuses == [200]
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize("name", ["scheduler", "resourceclaim", "device-taint-eviction"])
+def test_server_left_at_once_is_silent(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A server that ends before its components have begun logs nothing about them."""
+    for _ in range(3):
+        with Server(controllers=[name], feature_gates={"DRADeviceTaints": True}):
+            pass
+    assert caplog.messages == []
+
+
 def test_failed_component_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """An error that ends a component is logged at once, with its name. The server goes on, and raises it at its end."""
 

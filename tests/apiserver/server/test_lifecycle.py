@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy
 from tests.http import send
 from understudy import Server
 
@@ -30,6 +31,21 @@ def test_entered_again_it_is_as_new() -> None:
             path = Path(server.kubeconfig)
             assert server.url in path.read_text()
         assert not path.exists()
+
+
+def test_repr_says_where_it_is() -> None:
+    """A server is shown with its release, and with its address while it runs."""
+    server = Server(emulated_version="1.34")
+    assert repr(server) == "<Server of Kubernetes 1.34 that does not run>"
+    with server:
+        assert repr(server) == f"<Server of Kubernetes 1.34 at {server.url}>"
+    assert repr(server) == "<Server of Kubernetes 1.34 that does not run>"
+
+
+def test_package_shows_its_public_names() -> None:
+    """`dir` lists the names that the package has, which can all be imported, and nothing else."""
+    assert dir(understudy) == sorted(understudy.__all__)
+    assert all(getattr(understudy, name) for name in dir(understudy))
 
 
 async def test_entered_again_in_async_code() -> None:

@@ -109,6 +109,7 @@ class Controllers:
         self._names = [name for name in names if name in KNOWN]
         self._components = {name: load_component(name, components.version) for name in names if name not in KNOWN}
         self._tasks: list[asyncio.Task[None]] = []
+        self._component_tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start the controllers in the running event loop, from what is stored now."""
@@ -123,15 +124,25 @@ class Controllers:
         for name, component in self._components.items():
             task = asyncio.create_task(component(self._component_context), name=name)
             task.add_done_callback(_log_error)
-            self._tasks.append(task)
+            self._component_tasks.append(task)
+
+    async def stop_components(self) -> None:
+        """Stop the components, while the server still answers them. Raises the error that has ended one before."""
+        tasks, self._component_tasks = self._component_tasks, []
+        await _cancel(tasks)
 
     async def stop(self) -> None:
-        """Stop the controllers, each between two writes. Raises the error that has ended one before."""
+        """Stop all controllers, each between two writes. Raises the error that has ended one before."""
+        await self.stop_components()
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def _log_error(task: asyncio.Task[None]) -> None:

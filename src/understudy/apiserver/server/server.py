@@ -118,6 +118,10 @@ class Server(ObjectAccess):
         self._apiserver: Client | None = None
         self._admin_token = ""
 
+    def __repr__(self) -> str:
+        where = f"at {self.url}" if self._listener is not None else "that does not run"
+        return f"<Server of Kubernetes {self._config.release.version} {where}>"
+
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
         self._functions = FunctionWebhooks()
@@ -252,9 +256,13 @@ class Server(ObjectAccess):
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers."""
-        if self._listener is not None:
-            await self._listener.stop()
-            self._listener = None
+        try:
+            if self._controllers is not None:
+                await self._controllers.stop_components()  # which are clients, and would complain
+        finally:
+            if self._listener is not None:
+                await self._listener.stop()
+                self._listener = None
         self._kubeconfigs.delete()
         await self._stop_background_tasks()
         await self._webhooks.close()
@@ -324,6 +332,8 @@ class Server(ObjectAccess):
             await apply.load(self._client, asyncio.sleep, manifest)
 
     async def _reset(self) -> None:
+        if self._controllers is not None:
+            await self._controllers.stop_components()
         if self._listener is not None:
             self._listener.end_watches()
         await self._stop_background_tasks()
