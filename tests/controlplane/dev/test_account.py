@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -148,6 +149,28 @@ def test_why_a_claim_gets_no_devices(lines: list[str]) -> None:
     assert lines[:2] == [f"pod default/p: waits: {message}", "    node n: does not fit"]
     assert "d.example/n/dev-0" in lines[-1]
     assert "default/d" in lines[-1]
+
+
+def test_repeated_waits_are_one_line(account: Account, lines: list[str]) -> None:
+    """A reason that comes again is no second line, nor is another note on preemption; after a node it may be one."""
+    tail = " still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    reasons = ["no room.", f"no room.{tail}", "no devices.", f"no room.{tail}"]
+    pods = [pod_obj(**USED), *(pod_obj(status=waiting(reason), **USED) for reason in reasons)]
+    for old, new in itertools.pairwise(pods):
+        account.pod_updated(old, new)
+    assert lines == ["pod default/p: waits: no room.", "pod default/p: waits: no devices."]
+
+
+def test_nodes_without_devices(lines: list[str]) -> None:
+    """Of a node for which no driver has published devices, that is all there is to say."""
+    why_not = WhyNot(V1_36, Gates.of(V1_36))
+    for node in ("n", "m"):
+        why_not.put_node(node_obj(node))
+    why_not.devices.put_class(device_class())
+    why_not.devices.put_slice(resource_slice("m"))
+    why_not.claims.put(claim())
+    why_not.claims.put(claim("d", status=allocated("dev-0")))
+    assert next(why_not.lines(pod_obj(**USED))) == "no driver has published devices for node n"
 
 
 def test_reasons_are_told_once(lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import tempfile
 import time
 from concurrent.futures import Future
@@ -38,6 +39,7 @@ def add_command(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; return the exit code."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
 
     async def use(server: Server, stopped: Future[None]) -> None:
         from understudy.controlplane.dev.cluster import Cluster, until

@@ -9,6 +9,7 @@ from understudy.machinery.types import Obj
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"  # annotation of claims that were made from a template
 
+PREEMPTION = " still not schedulable, preemption: "  # what the scheduler adds to each reason: devices are not preempted
 NO_DEVICES = "cannot allocate all claims"  # part of the scheduler's words
 
 
@@ -23,6 +24,7 @@ class Account:
         self._tell = tell
         self._why_not = why_not
         self._explained: dict[str, list[str]] = {}  # by uid of the pod
+        self._waits: dict[str, set[str]] = {}  # by uid of the pod: what was told since it began to wait
 
     def claim_added(self, claim: Obj) -> None:
         """Tell of a new claim, and of the devices that it may have already."""
@@ -58,6 +60,7 @@ class Account:
     def pod_deleted(self, pod: Obj) -> None:
         """Tell that a pod is gone, if it used claims."""
         self._explained.pop(pod["metadata"]["uid"], None)
+        self._waits.pop(pod["metadata"]["uid"], None)
         if _uses_claims(pod):
             self._pod(pod, "deleted")
 
@@ -102,13 +105,16 @@ class Account:
 
     def _pod_changes(self, spec: Obj, old: Obj, pod: Obj) -> None:
         new = pod.get("status") or {}
-        message = _waits_for(new)
+        message, uid = _waits_for(new), pod["metadata"]["uid"]
         if message and message != _waits_for(old) and not pod["spec"].get("nodeName"):
-            self._pod(pod, f"waits: {message}")
+            if message not in self._waits.setdefault(uid, set()):
+                self._waits[uid].add(message)
+                self._pod(pod, f"waits: {message}")
             if NO_DEVICES in message:
                 self._explain(pod)
         node = pod["spec"].get("nodeName")
         if node and not spec.get("nodeName"):
+            self._waits.pop(uid, None)
             self._pod(pod, f"bound to node {node}")
         phase = new.get("phase", "Pending")
         if phase != old.get("phase", "Pending"):
@@ -174,4 +180,5 @@ def _waits_for(status: Obj) -> str:
     """Return why a pod has no node, "" if nobody has said so."""
     conditions = status.get("conditions") or ()
     scheduled: Obj = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
-    return str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
+    message = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
+    return message.partition(PREEMPTION)[0]

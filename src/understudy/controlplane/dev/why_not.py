@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from understudy.controlplane.allocator import Explanation
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -13,6 +14,14 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 MOST_NODES = 3  # that are explained; more would bury the account
+
+
+def _has_no_devices(explanation: Explanation) -> bool:
+    """Report whether claims fail on a node that has no devices at all, of any driver."""
+    if explanation.fits or explanation.error or explanation.pools:
+        return False
+    claims = explanation.claims
+    return not any(claim.error or any(request.devices for request in claim.requests) for claim in claims)
 
 
 class WhyNot:
@@ -50,7 +59,9 @@ class WhyNot:
         allocator = self.devices.allocator()
         for node in list(self.nodes.values())[:MOST_NODES]:
             explanation = allocator.explain(node, claims)
-            if not explanation.fits:
+            if _has_no_devices(explanation):
+                yield f"no driver has published devices for node {explanation.node}"
+            elif not explanation.fits:
                 yield from explanation.lines()
         if len(self.nodes) > MOST_NODES:
             yield f"and {len(self.nodes) - MOST_NODES} more nodes"
