@@ -10,6 +10,7 @@ from understudy.controlplane.cmd import (
     allocate_command,
     controllers_command,
     dev_command,
+    devices_command,
     explain_command,
     kubelet_command,
 )
@@ -22,6 +23,7 @@ COMMANDS: Sequence[AddCommand] = (
     allocate_command.add_command,
     controllers_command.add_command,
     dev_command.add_command,
+    devices_command.add_command,
     explain_command.add_command,
     kubelet_command.add_command,
 )

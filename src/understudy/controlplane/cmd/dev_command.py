@@ -1,6 +1,7 @@
 """`understudy dev`: a server, its controllers, a scheduler and a kubelet for each node, until it is stopped.
 
-It prints one line for each step of a claim. Exit code 0: stopped by SIGINT or SIGTERM; 2: wrong flags or manifests.
+It prints one line for each step of a claim, and on Ctrl-T who holds which device. Exit code 0: stopped by SIGINT or
+SIGTERM; 2: wrong flags or manifests.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.cmd.cli import PORT, run_server
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
+from understudy.controlplane.cmd.status_key import StatusKey
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.server import Server
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
 
+    key = StatusKey()
+
     async def use(server: Server, stopped: Future[None]) -> None:
         from understudy.controlplane.dev.cluster import Cluster, until
         from understudy.controlplane.kubelet.installation import has_grpc, install_command
@@ -53,9 +57,14 @@ def run(args: argparse.Namespace) -> int:
             print(f"understudy: no kubelets run, they need grpcio: {install_command()}", flush=True)
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
             cluster = Cluster(server, args.root or Path(folder), _tell, args.sync_frequency)
-            await until(asyncio.wrap_future(stopped), cluster)
+            key.calls(cluster.tell_devices)
+            try:
+                await until(asyncio.wrap_future(stopped), cluster)
+            finally:
+                key.forget()
 
-    return run_server(lambda: _options(args), use)
+    with key:
+        return run_server(lambda: _options(args), use)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

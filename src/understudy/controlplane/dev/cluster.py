@@ -23,6 +23,7 @@ from understudy.controlplane.client.resources import (
     resource_slices,
 )
 from understudy.controlplane.dev.account import Account
+from understudy.controlplane.dev.holdings import holdings, published, table
 from understudy.controlplane.dev.nodes import Nodes
 from understudy.controlplane.dev.why_not import WhyNot
 from understudy.machinery.releases import features
@@ -63,6 +64,18 @@ class Cluster:
         self._root = root
         self._tell = tell
         self._sync_frequency = sync_frequency
+        self._informers: Informers | None = None
+
+    def tell_devices(self) -> None:
+        """Tell who holds which device, as a table."""
+        if self._informers is None:
+            return
+        version = self._state.release.version
+        kinds = (resource_slices(version), resource_claims(version), PODS)
+        slices, claims, pods = (self._informers.of(kind).store.objects() for kind in kinds)
+        self._tell("devices:")
+        for line in table(holdings(slices, claims, pods), published(slices)):
+            self._tell(f"    {line}")
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -86,7 +99,7 @@ class Cluster:
     async def _follow(self, client: APIClient, nodes: Nodes, why_not: WhyNot, release: Version) -> None:
         """Let every part know of changes. What explains is told first, so that explanations are up to date."""
         account = Account(self._tell, why_not.lines)
-        informers = Informers(client)
+        informers = self._informers = Informers(client)
         claims, devices = why_not.claims, why_not.devices
         of_nodes, of_claims = informers.of(NODES), informers.of(resource_claims(release))
         of_nodes.add_handler(why_not.put_node, _second(why_not.put_node), why_not.remove_node)

@@ -1,0 +1,45 @@
+"""`understudy devices` from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.releases import every_release
+from tests.waiting import wait_until
+from understudy import Server
+from understudy.controlplane.cmd.cli import main
+from understudy.machinery.releases.version import Version
+
+CTRL_C, CTRL_T = b"\x03", b"\x14"
+
+
+@every_release
+def test_devices_of_a_server(release: Version, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command counts the devices of a server of every release; nothing is held at first."""
+    with Server(emulated_version=str(release), load=["gpu-cluster"]) as server:
+        assert main(["devices", "--server", server.url]) == 0
+        assert capsys.readouterr().out == "0 of 8 devices are held\n"
+
+
+def test_devices_that_are_held(capsys: pytest.CaptureFixture[str]) -> None:
+    """A device that the scheduler has given to a pod is a row, in JSON as well."""
+    with Server(load=["gpu-cluster", "claim"], controllers=["scheduler"]) as server:
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            "tolerations": [{"operator": "Exists"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+        }
+        server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+        wait_until(lambda: server.get("resourceclaim", "gpu").get("status", {}).get("reservedFor"))
+        assert main(["devices", "--server", server.url, "-o", "json"]) == 0
+        [row] = json.loads(capsys.readouterr().out)
+        assert (row["claim"], row["pod"], row["prepared"]) == ("default/gpu", "default/p", "no")
+        assert row["since"] != "-"
+
+
+def test_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that is not there is one line, and exit code 2."""
+    assert main(["devices", "--server", "http://127.0.0.1:1"]) == 2
+    assert capsys.readouterr().err.startswith("understudy: http://127.0.0.1:1: ")
