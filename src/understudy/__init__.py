@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.manifests import LoadError
+    from understudy.apiserver.client.server_user import ServerUser
+    from understudy.apiserver.client.watching import Watch, WatchEvent
     from understudy.apiserver.cmd.validator import Finding, validate
     from understudy.apiserver.server.server import Server
     from understudy.machinery.errors import StatusError
@@ -24,12 +26,25 @@ _HOMES = {
     "Finding": "understudy.apiserver.cmd.validator",
     "LoadError": "understudy.apiserver.client.manifests",
     "Server": "understudy.apiserver.server.server",
+    "ServerUser": "understudy.apiserver.client.server_user",
     "StatusError": "understudy.machinery.errors",
     "UnknownGateError": "understudy.machinery.releases.features",
+    "Watch": "understudy.apiserver.client.watching",
+    "WatchEvent": "understudy.apiserver.client.watching",
     "validate": "understudy.apiserver.cmd.validator",
 }
 
-__all__ = ["Finding", "LoadError", "Server", "StatusError", "UnknownGateError", "validate"]
+__all__ = [
+    "Finding",
+    "LoadError",
+    "Server",
+    "ServerUser",
+    "StatusError",
+    "UnknownGateError",
+    "Watch",
+    "WatchEvent",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -58,6 +58,12 @@ class StatusError(Exception):
         return body
 
 
+def status_error(code: int, status: Obj) -> StatusError:
+    """Return the error that a metav1.Status stands for; `code` is that of its answer (upstream: `FromObject`)."""
+    code, reason, message = status.get("code", code), status.get("reason", ""), status.get("message", "")
+    return StatusError(code, reason, message, status.get("details"), metadata=status.get("metadata"))
+
+
 def _details(group: str, kind: str, name: str = "", **more: Any) -> Obj:
     details: Obj = {}
     if name:

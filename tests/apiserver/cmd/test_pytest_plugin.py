@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import subprocess
 import sys
 import time
@@ -353,29 +354,42 @@ def test_other_scope_mismatches_are_left_alone(project: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(["*apiserver is not to blame*"])
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        (
-            'apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A"}})',
-            "StatusError: ConfigMap*invalid*",
-        ),
-        ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory, neither in *"),
-        ('get("pods", "absent")', 'StatusError: pods "absent" not found'),
-        ('list("nothing")', """StatusError: the server doesn't have a resource type "nothing\""""),
-        ('delete("pods", "absent")', 'StatusError: pods "absent" not found'),
-        ('user("a").get("pods", "absent")', 'StatusError: pods "absent" not found'),
-    ],
-)
-def test_refusal_shows_the_status(project: pytest.Pytester, line: str, error: str) -> None:
+REFUSALS = [
+    (
+        'apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A"}})',
+        "StatusError: ConfigMap*invalid*",
+    ),
+    ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory, neither in *"),
+    ('get("pods", "absent")', 'StatusError: pods "absent" not found'),
+    ('list("nothing")', """StatusError: the server doesn't have a resource type "nothing\""""),
+    ('delete("pods", "absent")', 'StatusError: pods "absent" not found'),
+    ('create({"kind": "Pod"})', "RequestError: the manifest has no apiVersion"),
+    ("create(3)", "TypeError: want an object, a path, YAML or JSON, not 3"),
+    ('update({"apiVersion": "v1", "kind": "Pod"})', "RequestError: resource name may not be empty"),
+    ('patch("pods", "absent", {})', 'StatusError: pods "absent" not found'),
+    (
+        'delete_collection("pods", "")',
+        "StatusError: the server does not allow this method on the requested resource",
+    ),
+    ('watch("pdos")', """StatusError: the server doesn't have a resource type "pdos"; did you mean 'pods'?"""),
+    ('wait_for("po", "a", "Ready", timeout=0)', 'TimeoutError: po "a" is not Ready=True after 0 s; there is no*'),
+    ('wait_for("po", "a", "a=b")', "ValueError: want a function, *"),
+    ('user("a").get("pods", "absent")', 'StatusError: pods "absent" not found'),
+]
+
+
+def test_refusal_shows_the_status(project: pytest.Pytester) -> None:
     """A test that fails by a refused request shows its own line and the error, and nothing of understudy."""
-    project.makepyfile(f"def test_refused(apiserver):\n    apiserver.{line}\n")
+    tests = [f"def test_{number}(apiserver):\n    apiserver.{line}\n" for number, (line, _) in enumerate(REFUSALS)]
+    project.makepyfile("".join(tests))
     result = project.runpytest_subprocess()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [f">*apiserver.{line[:3]}*", f"E*{error}", "*test_refusal_shows_the_status.py:2: *Error"]
-    )
-    result.stdout.no_fnmatch_line("*/understudy/*")
+    result.assert_outcomes(failed=len(REFUSALS))
+    failures, _, _ = result.stdout.str().partition("short test summary info")
+    _, *shown = re.split(r"^_+ test_\d+ _+$", failures, flags=re.MULTILINE)
+    for number, ((line, error), text) in enumerate(zip(REFUSALS, shown, strict=True)):
+        last = f"test_refusal_shows_the_status.py:{2 * number + 2}: *Error"
+        pytest.LineMatcher(text.splitlines()).fnmatch_lines([f">*apiserver.{line[:3]}*", f"E*{error}", last])
+        assert "/understudy/" not in text, line
 
 
 class _GivesWay:

@@ -14,7 +14,7 @@ import yaml
 
 from tests.http import send
 from understudy import Server, StatusError
-from understudy.apiserver.client.objects import ServerUser
+from understudy.apiserver.client.server_user import ServerUser
 
 Obj = dict[str, Any]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}

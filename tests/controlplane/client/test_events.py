@@ -54,6 +54,8 @@ async def test_event_of_the_core_group(server: Server, client: APIClient) -> Non
     (event,) = server.list("Event")
     assert event["metadata"]["name"].startswith("p.1797")
     assert without_metadata(event) == {
+        "kind": "Event",
+        "apiVersion": "v1",
         "involvedObject": {"kind": "Pod", "apiVersion": "v1", **POD["metadata"]},
         "reason": "Failed",
         "message": "no",

@@ -7,22 +7,26 @@ from typing import Any
 from urllib.parse import urlencode
 
 from understudy.apiserver.authentication.loopback import APISERVER, LoopbackTokens
-from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.client.kind_names import RequestError
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, status_error
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import parse_query
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
-JSON, MERGE_PATCH, APPLY_PATCH = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON, JSON_PATCH, MERGE_PATCH = "application/json", "application/json-patch+json", "application/merge-patch+json"
+STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 
 USER_AGENT = "understudy"  # of clients that tests use
 
 Handler = Callable[[Request], Awaitable[Response | WatchResponse]]
+Receive = Callable[[bytes | None], None]  # gets the encoded events of a watch, and None at its end
+Stop = Callable[[], None]  # ends a watch; may be called in any thread, and more than once
+SendWatch = Callable[[WatchSource, Receive], Stop]  # begins to send a watch, on the event loop
 
 
 class Client:
@@ -32,10 +36,18 @@ class Client:
     """
 
     def __init__(
-        self, handler: Handler, state: ServerState, token: str, user_agent: str, *, is_internal: bool = True
+        self,
+        handler: Handler,
+        state: ServerState,
+        send_watch: SendWatch,
+        token: str,
+        user_agent: str,
+        *,
+        is_internal: bool = True,
     ) -> None:
         self._is_internal = is_internal
         self._handler = handler
+        self._send_watch = send_watch
         self._state = state
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Authorization": f"Bearer {token}"}
 
@@ -56,21 +68,51 @@ class Client:
         """Replace an object; return it as stored. Raises StatusError."""
         return await self._request("PUT", path, obj, JSON, query)
 
-    async def patch(self, path: str, changes: Obj, content_type: str = MERGE_PATCH) -> Obj:
-        """Change an object by a merge patch (RFC 7386) or another one; return it as stored. Raises StatusError."""
-        return await self._request("PATCH", path, changes, content_type)
+    async def patch(
+        self, path: str, changes: Any, content_type: str = MERGE_PATCH, query: Mapping[str, str] | None = None
+    ) -> Obj:
+        """Change an object by a patch, a merge patch (RFC 7386) by default; return it as stored. Raises StatusError."""
+        return await self._request("PATCH", path, changes, content_type, query)
 
-    async def apply(self, path: str, obj: Obj, field_manager: str, query: Mapping[str, str] | None = None) -> Obj:
+    async def apply(self, path: str, obj: Obj, field_manager: str) -> Obj:
         """Apply an object, taking over fields that others manage; return it as stored. Raises StatusError."""
-        options = {"fieldManager": field_manager, "force": "true", **(query or {})}
-        return await self._request("PATCH", path, obj, APPLY_PATCH, options)
+        return await self.patch(path, obj, APPLY_PATCH, {"fieldManager": field_manager, "force": "true"})
 
-    async def delete(self, path: str, *, uid: str = "", propagation: str = "") -> None:
-        """Delete an object: the one with a uid, with a propagation policy. Raises StatusError."""
-        options: Obj = {"preconditions": {"uid": uid}} if uid else {}
-        if propagation:
-            options["propagationPolicy"] = propagation
-        await self._request("DELETE", path, options or None, JSON)
+    async def delete(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_period: int | None = None,
+        dry_run: bool = False,
+    ) -> Obj:
+        """Delete an object, or the objects of a collection that the selectors in `query` match; return the answer.
+
+        The object must have the uid and be in the resourceVersion that are named. `grace_period` is in seconds. Raises
+        StatusError.
+        """
+        required = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+        options = {
+            "gracePeriodSeconds": grace_period,
+            "preconditions": required or None,
+            "propagationPolicy": propagation or None,
+            "dryRun": ["All"] if dry_run else None,
+        }
+        body = {name: value for name, value in options.items() if value is not None}
+        return await self._request("DELETE", path, body or None, JSON, query)
+
+    async def watch(self, path: str, query: Mapping[str, str], receive: Receive) -> Stop:
+        """Let a function get the events of a watch, in the event loop's thread; return what ends it.
+
+        Raises StatusError if the watch cannot begin.
+        """
+        answer = await self._handler(self._new_request("GET", path, b"", "", {**query, "watch": "true"}))
+        if isinstance(answer, WatchResponse):
+            return self._send_watch(answer.source, receive)
+        raise _error(answer)
 
     async def _request(
         self,
@@ -81,25 +123,37 @@ class Client:
         query: Mapping[str, str] | None = None,
     ) -> Obj:
         """Return the object that the server answers. Raises StatusError for any other answer than a success."""
-        headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         raw = b"" if body is None else encode(body)
-        text = urlencode({name: value for name, value in (query or {}).items() if value})
-        release, internal = self.serving.version, self._is_internal
-        request = Request(method, path, headers, raw, parse_query(text), release, is_internal=internal)
-        answer = await self._handler(request)
+        answer = await self._handler(self._new_request(method, path, raw, content_type, query or {}))
         assert isinstance(answer, Response)
-        obj: Obj = loads(answer.body)
         if answer.status >= 400:
-            raise StatusError(answer.status, obj.get("reason", ""), obj.get("message", ""), obj.get("details"))
+            raise _error(answer)
+        if answer.content_type != JSON:
+            raise RequestError(f"{path} is not answered with an object")
+        obj: Obj = loads(answer.body)
         return obj
+
+    def _new_request(self, method: str, path: str, body: bytes, content_type: str, query: Mapping[str, str]) -> Request:
+        """Return a request; parameters that are "" are left out of its query."""
+        headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
+        parameters = parse_query(urlencode({name: value for name, value in query.items() if value}))
+        return Request(method, path, headers, body, parameters, self.serving.version, is_internal=self._is_internal)
+
+
+def _error(answer: Response) -> StatusError:
+    """Return the error of an answer, which is a Status unless a filter has answered in plain text."""
+    if answer.content_type != JSON:
+        return StatusError(answer.status, "", answer.body.decode().strip())
+    return status_error(answer.status, loads(answer.body))
 
 
 class ClientBuilder:
     """Makes the clients of one server. Upstream: `clientbuilder.ControllerClientBuilder`."""
 
-    def __init__(self, handler: Handler, state: ServerState, tokens: LoopbackTokens) -> None:
+    def __init__(self, handler: Handler, state: ServerState, tokens: LoopbackTokens, send_watch: SendWatch) -> None:
         self._handler = handler
         self._state = state
+        self._send_watch = send_watch
         self._tokens = tokens
         self._clients: dict[tuple[str, str], Client] = {}
 
@@ -107,9 +161,12 @@ class ClientBuilder:
         """Return the client of a user and a user agent."""
         key = (user.name, user_agent)
         if key not in self._clients:
-            self._clients[key] = Client(self._handler, self._state, self._tokens.issue(user), user_agent)
+            self._clients[key] = self._client(self._tokens.issue(user), user_agent, is_internal=True)
         return self._clients[key]
 
     def external(self, token: str) -> Client:
         """Return a client for somebody who uses the server: its requests are as those that come from outside."""
-        return Client(self._handler, self._state, token, USER_AGENT, is_internal=False)
+        return self._client(token, USER_AGENT, is_internal=False)
+
+    def _client(self, token: str, user_agent: str, *, is_internal: bool) -> Client:
+        return Client(self._handler, self._state, self._send_watch, token, user_agent, is_internal=is_internal)

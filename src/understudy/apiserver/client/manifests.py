@@ -1,16 +1,18 @@
-"""Reads manifests: files, folders and texts of YAML or JSON documents, and worlds that understudy brings along."""
+"""Reads manifests: objects, files, folders and texts of YAML or JSON, and worlds that understudy brings along."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from understudy.machinery.types import Obj
 
+Manifest = str | os.PathLike[str] | Obj | Iterable["Manifest"]
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
 T = TypeVar("T")
@@ -29,6 +31,37 @@ class Document:
     where: str
     file: str = ""
     line: int = 0
+
+
+def settled(manifest: Manifest, folder: Path | None) -> Manifest:
+    """Return a manifest that can be read in any thread: with absolute paths, and the objects that an iterator gives.
+
+    Raises LoadError for a relative path that is neither in a folder nor in the working directory, TypeError for what is
+    no manifest.
+    """
+    __tracebackhide__ = True
+    if isinstance(manifest, str | os.PathLike):
+        return located(manifest, folder)
+    if isinstance(manifest, dict):
+        return manifest
+    if not isinstance(manifest, Iterable):
+        raise TypeError(f"want an object, a path, YAML or JSON, not {manifest!r}")
+    return [*map(partial(settled, folder=folder), manifest)]  # a comprehension would be a frame that pytest shows
+
+
+def documents(manifest: Manifest, is_served: Callable[[Obj], bool]) -> Iterator[Document]:
+    """Yield the objects of a manifest, those in a List one by one. `is_served` is that of `read_manifests`.
+
+    Raises LoadError.
+    """
+    if isinstance(manifest, str | os.PathLike):
+        yield from read_manifests(manifest, is_served)
+    elif isinstance(manifest, dict):
+        for obj in _items(manifest):
+            yield Document(obj, "the given object")
+    else:
+        for item in manifest:
+            yield from documents(item, is_served)
 
 
 def located(manifest: T, folder: Path | None) -> T | Path:
@@ -116,8 +149,13 @@ def _documents(text: str, file: str) -> Iterator[Document]:
                 raise LoadError(f"{where}: {', '.join(duplicates)}")
             if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
                 raise LoadError(f"{where}: no object with apiVersion and kind")
-            items = obj["items"] if obj["kind"] == "List" and isinstance(obj.get("items"), list) else [obj]
-            for item in items:
+            for item in _items(obj):
                 yield Document(item, where, file, root.line)
     except YAMLError as why:
         raise LoadError(f"{file}:{why.line}: {why.problem}") from None
+
+
+def _items(obj: Obj) -> list[Obj]:
+    """Return the items of a List, or the object itself in a list."""
+    items = obj.get("items")
+    return items if obj.get("kind") == "List" and isinstance(items, list) else [obj]

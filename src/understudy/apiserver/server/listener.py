@@ -12,6 +12,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from understudy.apiserver.client.loopback import Receive, Stop
+from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import handler
 from understudy.apiserver.server.http1.protocol import HTTPServer
@@ -60,6 +62,10 @@ class Listener:
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)
 
+    def send_watch(self, source: WatchSource, receive: Receive) -> Stop:
+        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
+        return self._pumps.send_inside(source, receive)
+
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""
         self._pumps.close()
@@ -68,7 +74,7 @@ class Listener:
         """End watches, let requests finish and close every connection."""
         if self._listener is not None:
             self._listener.close()
-        self._pumps.stop()
+        await self._pumps.stop()
         await asyncio.sleep(0)
         await self._server.shutdown(GRACE)
         await self._director.finish()

@@ -30,17 +30,20 @@ from understudy.apiserver.authorization.permissions.judge import Judge
 from understudy.apiserver.authorization.permissions.log import PermissionLog
 from understudy.apiserver.authorization.permissions.report import PermissionReport, Permissions
 from understudy.apiserver.authorization.permissions.roles import role_with_binding
-from understudy.apiserver.client import apply
+from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKubeconfigs, write_kubeconfig
-from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder
+from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder, Receive, Stop
 from understudy.apiserver.client.manifests import LoadError
-from understudy.apiserver.client.objects import ObjectAccess, ServerUser, Use
+from understudy.apiserver.client.objects import ObjectAccess, Use
+from understudy.apiserver.client.server_user import ServerUser
 from understudy.apiserver.controllers import Controllers, short_names
 from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
@@ -208,7 +211,7 @@ class Server(ObjectAccess):
         flags = config.flags()
         hints = self._hints = Hints(self.state, short_names(config.controllers))
         director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags, hints)
-        clients = self._clients = ClientBuilder(director, self.state, tokens)
+        clients = self._clients = ClientBuilder(director, self.state, tokens, self._send_watch)
         self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
         components = ComponentContext(
@@ -329,7 +332,7 @@ class Server(ObjectAccess):
             await policy.ensure_policy(self._apiserver, self.state.release, self.state.gates)
         self._start_background_tasks()
         for manifest in self._config.load:
-            await apply.load(self._client, asyncio.sleep, manifest)
+            await writing.load(self._client, asyncio.sleep, manifest)
 
     async def _reset(self) -> None:
         if self._controllers is not None:
@@ -487,6 +490,11 @@ class Server(ObjectAccess):
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
+    def _send_watch(self, source: WatchSource, receive: Receive) -> Stop:
+        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
+        assert self._listener is not None, "the server is not running"
+        return self._listener.send_watch(source, receive)
+
     def _ask(self, use: Use[T]) -> T:
         __tracebackhide__ = True
         if self._client is None:
@@ -498,7 +506,7 @@ class Server(ObjectAccess):
         __tracebackhide__ = True
         try:
             return self._run(use(client, asyncio.sleep))
-        except (StatusError, LoadError) as error:
+        except (StatusError, LoadError, RequestError) as error:
             raise error.with_traceback(None) from None
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:

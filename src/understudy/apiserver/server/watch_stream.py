@@ -1,4 +1,7 @@
-"""Sends a watch to its client, in a chunked body or over a WebSocket, until it ends or the client goes away."""
+"""Sends a watch to its client, in a chunked body or over a WebSocket, until it ends or the client goes away.
+
+A client in the server's own process gets it by calls of a function.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from multidict import CIMultiDict
 
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
+from understudy.apiserver.client.loopback import Receive, Stop
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http1 import websocket
@@ -30,6 +35,7 @@ class Pumps:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._open: dict[WatchSource, asyncio.Event] = {}
+        self._inside: set[asyncio.Task[None]] = set()  # that send to clients in this process
         self._stopped = False
 
     def add(self, source: WatchSource, woken: asyncio.Event) -> None:
@@ -42,16 +48,36 @@ class Pumps:
         """Forget a watch that has been sent."""
         self._open.pop(source, None)
 
+    def send_inside(self, source: WatchSource, receive: Receive) -> Stop:
+        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(_send_inside(source, receive, self))
+        self._inside.add(task)
+        task.add_done_callback(self._inside.discard)
+
+        def stop() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and the watch has ended with it
+                loop.call_soon_threadsafe(self._end, source)
+
+        return stop
+
     def close(self) -> None:
         """End every open watch, as if its time were up."""
-        for source, woken in self._open.items():
-            source.close()
-            woken.set()
+        for source in list(self._open):
+            self._end(source)
 
-    def stop(self) -> None:
-        """End every open watch, and every one that begins from now on."""
+    async def stop(self) -> None:
+        """End every open watch, and every one that begins from now on; wait for the ends of those in this process."""
         self._stopped = True
         self.close()
+        if self._inside:
+            await asyncio.wait(self._inside)
+
+    def _end(self, source: WatchSource) -> None:
+        """End a watch, if it is open."""
+        if woken := self._open.get(source):
+            source.close()
+            woken.set()
 
 
 class Chunks:
@@ -132,6 +158,25 @@ class Messages:
         self._source.wake()
 
 
+class Calls:
+    """Calls of a function in this process, one for each event."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+
+    async def begin(self) -> None:
+        """Do nothing: the function is called with events only."""
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """Pass on encoded events."""
+        for frame in frames:
+            self._receive(frame)
+        await asyncio.sleep(0)  # others have their turn between two portions
+
+    async def end(self) -> None:
+        """Do nothing: the function is told in any case."""
+
+
 class Alarm:
     """Calls `ring` at a time that can be set again and again.
 
@@ -191,6 +236,15 @@ def _handshake_refusal(headers: Mapping[str, str]) -> str:
     return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""
 
 
+async def _send_inside(source: WatchSource, receive: Receive, pumps: Pumps) -> None:
+    """Send a watch to a function in this process; call it with None at the end, whatever that is."""
+    try:
+        await _pumped(source, Calls(receive), pumps)
+    finally:
+        source.close()
+        receive(None)
+
+
 def _is_origin(text: str) -> bool:
     """Report whether a text is a URL, as Go reads it (`url.ParseRequestURI`)."""
     try:
@@ -216,7 +270,7 @@ def _load(source: WatchSource, woken: asyncio.Event) -> None:
     asyncio.wrap_future(start_on_deep_stack(source.begin_load())).add_done_callback(done)
 
 
-async def _pumped(source: WatchSource, answer: Chunks | Messages, pumps: Pumps) -> None:
+async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps: Pumps) -> None:
     """Send a watch until it ends or the client goes away."""
     woken = asyncio.Event()
     source.wake = woken.set

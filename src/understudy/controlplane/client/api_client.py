@@ -21,7 +21,7 @@ import aiohttp
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.encodings import JSON, JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.resources import Resource
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, status_error
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
 
@@ -252,6 +252,4 @@ def _status_error(code: int, answer: bytes, encoding: Encoding) -> StatusError:
         return StatusError(code, "", answer.decode(errors="replace").strip())
     if not isinstance(status, dict) or status.get("kind") != "Status":
         return StatusError(code, "", answer.decode(errors="replace").strip())
-    return StatusError(
-        status.get("code", code), status.get("reason", ""), status.get("message", ""), status.get("details")
-    )
+    return status_error(code, status)
