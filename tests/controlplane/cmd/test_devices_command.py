@@ -1,13 +1,20 @@
-"""`understudy devices` from the command line."""
+"""`understudy devices`, and the same table in `understudy dev` when Ctrl-T is typed."""
 
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
+from tests.program import PROGRAM
 from tests.releases import every_release
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 from understudy import Server
 from understudy.controlplane.cmd.cli import main
 from understudy.machinery.releases.version import Version
@@ -43,3 +50,34 @@ def test_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None
     """A server that is not there is one line, and exit code 2."""
     assert main(["devices", "--server", "http://127.0.0.1:1"]) == 2
     assert capsys.readouterr().err.startswith("understudy: http://127.0.0.1:1: ")
+
+
+def test_key_in_dev(tmp_path: Path) -> None:
+    """Ctrl-T on the terminal of `understudy dev` prints the table; Ctrl-C ends it and gives the terminal back."""
+    parent, terminal = pty.openpty()
+    argv = [*PROGRAM, "dev", "--port", "0", "--load", "gpu-cluster", "--root", str(tmp_path / "r")]
+    # A session of its own, whose terminal this is: `setsid -c` is not on every machine.
+    start = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    with subprocess.Popen(
+        [argv[0], "-c", start, *argv], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+    ) as process:
+        os.close(terminal)
+        seen, end = "", time.monotonic() + PATIENCE
+        try:
+            while " of 8 devices " not in seen:
+                assert time.monotonic() < end, seen
+                if select.select([parent], [], [], 0.5)[0]:
+                    seen += os.read(parent, 65536).decode(errors="replace")
+                elif "kubelet looks for drivers" in seen:
+                    os.write(parent, CTRL_T)
+            os.write(parent, CTRL_C)
+            while select.select([parent], [], [], PATIENCE)[0]:
+                try:
+                    if not os.read(parent, 65536):
+                        break
+                except OSError:  # Linux says so at the end
+                    break
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+            os.close(parent)
