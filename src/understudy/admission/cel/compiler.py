@@ -139,7 +139,9 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     program, tracking_program, names = None, None, frozenset[str]()
     try:
         if environment.counts_cost:
-            tracking_program = cost_tracking.plan(tree, environment.declarations, environment.release)
+            tracking_program = cost_tracking.plan(
+                tree, environment.declarations, environment.release, strict=environment.strict_cost
+            )
             names = names_in(tree)
         else:
             program = planner.plan(tree, environment.declarations, environment.release)

@@ -48,6 +48,7 @@ from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import did_you_mean
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
 
 # Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
@@ -121,6 +122,7 @@ def new_chain(
     webhooks: WebhookClient,
     metrics: AdmissionMetrics,
     release: Version,
+    gates: Gates,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
@@ -130,7 +132,7 @@ def new_chain(
     configurable = (
         MutatingAdmissionPolicy(objects, authorizer, metrics, release),
         MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
-        ValidatingAdmissionPolicy(objects, authorizer, metrics, release),
+        ValidatingAdmissionPolicy(objects, authorizer, metrics, release, gates),
         ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
     )
     plugins: list[Plugin] = [

@@ -24,6 +24,7 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import KeyExistsError
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.golang.deep_recursion import run_to_end
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED, MASTERS, User
@@ -38,9 +39,10 @@ class OfflinePolicies:
     def __init__(self, release: Release) -> None:
         self._registry = Registry(MemoryStore(), Serving(release))
         objects, authorizer = RegistryObjects(self._registry, Schemas.of(release.version)), AlwaysAllow()
-        plugins = [
-            plugin(objects, authorizer, AdmissionMetrics(release.version), release.version)
-            for plugin in (MutatingAdmissionPolicy, ValidatingAdmissionPolicy)
+        version, metrics = release.version, AdmissionMetrics(release.version)
+        plugins: list[MutatingAdmissionPolicy | ValidatingAdmissionPolicy] = [
+            MutatingAdmissionPolicy(objects, authorizer, metrics, version),
+            ValidatingAdmissionPolicy(objects, authorizer, metrics, version, Gates.of(version)),
         ]
         self._chain = Chain(plugins)
         for plugin in plugins:

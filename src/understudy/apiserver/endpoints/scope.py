@@ -170,6 +170,7 @@ class ServerState:
             self.webhooks,
             self.admission_metrics,
             self.release.version,
+            self.gates,
         )
 
     def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:

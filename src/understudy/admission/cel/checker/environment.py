@@ -67,7 +67,8 @@ class Environment:
 
     `purpose` distinguishes environments that differ in declarations, results or sizes; () is that of device selectors.
     `result_error` returns the error for the type of a result, "" if an expression may have it. `estimate_size` returns
-    the sizes of the parts of variables, for the estimate of the cost.
+    the sizes of the parts of variables, for the estimate of the cost. Unless `strict_cost`, functions of the Kubernetes
+    libraries cost 1 when they are evaluated.
     """
 
     release: Version
@@ -77,6 +78,7 @@ class Environment:
     result_error: Callable[[Type], str] = field(repr=False, compare=False, hash=False)
     estimate_size: SizeEstimator = field(default=unlimited, repr=False, compare=False, hash=False)
     purpose: tuple[object, ...] = ()
+    strict_cost: bool = True
 
     @property
     def counts_cost(self) -> bool:

@@ -131,6 +131,7 @@ def policy_environment(
     authorizer: bool,
     composed: Composed | None = None,
     patch_types: bool = False,
+    strict_cost: bool = True,
 ) -> Environment:
     """Return the environment of one expression of a policy or webhook.
 
@@ -138,6 +139,7 @@ def policy_environment(
     params       whether there is a variable `params`
     composed     the policy's own variables so far, by name and type; None: the policy cannot have any
     patch_types  whether there are types for patches, as in mutations: `Object{…}` and `JSONPatch{…}`
+    strict_cost  whether the functions of the Kubernetes libraries have costs of their own
     """
     return Environment(
         release,
@@ -146,6 +148,7 @@ def policy_environment(
         declarations=_declarations(release, params, authorizer, composed, patch_types),
         result_error=lambda result: _result_error(result, returns, release),
         purpose=("policy", returns, params, authorizer, composed, patch_types),
+        strict_cost=strict_cost,
     )
 
 

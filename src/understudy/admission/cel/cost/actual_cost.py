@@ -220,7 +220,15 @@ _STANDARD_COSTS: Mapping[str, CallCost] = {
 }
 
 
-def call_cost(name: str, overloads: Sequence[str]) -> CallCost:
-    """Return the rule of the cost of a call. If it chooses between overloads at run time, only its name counts."""
+def call_cost(name: str, overloads: Sequence[str], *, strict: bool = True) -> CallCost:
+    """Return the rule of the cost of a call. If it chooses between overloads at run time, only its name counts.
+
+    strict  whether the functions of the Kubernetes libraries have costs of their own; else they cost 1
+    """
     overload = overloads[0] if len(overloads) == 1 else ""
+    if not strict:
+        if name == "_==_":
+            return _comparison_cost
+        own = None if overload.startswith("cidr_") else _OVERLOAD_COSTS.get(overload)
+        return own or _STANDARD_COSTS.get(overload) or _fixed
     return _OVERLOAD_COSTS.get(overload) or _LIBRARY_COSTS.get(name) or _STANDARD_COSTS.get(overload) or _fixed

@@ -28,12 +28,16 @@ _ATTRIBUTES = frozenset((_CONDITIONAL, "_[_]", *_OPTIONAL))
 _NEW_LIST, _NEW_MAP, _NEW_MESSAGE = 10, 30, 40
 
 
-def plan(root: Node, declarations: Declarations, release: Version) -> Callable[[Scope, CostTracker], Value]:
+def plan(
+    root: Node, declarations: Declarations, release: Version, *, strict: bool = True
+) -> Callable[[Scope, CostTracker], Value]:
     """Return the program of a checked tree, which charges a tracker.
+
+    strict  whether the functions of the Kubernetes libraries have costs of their own
 
     Raises `PlanError`, as for constants that cannot be converted.
     """
-    program = _TrackingPlanner(declarations, release).plan(root)
+    program = _TrackingPlanner(declarations, release, strict=strict).plan(root)
 
     def run(scope: Scope, tracker: CostTracker) -> Value:
         return program({**scope, _TRACKER: tracker})
@@ -43,6 +47,10 @@ def plan(root: Node, declarations: Declarations, release: Version) -> Callable[[
 
 class _TrackingPlanner(Planner):
     """Plans one tree; `_attribute` plans an attribute without the cost of its name."""
+
+    def __init__(self, declarations: Declarations, release: Version, *, strict: bool) -> None:
+        super().__init__(declarations, release)
+        self._strict = strict
 
     def plan(self, node: Node) -> Program:
         """Return the program of a node."""
@@ -124,7 +132,7 @@ class _TrackingPlanner(Planner):
                 return self._constant(node, False)
             if all(isinstance(element, (bool, int, float, str)) for element in elements):
                 return super()._apply(node, call, parts)  # a lookup, which costs nothing
-        cost = call_cost(node.function, node.overloads)
+        cost = call_cost(node.function, node.overloads, strict=self._strict)
         evaluate = _evaluate_until_error if self._stops_at_errors(node, len(parts)) else _evaluate_all
 
         def run(scope: Scope) -> Value:

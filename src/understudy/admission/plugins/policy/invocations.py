@@ -111,10 +111,13 @@ class CompiledPolicy:
         return conditions_match(self.conditions, self.composition, activation, self.failure_policy, observed)
 
 
-def compile_policy(policy: Obj, release: Version) -> CompiledPolicy:
-    """Compile the variables and match conditions of a policy."""
+def compile_policy(policy: Obj, release: Version, *, strict_cost: bool = True) -> CompiledPolicy:
+    """Compile the variables and match conditions of a policy.
+
+    strict_cost  whether functions of the Kubernetes libraries have costs of their own
+    """
     spec = policy["spec"]
-    expressions = Expressions(release, params=spec.get("paramKind") is not None, composed=())
+    expressions = Expressions(release, params=spec.get("paramKind") is not None, composed=(), strict_cost=strict_cost)
     variables: dict[str, Compiled] = {}
     for variable in spec.get("variables") or ():
         variables[variable["name"]] = expressions.compile(variable["expression"])

@@ -15,6 +15,8 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
@@ -28,13 +30,19 @@ class ValidatingAdmissionPolicy:
     name = "ValidatingAdmissionPolicy"
 
     def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics, release: Version
+        self,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        metrics: AdmissionMetrics,
+        release: Version,
+        gates: Gates,
     ) -> None:
         self.source = PolicySource("validating", self._compile, objects)
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
         self._release = release
+        self._gates = gates
 
     def handles(self, point: Point) -> bool:
         """Report whether a policy could be about requests of a kind."""
@@ -50,4 +58,4 @@ class ValidatingAdmissionPolicy:
     def _compile(self, policy: Obj) -> Validator:
         from understudy.admission.plugins.policy.validator import Validator
 
-        return Validator.of(policy, self._release)
+        return Validator.of(policy, self._release, strict_cost=self._gates[features.STRICT_COST_ENFORCEMENT_FOR_VAP])

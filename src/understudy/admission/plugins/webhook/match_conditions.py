@@ -13,14 +13,15 @@ from understudy.admission.objects import VersionedAttributes
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery import errors
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 
 _NO_VARIABLES = Composition({})
 
 
 @lru_cache(256)
-def _compiled(conditions: tuple[str, ...], release: Version) -> list[Compiled]:
-    return [Expressions(release).compile(expression, ("bool",)) for expression in conditions]
+def _compiled(conditions: tuple[str, ...], release: Version, strict_cost: bool) -> list[Compiled]:
+    return [Expressions(release, strict_cost=strict_cost).compile(expression, ("bool",)) for expression in conditions]
 
 
 def conditions_hold(
@@ -32,7 +33,8 @@ def conditions_hold(
     observed: Observed,
 ) -> bool:
     """Report whether all match conditions of a webhook are true for a request. Raises 403 if they fail."""
-    attributes, compiled = versioned.attributes, _compiled(conditions, ctx.release)
+    attributes, strict_cost = versioned.attributes, ctx.gates[features.STRICT_COST_ENFORCEMENT_FOR_WEBHOOKS]
+    compiled = _compiled(conditions, ctx.release, strict_cost)
     activation = new_activation(versioned, attributes.resource, authorizer=authorizer)
     try:
         return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy, observed)

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expressions:
-    """The variables of expressions: `params`, and a policy's own (None: it has none)."""
+    """The variables of expressions: `params`, and a policy's own (None: it has none).
+
+    strict_cost  whether functions of the Kubernetes libraries have costs of their own: only by feature gates in 1.31
+    """
 
     release: Version
     params: bool = False
     composed: Composed | None = None
+    strict_cost: bool = True
 
     def check(
         self,
@@ -66,5 +70,6 @@ class Expressions:
             authorizer=authorizer,
             composed=self.composed,
             patch_types=patch_types,
+            strict_cost=self.strict_cost,
         )
         return cel.compile(expression, environment)
