@@ -15,7 +15,7 @@ from understudy.controlplane.cmd import cli
 
 COMMANDS = (
     *("serve", "validate", "diff-releases", "allocate", "controllers"),
-    *("dev", "explain-allocation", "kubelet"),
+    *("dev", "devices", "explain-allocation", "kubelet"),
 )
 
 
