@@ -7,6 +7,7 @@ path, impersonated user or "", its groups, flow schema or null, priority level o
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from multidict import CIMultiDict
 
 from tests.http import send
+from tests.releases import NEWEST
 from understudy import Server
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
@@ -28,7 +30,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_32, Version
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS, LEVELS = f"{FLOW}/flowschemas", f"{FLOW}/prioritylevelconfigurations"
@@ -142,3 +144,70 @@ def test_the_uids_are_headers_of_errors_and_watches_too(apiserver: Server) -> No
         assert headers[LEVEL_UID], path
     for path in ("/api/v1/namespaces/default/pods/a/log", "/api/v1/pods?timeout=bad", "/api/v1/watch"):
         assert SCHEMA_UID not in send(apiserver, "GET", path).headers, path
+
+
+# --- /metrics
+
+
+SEATS = [json.loads(line) for line in (Path(__file__).parent / "recorded/seats.jsonl").read_text().splitlines()]
+# The changes of priority levels after which recorded/seats.jsonl has the seats that kube-apiserver tells, of 1.32 and
+# of 1.36: the same. The first line is that of a new server.
+CHANGES: list[tuple[str, str, Any]] = [
+    ("POST", "mine", {"nominalConcurrencyShares": 55, "lendablePercent": 33, "borrowingLimitPercent": 47}),
+    ("POST", "zero", {"nominalConcurrencyShares": 0}),
+    ("POST", "half", {"nominalConcurrencyShares": 5, "lendablePercent": 50, "borrowingLimitPercent": 0}),
+    ("PATCH", "mine", {"spec": {"limited": {"nominalConcurrencyShares": 7}}}),
+    ("PATCH", "exempt", {"spec": {"exempt": {"nominalConcurrencyShares": 10, "lendablePercent": 50}}}),
+    ("DELETE", "mine", None),
+    ("DELETE", "catch-all", None),
+]
+
+
+def told_seats(server: Server) -> dict[str, list[int]]:
+    """Return the nominal, lower and upper limits of seats that /metrics tells, by priority level."""
+    text = send(server, "GET", "/metrics").body.decode()
+    seats: dict[str, list[int]] = {}
+    for bound in ("nominal", "lower", "upper"):
+        pattern = rf'^apiserver_flowcontrol_{bound}_limit_seats\{{priority_level="(.*)"\}} (\d+)$'
+        for level, number in re.findall(pattern, text, re.MULTILINE):
+            seats.setdefault(level, []).append(int(number))
+    return seats
+
+
+@pytest.mark.parametrize("release", [V1_32, NEWEST], ids=str)
+def test_seats_follow_priority_levels(release: Version) -> None:
+    """The seats of all priority levels change with each of them; one that is gone keeps those that it had."""
+    with Server(emulated_version=str(release)) as server:
+        assert told_seats(server) == SEATS[0]["seats"]
+        for (method, name, body), recorded in zip(CHANGES, SEATS[1:], strict=True):
+            if method == "POST":
+                spec = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, **body}}
+                answer = send(server, method, LEVELS, {"metadata": {"name": name}, "spec": spec})
+            else:
+                answer = send(server, method, f"{LEVELS}/{name}", body)
+            assert answer.status < 300, answer.body
+            assert told_seats(server) == recorded["seats"], recorded["step"]
+        server.reset()
+        assert told_seats(server) == SEATS[0]["seats"]
+
+
+def test_dispatched_requests(apiserver: Server) -> None:
+    """Requests are counted by their flow schema and priority level, also after these have changed."""
+
+    def dispatched() -> dict[tuple[str, str], int]:
+        text = send(apiserver, "GET", "/metrics").body.decode()
+        labels = r'\{flow_schema="(.*)",priority_level="(.*)"\} (\d+)'
+        found = re.findall(f"^apiserver_flowcontrol_dispatched_requests_total{labels}$", text, re.MULTILINE)
+        return {(flow_schema, level): int(count) for flow_schema, level, count in found}
+
+    ann = {"Impersonate-User": "ann"}
+    before = dispatched()
+    send(apiserver, "GET", "/api/v1/pods", headers=ann)
+    apiserver.apply({"apiVersion": f"{FLOW[6:]}", "kind": "FlowSchema", **schema("mine", 50, "workload-low", "ann")})
+    for _ in range(2):
+        send(apiserver, "GET", "/api/v1/pods", headers=ann)
+    after = dispatched()
+    default = ("global-default", "global-default")
+    assert after[default] - before.get(default, 0) == 1
+    assert after["mine", "workload-low"] == 2
+    assert after["exempt", "exempt"] > before["exempt", "exempt"]

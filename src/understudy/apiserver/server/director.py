@@ -116,11 +116,12 @@ class Director:
         self.state = state
         self._hints = hints
         self.clock = state.clock
+        self._flow_control = FlowControl(state.registry, state.release.version)
         self._filters = build_handler_chain(
             authenticator,
             state.authorizer,
             state.gates,
-            FlowControl(state.registry, state.release.version),
+            self._flow_control,
             state.permissions,
             accepted_hosts,
         )
@@ -314,7 +315,13 @@ class Director:
         }
         version, gates = state.release.version_info, state.gates.described()
         text = self._metrics.text(
-            version=version, gates=gates, objects=objects, watches=watches, admission=state.admission_metrics
+            version=version,
+            gates=gates,
+            objects=objects,
+            watches=watches,
+            admission=state.admission_metrics,
+            seats=self._flow_control.limits,
+            dispatched=self._flow_control.dispatched,
         )
         return Response(200, text, CONTENT_TYPE[self.state.release.version])
 

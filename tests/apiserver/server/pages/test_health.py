@@ -11,6 +11,7 @@ from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
@@ -96,6 +97,8 @@ def test_metrics_count_requests() -> None:
         objects={"pods": 3},
         watches={("", "v1", "pods"): 1},
         admission=AdmissionMetrics(V1_32),
+        seats={"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)},
+        dispatched={("probes", "exempt"): 3},
     ).decode()
     labels = 'dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"'
     assert f'apiserver_request_total{{code="200",component="apiserver",{labels}}} 2\n' in text
@@ -106,6 +109,9 @@ def test_metrics_count_requests() -> None:
     assert 'kubernetes_feature_enabled{name="DRAAdminAccess",stage="ALPHA"} 0\n' in text
     assert 'apiserver_storage_objects{resource="pods"} 3\n' in text
     assert text.count('verb="WATCH"') == 2
+    assert 'apiserver_flowcontrol_lower_limit_seats{priority_level="b"} 5\n' in text
+    probes = 'flow_schema="probes",priority_level="exempt"'
+    assert f"apiserver_flowcontrol_dispatched_requests_total{{{probes}}} 3\n" in text
 
 
 def test_slis_have_a_sample_for_each_check() -> None:

@@ -6,12 +6,14 @@ uid; a missing level keeps the uid that it had. Upstream: `configController` in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.kinds.flowcontrol.flowcontrol import GROUP, precedence
 from understudy.apiserver.kinds.flowcontrol.mandatory import CATCH_ALL, EXEMPT, MANDATORY, mandatory_objects
 from understudy.apiserver.kinds.flowcontrol.rules import RULES, Rule, matches_subject
+from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits, seat_limits
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.releases.version import Version
@@ -20,13 +22,31 @@ from understudy.machinery.users import User
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 USERS = 4096  # whose rules are kept
+GONE_LEVELS = 1024  # whose limits are still told
 
 
 # The headers of an answer that name the flow schema and the priority level of the request by their uids.
-Classification = tuple[tuple[str, str], tuple[str, str]]
+Headers = tuple[tuple[str, str], tuple[str, str]]
+Flow = tuple[str, str]  # the names of a flow schema and of its priority level
 
 
-def _classification(schema_uid: str, level_uid: str) -> Classification:
+class _Tally:
+    """A number of requests, which is counted up."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Classification(NamedTuple):
+    """The flow schema and the priority level of requests: what answers say of them, and how many there were."""
+
+    headers: Headers
+    dispatched: _Tally
+
+
+def _headers(schema_uid: str, level_uid: str) -> Headers:
     return ("X-Kubernetes-Pf-Flowschema-Uid", schema_uid), ("X-Kubernetes-Pf-Prioritylevel-Uid", level_uid)
 
 
@@ -55,23 +75,42 @@ class FlowControl:
         self._registry = registry
         self._release = release
         self._policy_rules: list[_PolicyRule] = []
-        self._catch_all = _classification("", "")
+        self._tallies: dict[Flow, _Tally] = {}
+        self._catch_all = Classification(_headers("", ""), _Tally())
         self._mandatory_levels = dict.fromkeys(MANDATORY, "")
+        mandatory = mandatory_objects(release, "PriorityLevelConfiguration")
+        self._mandatory_specs: dict[str, Obj] = {name: mandatory[name]["spec"] for name in MANDATORY}
+        self._limits: dict[str, SeatLimits] = {}
+        self._digested = 0  # the revision of the store that was read
         self._sieves: dict[tuple[str, ...], tuple[_Sieve, _Sieve]] = {}
         self._watches: list[Watch] = []
         self._last_user: User | None = None  # None makes a new look necessary, after a write
         self._last_sieves: tuple[_Sieve, _Sieve]
         self._stale = True
 
-    def classify(self, user: User, request: Attributes) -> Classification:
-        """Return the headers that say how a request of a user is classified (`startRequest`)."""
+    @property
+    def limits(self) -> Mapping[str, SeatLimits]:
+        """Return the seats of the priority levels by name. One that is gone keeps those that it had, as upstream."""
+        if self._stale:
+            self._digest()
+        return self._limits
+
+    @property
+    def dispatched(self) -> dict[Flow, int]:
+        """Return how many requests there were, by the names of their flow schema and priority level."""
+        return {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
+
+    def classify(self, user: User, request: Attributes) -> Headers:
+        """Count a request of a user, and return the headers that say how it is classified (`startRequest`)."""
         if user is not self._last_user:  # the same object comes again and again where no tokens are used
             self._last_user, self._last_sieves = user, self._sieves_of(user)
         rules, rest = self._last_sieves[request.is_resource]
         for rule, classification in rules:
             if rule.matches(request):
-                return classification
-        return rest
+                classification.dispatched.count += 1
+                return classification.headers
+        rest.dispatched.count += 1
+        return rest.headers
 
     def _sieves_of(self, user: User) -> tuple[_Sieve, _Sieve]:
         """Return the sieves of a user, for paths and for resources."""
@@ -102,6 +141,7 @@ class FlowControl:
     def _digest(self) -> None:
         """Read the stored flow schemas and priority levels (`lockAndDigestConfigObjects`)."""
         self._watch()
+        self._count_seats()
         levels = {
             level["metadata"]["name"]: level["metadata"]["uid"] for level in self._registry.listing(GROUP, LEVELS)
         }
@@ -110,13 +150,30 @@ class FlowControl:
         self._mandatory_levels |= {name: levels[name] for name in MANDATORY if name in levels}
         levels |= self._mandatory_levels
         self._policy_rules.clear()
+        self._tallies = {flow: tally for flow, tally in self._tallies.items() if tally.count}
         for schema in schemas:
-            classification = _classification(schema["metadata"].get("uid", ""), levels[_level(schema)])
+            headers = _headers(schema["metadata"].get("uid", ""), levels[_level(schema)])
+            tally = self._tallies.setdefault((schema["metadata"]["name"], _level(schema)), _Tally())
+            classification = Classification(headers, tally)
             self._policy_rules += [_policy_rule(rule, classification) for rule in schema["spec"].get("rules", [])]
             if schema["metadata"]["name"] == CATCH_ALL:
                 self._catch_all = classification
         self._sieves.clear()
         self._stale = False
+
+    def _count_seats(self) -> None:
+        """Read how many seats each priority level has now, and forget all that is gone if the store was emptied."""
+        revision = self._registry.store.revision
+        if revision < self._digested:
+            self._limits.clear()
+        self._digested = revision
+        specs = {level["metadata"]["name"]: level["spec"] for level in self._registry.listing(GROUP, LEVELS)}
+        self._mandatory_specs |= {name: specs[name] for name in MANDATORY if name in specs}
+        specs |= self._mandatory_specs
+        self._limits |= seat_limits(specs)
+        gone = [name for name in self._limits if name not in specs]
+        for name in gone[:-GONE_LEVELS]:
+            del self._limits[name]
 
     def _with_mandatory(self, schemas: list[Obj]) -> list[Obj]:
         """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""

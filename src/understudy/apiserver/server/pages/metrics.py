@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from understudy.admission.metrics import AdmissionMetrics, Counter, Histogram
+from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
@@ -17,6 +18,15 @@ from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 _TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping="
 CONTENT_TYPE = ByRelease({V1_33: f"{_TEXT}underscores", V1_31: f"{_TEXT}values"})
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+
+_DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
+_ABOUT_DISPATCHED = "[BETA] Number of requests executed by API Priority and Fairness subsystem"
+# The bounds of a priority level's seats, and what kube-apiserver says of them.
+_SEATS = {
+    "nominal": "[BETA] Nominal number of execution seats configured for each priority level",
+    "lower": "[ALPHA] Configured lower bound on number of execution seats available to each priority level",
+    "upper": "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
+}
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
 # "All" or "".
@@ -56,17 +66,23 @@ class Metrics:
         objects: Mapping[str, int],
         watches: Mapping[tuple[str, str, str], int],
         admission: AdmissionMetrics,
+        seats: Mapping[str, SeatLimits],
+        dispatched: Mapping[tuple[str, str], int],
     ) -> bytes:
         """Return the text of /metrics.
 
-        version    what /version answers
-        gates      {name: (stage, on)}
-        objects    {resource: how many are stored}
-        watches    {(group, version, resource): how many are open}
-        admission  what was counted of webhooks and policies; a family without samples is left out
+        version     what /version answers
+        gates       {name: (stage, on)}
+        objects     {resource: how many are stored}
+        watches     {(group, version, resource): how many are open}
+        admission   what was counted of webhooks and policies; a family without samples is left out
+        seats       {priority level: its seats}
+        dispatched  {(flow schema, priority level): how many requests there were}
         """
         families = (
             *(_admission(family) for family in admission.families if family.series),
+            *_seats(seats),
+            (_DISPATCHED, "counter", _ABOUT_DISPATCHED, _dispatched(dispatched)),
             ("apiserver_request_total", "counter", "Requests by what they asked for and their code.", self._totals()),
             ("apiserver_request_duration_seconds", "histogram", "Seconds to the answer.", self._times()),
             ("apiserver_longrunning_requests", "gauge", "Open watches.", _watches(watches)),
@@ -143,6 +159,19 @@ def _sample(name: str, labels: Mapping[str, str], value: float, bound: float | N
     if bound is not None:
         pairs.append('le="+Inf"' if bound == inf else f'le="{bound:g}"')
     return f"{name}{{{','.join(pairs)}}} {value}"
+
+
+def _seats(seats: Mapping[str, SeatLimits]) -> Iterator[tuple[str, str, str, Iterable[str]]]:
+    """Yield the families of the limits of priority levels."""
+    for bound, about in _SEATS.items():
+        name = f"apiserver_flowcontrol_{bound}_limit_seats"
+        limits = {level: getattr(of_level, bound) for level, of_level in sorted(seats.items())}
+        yield name, "gauge", about, [_sample(name, {"priority_level": level}, n) for level, n in limits.items()]
+
+
+def _dispatched(dispatched: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    for (schema, level), count in sorted(dispatched.items()):
+        yield _sample(_DISPATCHED, {"flow_schema": schema, "priority_level": level}, count)
 
 
 def _watches(watches: Mapping[tuple[str, str, str], int]) -> Iterator[str]:

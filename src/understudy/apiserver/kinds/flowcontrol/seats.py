@@ -1,0 +1,54 @@
+"""How many seats each priority level has: as many requests as kube-apiserver would execute at once.
+
+https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#priority-levels (upstream:
+`finishQueueSetReconfigsLocked`). Nothing is queued here, so seats are only told, in /metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, floor
+from typing import NamedTuple
+
+from understudy.machinery.types import Obj
+
+# Of the whole server: `--max-requests-inflight` and `--max-mutating-requests-inflight` by default.
+SERVER_CONCURRENCY = 400 + 200
+
+
+class SeatLimits(NamedTuple):
+    """The numbers of seats of a priority level.
+
+    nominal  its share of those of the server
+    lower    what stays if it lends as many as it may
+    upper    what it has if it borrows as many as it may
+    """
+
+    nominal: int
+    lower: int
+    upper: int
+
+
+def seat_limits(levels: Mapping[str, Obj]) -> dict[str, SeatLimits]:
+    """Return the limits of priority levels by name. `levels` are the specs of all that there are, in any version."""
+    configurations = {name: spec.get("limited") or spec.get("exempt") or {} for name, spec in levels.items()}
+    total = sum(map(_shares, configurations.values()))
+    return {name: _limits(configuration, total) for name, configuration in configurations.items()}
+
+
+def _shares(configuration: Obj) -> int:
+    return configuration.get("nominalConcurrencyShares") or 0
+
+
+def _limits(configuration: Obj, total: int) -> SeatLimits:
+    shares = _shares(configuration)
+    nominal = ceil(SERVER_CONCURRENCY * shares / total) if shares else 0
+    lendable = _percent(nominal, configuration.get("lendablePercent") or 0)
+    borrowing = configuration.get("borrowingLimitPercent")  # without a limit, all seats of the server
+    upper = nominal + (SERVER_CONCURRENCY if borrowing is None else _percent(nominal, borrowing))
+    return SeatLimits(nominal, nominal - lendable, upper)
+
+
+def _percent(seats: int, percent: int) -> int:
+    """Return a part of some seats, rounded half up."""
+    return floor(seats * percent / 100 + 0.5)
