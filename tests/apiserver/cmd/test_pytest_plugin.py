@@ -392,6 +392,34 @@ def test_refusal_shows_the_status(project: pytest.Pytester) -> None:
         assert "/understudy/" not in text, line
 
 
+def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:
+    """The report of a failed test has what its server has answered; that of others and of another test has not."""
+    project.makepyfile("""
+        import urllib.request
+
+        def test_good(apiserver):
+            urllib.request.urlopen(apiserver.url + "/version").read()
+
+        def test_failed(apiserver):
+            urllib.request.urlopen(apiserver.url + "/api/v1/nodes").read()
+            apiserver.get("pods", "absent")
+
+        def test_silent(apiserver):
+            assert False
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*- Last requests to <Server of Kubernetes 1.36 at http://127.0.0.1:*> -*",
+            "list  /api/v1/nodes *200",
+            'get   /api/v1/namespaces/default/pods/absent *404  pods "absent" not found',
+        ]
+    )
+    assert result.stdout.str().count("- Last requests to ") == 1
+    result.stdout.no_fnmatch_line("*/version*200")
+
+
 class _GivesWay:
     """Lets another thread run when the garbage collector finds it."""
 

@@ -38,7 +38,10 @@ Each test gets an `apiserver` that is as new. A fixture that lasts longer starts
         with understudy.Server(**apiserver_options) as server:
             yield server"""
 
+REPORTED = 20  # requests that a failed test shows
+
 T = TypeVar("T")
+SERVER = pytest.StashKey["Server"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,6 +111,16 @@ def pytest_runtest_setup() -> Generator[None, T, T]:
         raise
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the last requests that the server of a failed test has answered."""
+    report = yield
+    server = item.stash.get(SERVER, None)
+    if report.failed and server is not None and (lines := server.request_log.lines(REPORTED)):
+        report.sections.append((f"Last requests to {server!r}", "\n".join(lines)))
+    return report
+
+
 class Pool:
     """Running servers, one for each set of options. A test gets one that has been reset."""
 
@@ -128,7 +141,9 @@ class Pool:
                 server = Server(**lasting)
             except TypeError as why:  # an option that there is not
                 raise ValueError(str(why)) from None
+            server.request_log.on = True
             self._running[key] = self._stack.enter_context(server)
+        self._running[key].request_log.clear()
         return self._running[key]
 
 
@@ -154,6 +169,7 @@ def apiserver(
     except (ValueError, OSError) as why:
         raise pytest.fail.Exception(f"apiserver: {' '.join(str(why).split())}", pytrace=False) from None
     server.manifest_folder = request.node.path.parent
+    request.node.stash[SERVER] = server
     yield server
     server.manifest_folder = None
 

@@ -43,6 +43,7 @@ from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
+from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
@@ -100,7 +101,8 @@ class _Served:
 class Director:
     """Answers every request of one server, at a URL.
 
-    `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer.
+    `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
+    `requests` keeps the last ones.
     """
 
     def __init__(
@@ -112,8 +114,10 @@ class Director:
         accepted_hosts: Sequence[re.Pattern[str]] | None = None,
         flags: Mapping[str, str] | None = None,
         hints: Hints | None = None,
+        requests: RequestLog | None = None,
     ) -> None:
         self.state = state
+        self._requests = requests or RequestLog()
         self._hints = hints
         self.clock = state.clock
         self._flow_control = FlowControl(state.registry, state.release.version)
@@ -181,6 +185,8 @@ class Director:
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         if self._hints is not None:
             self._hints.observe(request, answer)
+        if self._requests.on:
+            self._requests.note(request, answer)
         return answer
 
     async def _again(self, request: Request, awaited: KeysAwaitedError) -> Answer:

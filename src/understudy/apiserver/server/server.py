@@ -50,6 +50,7 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.filters.hints import Hints
+from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
@@ -110,6 +111,7 @@ class Server(ObjectAccess):
         self._thread: LoopThread | None = None
         self._kubeconfigs = TemporaryKubeconfigs()
         self._tokens = LoopbackTokens()
+        self.request_log = RequestLog()
         self._clients: ClientBuilder | None = None
         self.url = ""
         self._port = config.port
@@ -210,15 +212,19 @@ class Server(ObjectAccess):
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
         hints = self._hints = Hints(self.state, short_names(config.controllers))
-        director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags, hints)
+        director = Director(
+            self.state, authenticator, url, control, config.accepted_hosts, flags, hints, self.request_log
+        )
         clients = self._clients = ClientBuilder(director, self.state, tokens, self._send_watch)
         self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
-        components = ComponentContext(
-            lambda user: self._connection(tokens.issue(user)), self.state.release.version, self.state.gates
-        )
+        components = ComponentContext(self._component_connection, self.state.release.version, self.state.gates)
         context = ControllerContext(self.state, clients, (self._authority() or b"").decode())
         return director, Controllers(context, components, config.controllers)
+
+    def _component_connection(self, user: User) -> Connection:
+        self.request_log.components.add(user.name)
+        return self._connection(self._tokens.issue(user))
 
     def _jwt_authenticators(self) -> list[JWTAuthenticator]:
         """Return what knows users by tokens of other issuers."""
