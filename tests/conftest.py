@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.frozen import freeze_stored_values
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.no_skips"]
 
 # How fast a machine is, and what chance has made up, are no failures; in CI the examples are the same each time.
 settings.register_profile(
