@@ -127,7 +127,8 @@ async def test_last_reason_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Scheduler, "schedule", counted)
         await world.add_pod("p")
         await until(lambda: patches)
-        await world.client.create(NODES, {"metadata": {"name": "n"}})
+        taint = {"key": "example.com/busy", "effect": "NoSchedule"}
+        await world.client.create(NODES, {"metadata": {"name": "n"}, "spec": {"taints": [taint]}})
         reason = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
         await world.pod("p", lambda pod: why(pod).get("message", "").startswith("no nodes available"))
         await world.pod("p", lambda pod: why(pod).get("message", "").startswith(reason))
