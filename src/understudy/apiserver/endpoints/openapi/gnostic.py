@@ -15,6 +15,7 @@ import orjson
 
 from understudy.machinery.golang.json_writer import encode_unescaped
 from understudy.machinery.golang.yaml_writer import dump_yaml_v3
+from understudy.machinery.serializer.protobuf_wire import BYTES, encode_varint, length_delimited
 from understudy.machinery.types import Obj
 
 
@@ -110,9 +111,6 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 }
 
 
-_BYTES = [bytes([value]) for value in range(0x80)]
-
-
 def _message(name: str, value: Obj) -> bytes:
     """Return a message, its fields in the order of their numbers, as Go's protobuf writes them."""
     fields = MESSAGES[name]
@@ -133,9 +131,9 @@ def _field(number: int, kind: str, value: Any) -> bytes:
     if kind == "string":
         return _bytes(number, value.encode())
     if kind in ("bool", "int"):
-        return _varint(number << 3) + _varint(int(value))
+        return encode_varint(number << 3) + encode_varint(int(value))
     if kind == "double":
-        return _varint(number << 3 | 1) + pack("<d", value)
+        return encode_varint(number << 3 | 1) + pack("<d", value)
     return _bytes(number, _body(kind, value))
 
 
@@ -149,18 +147,7 @@ def _body(kind: str, value: Any) -> bytes:
 
 
 def _bytes(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    if value <= 0x7F:
-        return _BYTES[value]
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return length_delimited(encode_varint(number << 3 | BYTES), content)
 
 
 def _named(name: str, content: bytes) -> bytes:
