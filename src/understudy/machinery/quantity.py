@@ -100,10 +100,6 @@ class Quantity:
         whole = self.scaled(0)
         return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else None
 
-    def as_float(self) -> float:
-        """Return the amount as a float (upstream: `AsApproximateFloat64`); 0.0 for exponents beyond 300."""
-        return float(self.value) * 10.0**self.exponent if abs(self.exponent) < 300 else 0.0
-
     def round_up(self, exponent: int) -> Quantity:
         """Return the quantity rounded away from zero to a multiple of 10**exponent (upstream: `RoundUp`). The original
         text is kept if nothing had to be rounded."""

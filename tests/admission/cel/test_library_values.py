@@ -86,3 +86,40 @@ def test_texts_of_older_releases() -> None:
     expression = f"format.labelValue().validate({name}).value()[0]"
     assert evaluate(expression) == "must be no more than 63 bytes"
     assert evaluate(expression, V1_32) == "must be no more than 63 characters"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        # Python reads no number of more than 4300 digits
+        (f"isQuantity('{'1' * 5000}')", True),
+        (f"isQuantity('0.{'1' * 5000}')", True),
+        (f"isQuantity('{'0' * 5000}')", True),
+        (f"isQuantity('-{'1' * 5000}E')", True),
+        (f"isQuantity('1e{'1' * 5000}')", False),
+        (f"isQuantity('1e-{'1' * 5000}')", False),
+        (f"quantity('{'0' * 5000}7').asInteger()", 7),
+        (f"quantity('{'1' * 5000}').isInteger()", False),
+        (f"quantity('{'1' * 5000}').isGreaterThan(quantity('1'))", True),
+        (f"quantity('{'1' * 5000}').asApproximateFloat() == double('Infinity')", True),
+        (f"quantity('0.{'0' * 5000}1') == quantity('1n')", True),
+        (f"double(object.l == null ? '{'1' * 5000}' : '')", "error: type conversion error from 'string' to 'double'"),
+        ("double(object.l == null ? '1e400' : '')", "error: type conversion error from 'string' to 'double'"),
+        # the precision, of which Go's package `text` keeps 8 bits for the fewest digits and 16 for the most
+        ("'%.400f'.format([1.5])", f"1.5{'0' * 143}"),
+        ("size('%.100000f'.format([1.5]))", 162),
+        ("'%.100000f'.format([1.0e22])", f"10,000,000,000,000,000,000,000.{'0' * 160}"),
+        ("'%.65536f'.format([2.5])", "2"),
+        ("size('%.10000009f'.format([1.5]))", 139),
+        ("'%.10000010f'.format([1.5])", "%!(NOVERB)"),
+        ("'%.3000000000f'.format([1.5])", "%!(NOVERB)"),
+        ("'%.3000000000e'.format([1.5])", "%!(NOVERB)"),
+        ("'%.9223372036854775807f'.format([1.5])", "%!(NOVERB)"),
+        ("'%.20e'.format([1.5])", "     1.500000\u202f\u00d7\u202f10\u2070\u2070"),
+        ("size('%.100000e'.format([1.5]))", 34464),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)
+def test_many_digits(expression: str, value: object) -> None:
+    """A text or a precision of many digits has the value that kube-apiserver 1.32 gives it."""
+    assert evaluate(expression, V1_32) == value

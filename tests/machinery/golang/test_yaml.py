@@ -335,3 +335,23 @@ def test_invalid_utf_8_is_refused(octets: bytes, wrong: str) -> None:
     with pytest.raises(DecodeError) as caught:
         yaml_to_json(b"a: " + octets)
     assert str(caught.value) == f"yaml: {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("1.5", "1.5"),
+        ("1234567.5", "1.2345675e+06"),
+        ("16777217.0", "1.6777216e+07"),
+        ("0.00001", "1e-05"),
+        ("-0.0", "-0"),
+        ("3.4028235e38", "3.4028235e+38"),
+        ("1e300", ".inf"),
+        ("-.Inf", "-.inf"),
+        (".nan", ".nan"),
+        ("1" * 30, "1.1111111e+29"),
+    ],
+)
+def test_number_as_a_key(key: str, name: str) -> None:
+    """A key that is a number is the text of a float of 32 bits, as kube-apiserver 1.32 took it."""
+    assert load_yaml(f"{{{key}: a}}")[0].value == {name: "a"}

@@ -9,6 +9,7 @@ from understudy.admission.validation import conditions
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.formats import invalid_text, invalid_texts, label_1035, qualified
 from understudy.admission.validation.objectmeta import CORE, IMMUTABLE
+from understudy.machinery.golang.text import parse_int
 from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import TextByRelease, Typed
@@ -219,13 +220,12 @@ def _resource_version(version: str) -> Errors:
 
 
 def _number_of_version(version: str) -> Errors:
-    digits = version.removeprefix("+").removeprefix("-") if version[:1] in ("+", "-") else version
     if not version:
         return []
-    if not (digits.isdecimal() and digits.isascii()):
-        text = f'failed to parse resource version "{version}": strconv.ParseInt: parsing "{version}": invalid syntax'
-        return [invalid(_VERSION, version, text)]
-    number = int(version)
+    try:
+        number = parse_int(version)
+    except ValueError as error:
+        return [invalid(_VERSION, version, f'failed to parse resource version "{version}": {error}')]
     return [invalid(_VERSION, number, "must be greater than or equal to 0")] if number < 0 else []
 
 

@@ -102,7 +102,7 @@ def prefix_error(text: str) -> str:
 def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Parse an address; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseIPSloppy`)."""
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value):
-        value = ".".join(str(int(part)) for part in value.split("."))
+        value = ".".join(part.lstrip("0") or "0" for part in value.split("."))
     try:
         return ipaddress.ip_address(value) if "%" not in value else None
     except ValueError:
@@ -111,8 +111,9 @@ def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     """Parse a network; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseCIDRSloppy`)."""
-    address, slash, bits = value.partition("/")
-    ip_address = parse_ip(address)
-    if ip_address is None or not slash or not bits.isdecimal() or int(bits) > ip_address.max_prefixlen:
+    address, _, bits = value.partition("/")
+    ip_address, length = parse_ip(address), re.fullmatch(r"0*([0-9]{1,3})", bits)
+    if ip_address is None or length is None or int(length[1]) > ip_address.max_prefixlen:
         return None
+    bits = length[1]
     return ipaddress.ip_network(f"{ip_address}/{bits}", strict=False)

@@ -26,6 +26,9 @@ _GO_WORDS = {
 
 
 MAX_HEIGHT = 1000  # groups that Go nests in each other are fewer
+_MAX_COUNT = 10**8  # from which on RE2 in C++ takes a repeat count for text, where Go refuses it
+_LONG_NUMBER = re.compile(r"[0-9]{9}")
+_REPEAT = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?[^\]]*\]|(\{(0|[1-9][0-9]*)(?:,(0|[1-9][0-9]*)?)?\})", re.DOTALL)
 _GROUP = re.compile(r"\\.|\[\^?\]?[^\]]*\]|[()]", re.DOTALL)
 
 
@@ -36,12 +39,21 @@ def compile_pattern(pattern: str) -> Any:
 
     if pattern.count("(") >= MAX_HEIGHT and _height(pattern) >= MAX_HEIGHT:
         raise PatternError(f"error parsing regexp: expression nests too deeply: `{pattern}`")
+    if _LONG_NUMBER.search(pattern):
+        _check_repeat_counts(pattern)
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options=options)
     except re2.error as error:
         raise PatternError(_in_go_words(str(error.args[0]), pattern)) from None
+
+
+def _check_repeat_counts(pattern: str) -> None:
+    """Raise PatternError for a repeat count that is far too large."""
+    for match in _REPEAT.finditer(pattern):
+        if any(len(count) > 18 or int(count) >= _MAX_COUNT for count in match.groups()[1:] if count):
+            raise PatternError(f"error parsing regexp: invalid repeat count: `{match[1]}`")
 
 
 def _height(pattern: str) -> int:

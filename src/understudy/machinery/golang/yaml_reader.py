@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator
-from math import isfinite, isnan
+from math import copysign, inf, isfinite, isnan
+from struct import pack, unpack
 from typing import Any, NamedTuple
 
 from understudy.machinery.golang.json_reader import DecodeError
@@ -330,11 +331,28 @@ def _key(key: Any, value: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, (int, float)):
-        return go_float(key) if isinstance(key, float) else str(key)
+        return _float_key(key) if isinstance(key, float) else str(key)
     if key is None:
         value_text = go_quote(value) if isinstance(value, str) else _go_value(value)
         raise YAMLError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}")
     raise YAMLError(f"yaml: invalid map key: {_go_value(key)}")
+
+
+def _float_key(key: float) -> str:
+    """Return the shortest text of a float of 32 bits, as which sigs.k8s.io/yaml takes a key."""
+    single = _float32(key)
+    if not isfinite(single):
+        return ".nan" if isnan(single) else ".inf" if single > 0 else "-.inf"
+    texts = (f"{single:.{digits}g}" for digits in range(1, 10))
+    return go_float(float(next(text for text in texts if _float32(float(text)) == single)), 6)
+
+
+def _float32(value: float) -> float:
+    """Return the nearest float of 32 bits."""
+    try:
+        return float(unpack("f", pack("f", value))[0])
+    except OverflowError:
+        return copysign(inf, value)
 
 
 def _go_value(value: Any) -> str:

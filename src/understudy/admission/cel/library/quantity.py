@@ -12,6 +12,7 @@ from typing import ClassVar
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import INT_MAX, INT_MIN, Value, parses
+from understudy.machinery.golang.text import parse_int
 from understudy.machinery.types import cache_short_texts
 
 DECLARATIONS = """
@@ -49,6 +50,8 @@ _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(["n", "u", "m", "",
 _BINARY = {suffix: 10 * power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)}
 _MALFORMED = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LARGEST = Fraction(2**63 - 1)
+_MAX_EXPONENT = 1000
+_MAX_DIGITS = 2000  # of either side of the point: Python refuses to parse numbers of more than 4300
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,7 +79,7 @@ class Quantity:
             raise EvaluationError(_MALFORMED)
         number, suffix = match[1], match[2]
         if _EXPONENT.fullmatch(suffix):
-            exponent = max(min(int(suffix[1:]), 1000), -1000)
+            exponent = _written_exponent(suffix[1:])
         elif suffix in _DECIMAL or suffix in _BINARY:
             exponent = _DECIMAL[suffix] if suffix in _DECIMAL else _BINARY[suffix]
         else:
@@ -84,7 +87,8 @@ class Quantity:
         if not _NUMBER.fullmatch(number):
             raise EvaluationError(_MALFORMED)
         binary = suffix in _BINARY
-        exact = Fraction(f"{number}0" if number.endswith(".") else number) * Fraction(2 if binary else 10) ** exponent
+        number = _shortened(number)
+        exact = Fraction(number) * Fraction(2 if binary else 10) ** exponent
         scale = _scale(number.lstrip("+-"), exponent, binary)
         if scale is not None:
             return Quantity(exact, scale)
@@ -130,6 +134,28 @@ class Quantity:
         return int(self.value)
 
 
+def _written_exponent(text: str) -> int:
+    """Return the exponent of 10 that a quantity is written with, held to where values still can be told apart.
+
+    Raises `EvaluationError` for one that is not an int64.
+    """
+    try:
+        return max(min(parse_int(text), _MAX_EXPONENT), -_MAX_EXPONENT)
+    except ValueError:
+        raise EvaluationError("unable to parse quantity's suffix") from None
+
+
+def _shortened(number: str) -> str:
+    """Return a number with as many digits as Python reads: the others of an integer are left out, since nothing is
+    compared with such an amount, and those of a fraction only round it up."""
+    sign = number[0] if number[0] in "+-" else ""
+    whole, _, fraction = number.removeprefix(sign).partition(".")
+    whole = whole.lstrip("0")[:_MAX_DIGITS] or "0"
+    if len(fraction) > _MAX_DIGITS:
+        fraction = fraction[:_MAX_DIGITS] + ("1" if fraction[_MAX_DIGITS:].strip("0") else "")
+    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
+
+
 def _scale(number: str, exponent: int, binary: bool) -> int | None:
     """Return the scale in which Go counts a quantity as a 64-bit integer, None if it does not (`ParseQuantity`)."""
     whole, _, fraction = number.partition(".")
@@ -142,6 +168,14 @@ def _scale(number: str, exponent: int, binary: bool) -> int | None:
         scale, factor = exponent - len(fraction), 1
     fits = precision >= 0 and scale >= -9 and int(whole + fraction) * factor <= INT_MAX
     return scale if fits else None
+
+
+def _as_float(quantity: Quantity) -> float:
+    """Return the nearest float, an infinite one if the value is larger than any (`AsApproximateFloat64`)."""
+    try:
+        return float(quantity.value)
+    except OverflowError:
+        return math.inf * _sign(quantity.value)
 
 
 def _sign(value: Fraction) -> int:
@@ -160,6 +194,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "quantity_is_less_than": lambda one, other: one.value < other.value,
     "quantity_is_integer": lambda quantity: quantity.is_integer,
     "quantity_get_int": Quantity.as_integer,
-    "quantity_get_float": lambda quantity: float(quantity.value),
+    "quantity_get_float": _as_float,
     "quantity_sign": lambda quantity: _sign(quantity.value),
 }

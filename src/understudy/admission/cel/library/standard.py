@@ -245,9 +245,10 @@ def _double_to_uint(value: float) -> UnsignedInt:
 
 
 def _string_to_double(text: str) -> float:
-    if not _DOUBLE.fullmatch(text):
+    number = float(text) if _DOUBLE.fullmatch(text) else None
+    if number is None or (math.isinf(number) and text[-1] in "0123456789."):  # out of range
         raise conversion_error(text, "double")
-    return float(text)
+    return number
 
 
 def _string_to_bool(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import TypeVar
 
 from understudy.admission.cel.ast import UnsignedInt
@@ -13,7 +14,7 @@ from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
 from understudy.admission.cel.library.time import format_duration, format_timestamp
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import Duration, Timestamp, Value, map_keys, type_name
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 
 Argument = TypeVar("Argument")
@@ -71,13 +72,13 @@ def _parse_clause(text: str, pos: int) -> tuple[str, int | None, int]:
         pos = match.end()
         if pos >= len(text):
             raise _clause_error("error while parsing precision: could not find end of precision specifier")
-        if not match[1] or len(match[1]) > 18:
-            problem = "invalid syntax" if not match[1] else "value out of range"
+        try:
+            precision = parse_int(match[1])
+        except ValueError as error:
+            reason = str(error).replace("ParseInt", "Atoi", 1)
             raise _clause_error(
-                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing"
-                f' "{match[1]}": {problem}'
-            )
-        precision = int(match[1])
+                f"error while parsing precision: error while converting precision to integer: {reason}"
+            ) from None
     clause = text[pos]
     if clause not in "sdfebxXo":
         raise _clause_error(f'unrecognized formatting clause "{clause}"')
@@ -146,12 +147,27 @@ def _format_double(clause: str, precision: int, value: float, space: str) -> str
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
+    if precision // 10 > _MAX_PRECISION:
+        return "%!(NOVERB)"
     value = value or 0.0  # a negative zero loses its sign
     if clause == "f":
-        return f"{value:,.{precision}f}"
-    mantissa, _, exponent = f"{value:.6e}".partition("e")  # upstream ignores the precision
+        return _fixed(precision, value)
+    mantissa, _, exponent = f"{value:.6e}".partition("e")
     superscript = f"{int(exponent):03d}" if int(exponent) < 0 else f"{int(exponent):02d}"
-    return f"{mantissa}{space}\u00d7{space}10{superscript.translate(_SUPERSCRIPT)}"
+    text = f"{mantissa}{space}\u00d7{space}10{superscript.translate(_SUPERSCRIPT)}"
+    return text.rjust(precision & 0xFFFF)  # upstream takes the precision for the width
+
+
+_MAX_PRECISION = 10**6  # before the last digit: Go's package `text` reads on no further
+
+
+def _fixed(precision: int, value: float) -> str:
+    """Return a number with the fraction that Go's package `text` writes, which keeps the precision in 16 bits, with a
+    sign, for the most digits, and in 8 bits for the fewest; a negative one stands for as many as there are."""
+    fewest, most = precision & 0xFF, (precision + 2**15) % 2**16 - 2**15
+    whole, _, fraction = (f"{value:,.{most}f}" if most >= 0 else f"{Decimal(repr(value)):,f}").partition(".")
+    fraction = fraction.rstrip("0").ljust(fewest, "0")
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from understudy.admission.validation.formats import choice, nonnegative, qualified
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import (
@@ -172,11 +171,13 @@ def interval(text: str, completions: int) -> tuple[int, int]:
 
 
 def _index(text: str, completions: int) -> int:
-    if not re.fullmatch(r"\+?[0-9]+", text):
-        raise IndexesError(f"cannot convert string to integer for index: {go_quote(text)}")
-    if int(text) >= completions:
+    try:
+        index = parse_int(text)
+    except ValueError:
+        raise IndexesError(f"cannot convert string to integer for index: {go_quote(text)}") from None
+    if index >= completions:
         raise IndexesError(f"too large index: {go_quote(text)}")
-    return int(text)
+    return index
 
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:

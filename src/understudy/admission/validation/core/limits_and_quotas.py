@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.formats import invalid_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.quantity import parse
+from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases.version import V1_31, V1_33, V1_35, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Stringer, Typed
@@ -101,11 +101,28 @@ def _ratio(values: Mapping[str, str], path: Path) -> Errors:
     errors: Errors = []
     if parse(ratio) < 1:
         errors.append(invalid(path, bad_value, f"ratio {ratio} is less than 1"))
-    if "min" in values and "max" in values and parse(values["min"]).value:
-        most = parse(values["max"]).as_float() / parse(values["min"]).as_float()
-        if parse(ratio).as_float() > most:
-            errors.append(invalid(path, bad_value, f"ratio {ratio} is greater than max/min = {most:f}"))
+    if "min" in values and "max" in values:
+        asked, least, most = _comparable(parse(ratio), parse(values["min"]), parse(values["max"]))
+        if least and asked > most / least:
+            errors.append(invalid(path, bad_value, f"ratio {ratio} is greater than max/min = {most / least:f}"))
     return errors
+
+
+def _comparable(ratio: Quantity, least: Quantity, most: Quantity) -> tuple[float, float, float]:
+    """Return the numbers that a ratio is checked with: thousandths, or whole ones if these do not fit 64 bits, of which
+    Go keeps the lower ones."""
+    whole = [_lower_bits(quantity.scaled(0)) for quantity in (ratio, least, most)]
+    if max(whole) >= _MAX_MILLI:
+        return float(whole[0]), float(whole[1]), float(whole[2])
+    milli = [float(_lower_bits(quantity.scaled(-3))) for quantity in (ratio, least, most)]
+    return milli[0] / 1000, milli[1], milli[2]
+
+
+_MAX_MILLI = (2**63 - 1) // 1000
+
+
+def _lower_bits(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
 
 
 # --- quotas -------------------------------------------------------------------------------------------------------

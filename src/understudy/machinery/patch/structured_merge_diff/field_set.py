@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from understudy.machinery.golang.json_writer import encode_sorted
-from understudy.machinery.golang.text import go_quote, go_scalar
+from understudy.machinery.golang.text import go_quote, go_scalar, parse_int
 from understudy.machinery.types import cache_short_texts
 
 Set = dict[str, Any]
@@ -254,6 +254,6 @@ def _path_element_from_text(text: str) -> str | None:
         if kind == "k":
             keys = orjson.loads(value)
             return key_element(tuple(sorted(keys)), tuple(keys[name] for name in sorted(keys)))
-        return f"i:{int(value)}" if kind == "i" else None
+        return f"i:{parse_int(value)}" if kind == "i" else None
     except (ValueError, TypeError) as error:
         raise FieldSetError(str(error)) from None

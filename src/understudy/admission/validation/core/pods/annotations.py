@@ -40,7 +40,7 @@ def validate(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
 
 def _is_cost(text: str) -> bool:
     """Report whether a text is an integer of 32 bits, without a plus sign or leading zeros."""
-    return bool(re.fullmatch(r"0|-?[1-9][0-9]*", text)) and -(2**31) <= int(text) < 2**31
+    return bool(re.fullmatch(r"0|-?[1-9][0-9]{,9}", text)) and -(2**31) <= int(text) < 2**31
 
 
 def _seccomp(profile: str, path: Path) -> Errors:

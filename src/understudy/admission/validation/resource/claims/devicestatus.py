@@ -27,7 +27,7 @@ from understudy.machinery.validation.field import Errors, Path, invalid, too_lon
 from understudy.machinery.validation.names import size
 
 _OCTETS = re.compile(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
-_BITS = re.compile(r"\d+", re.ASCII)
+_BITS = re.compile(r"0*(\d{1,3})", re.ASCII)
 _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
@@ -110,11 +110,11 @@ def canonical_address(text: str) -> str:
 def _parsed(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:
     """Return an address and the length of its prefix, an IPv4 address for one that IPv6 maps; None for a wrong text."""
     host, slash, bits = text.partition("/")
-    address = _parsed_host(host)
-    if not slash or address is None or not _BITS.fullmatch(bits) or int(bits[-9:]) > address.max_prefixlen:
+    address, length = _parsed_host(host), _BITS.fullmatch(bits)
+    if not slash or address is None or length is None or int(length[1]) > address.max_prefixlen:
         return None
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address, int(bits)
+    return mapped or address, int(length[1])
 
 
 def _parsed_host(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
