@@ -5,15 +5,27 @@ from __future__ import annotations
 import pytest
 
 from understudy.machinery.errors import StatusError
-from understudy.machinery.options import check_timeout
+from understudy.machinery.options import request_timeout
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "20s", "-1s", "1h30m", "1.5s", ".5s", "100ms", "2µs", "", "9223372036854775807ns"]
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("20s", 20),
+        ("-1s", -1),
+        ("1h30m", 5400),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("100ms", 0.1),
+        ("2µs", 2e-6),
+        ("", 0),
+        ("9223372036854775807ns", 2**63 / 1e9),
+    ],
 )
-def test_timeout_is_a_duration(text: str) -> None:
+def test_timeout_is_a_duration(text: str, seconds: float) -> None:
     """The timeout is a duration as Go writes it."""
-    check_timeout(text)
+    assert request_timeout(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -35,5 +47,5 @@ def test_timeout_is_a_duration(text: str) -> None:
 def test_malformed_timeout_is_refused(text: str, message: str) -> None:
     """A malformed timeout is 400 in Go's words."""
     with pytest.raises(StatusError) as error:
-        check_timeout(text)
+        request_timeout(text)
     assert error.value.message == f"invalid timeout specified in the request URL - {message}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
@@ -20,6 +21,8 @@ class Context:
 
     lookup   returns the object of (group, resource, namespace, name), None if there is none
     listing  returns every object of (group, resource, namespace); "" means all namespaces
+    seconds_left
+             returns the seconds that are left for the request, 0 or less if they are over
     payload  bytes that the request has brought: its body, and the patches that webhooks have made of its object
     action, authorizer
              the action that the user asks to take, and who decides about further ones that a rule asks about
@@ -36,6 +39,7 @@ class Context:
     offline: bool = False  # no server: what its configuration decides (addresses, ports, families) is left open
     now: str = ""  # RFC 3339, seconds
     payload: int = 0
+    seconds_left: Callable[[], float] = lambda: inf
     metadata_validated: bool = False  # the registry checked the metadata already, so kinds skip that
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None

@@ -7,6 +7,7 @@ client kube-apiserver uses for its webhooks (k8s.io/apiserver/pkg/util/webhook, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import NamedTuple, Protocol
 
 from understudy.machinery.golang.json_reader import DecodeError
@@ -19,6 +20,7 @@ from understudy.machinery.types import GroupVersionKind, Obj
 _SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 _LONGEST_TEXT = 2048  # bytes of an answer that an error quotes
 _DEFAULT_PORT = 443
+_LATER = 1.0  # seconds that a call outlives its request, which has ended by itself then
 
 
 class Service(NamedTuple):
@@ -58,11 +60,24 @@ def target_of(client_config: Obj) -> Target:
 
 
 class Call(NamedTuple):
-    """One call of a webhook. `body` is a review in JSON, `timeout` the seconds until an answer is given up."""
+    """One call of a webhook.
+
+    body       a review in JSON
+    timeout    seconds until an answer is given up
+    announced  whole seconds that the webhook is told to have
+    """
 
     target: Target
     body: bytes
-    timeout: int
+    timeout: float
+    announced: int
+
+    @staticmethod
+    def within(target: Target, body: bytes, seconds: int, left: float) -> Call:
+        """Return a call that may take some seconds, or what is left of the time of its request if that is less."""
+        if left >= seconds:
+            return Call(target, body, seconds, seconds)
+        return Call(target, body, max(left, 0) + _LATER, max(ceil(left), 1))
 
 
 class Reply(NamedTuple):

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote, parse_int
+from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
@@ -280,11 +281,14 @@ _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9
 _LONGEST = 1 << 63  # nanoseconds
 
 
-def check_timeout(text: str) -> None:
-    """Check the parameter `timeout` of a request, read as Go's `time.ParseDuration` does. Raises 400."""
+def request_timeout(text: str) -> float:
+    """Return the seconds of the parameter `timeout` of a request, read as Go's `time.ParseDuration` does; 0 for none.
+
+    Raises 400.
+    """
     rest = text[1:] if text[:1] in ("+", "-") else text
     if not text or rest == "0":
-        return
+        return 0.0
     wrong, total = "" if rest else "invalid duration", 0
     longest = _LONGEST - (text[0] != "-")
     while rest and not wrong:
@@ -304,6 +308,7 @@ def check_timeout(text: str) -> None:
         rest = rest[part.end() :]
     if wrong:
         raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong} {go_quote(text)}")
+    return (parse_duration(text) or 0) / 10**9
 
 
 MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL

@@ -29,10 +29,15 @@ class TLSServer(ThreadingHTTPServer):
 
 
 class Webhook:
-    """A webhook server. `convert` returns the review that answers another; `requests` are those of all reviews."""
+    """A webhook server. `convert` returns the review that answers another.
+
+    requests  those of all reviews
+    paths     path and query of each call
+    """
 
     def __init__(self) -> None:
         self.requests: list[Obj] = []
+        self.paths: list[str] = []
         self.convert: Callable[[Obj], Any] = converted
         authority = trustme.CA()
         self.ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
@@ -41,6 +46,7 @@ class Webhook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                webhook.paths.append(self.path)
                 webhook.requests.append(review["request"])
                 answer = json.dumps(webhook.convert(review)).encode()
                 self.send_response(200)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from itertools import count
+from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -259,7 +260,7 @@ def test_nothing_stays_behind(server: Server) -> None:
 def test_closed_loop_ends_a_request(beside: ThreadPoolExecutor) -> None:
     """A thread whose loop is closed gets an error, and leaves no coroutine behind that nobody has awaited."""
     loop = asyncio.new_event_loop()
-    on_loop = StoreOnLoop(MemoryStore(), loop)
+    on_loop = StoreOnLoop(MemoryStore(), loop, lambda: inf)
     loop.close()
     for work in (on_loop.get("/a"), on_loop.create("/a", {})):
         with pytest.raises(RuntimeError, match="closed"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
@@ -34,6 +35,8 @@ class Request:
     user              the client; set by authentication
     info              what is asked for; set by the first filter
     clock             clock of the server
+    deadline          when the answer is given up, in seconds of `Clock.monotonic`; infinite for long-running requests
+    write_deadline    when the write of an object is given up, whatever time its client gives it
     is_internal       whether the server itself sends it, which is not in the permission report
     """
 
@@ -50,10 +53,12 @@ class Request:
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
     clock: Clock = SYSTEM_CLOCK
+    deadline: float = inf
+    write_deadline: float = inf
     is_internal: bool = False
 
     async def receive_body(self) -> None:
-        """Wait for a body that has not come yet. Raises 504 if it takes too long."""
+        """Wait for a body that has not come yet."""
         if self.receive is not None:
             self.content = await self.receive()
 
@@ -63,6 +68,10 @@ class Request:
         if isinstance(self.content, bytes):
             return self.content
         raise self.content
+
+    def seconds_left(self) -> float:
+        """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""
+        return min(self.deadline, self.write_deadline) - self.clock.monotonic()
 
     def check_body(self) -> None:
         """Refuse a request whose body cannot be read, where the real server reads it. Raises 413 and 500."""

@@ -237,6 +237,7 @@ class ServerState:
             subresource=scope.subresource,
             dry_run="dryRun" in request.query,
             now=self.timestamp(),
+            seconds_left=request.seconds_left,
             payload=len(request.content) if isinstance(request.content, bytes) else 0,
             warnings=request.warnings,
             lookup=self.registry.lookup,

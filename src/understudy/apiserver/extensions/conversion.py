@@ -140,7 +140,7 @@ class _WebhookConverter:
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(map(go_interface, objects))},
             "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
-        return _Review(uid, kind, Call(self._target, encode(review) + b"\n", _TIMEOUT))
+        return _Review(uid, kind, Call(self._target, encode(review) + b"\n", _TIMEOUT, _TIMEOUT))
 
     def _checked(self, obj: Obj, out: Obj, api_version: str) -> Obj:
         """Return a converted object with the metadata that it had. Raises _InvalidObjectError."""

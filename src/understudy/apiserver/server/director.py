@@ -43,6 +43,7 @@ from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
+from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
@@ -170,7 +171,10 @@ class Director:
         try:
             for check in self._filters:
                 check(request)
-            answer = await self._answer_with_body(request)
+            answer = await in_time(self._answer_with_body(request), request)
+        except RequestTimeoutError:
+            answer = timed_out()
+            request.response_headers = ()  # of filters behind that of the deadline
         except StatusError as error:
             answer = error_response(request, error)
         except KeysAwaitedError as awaited:

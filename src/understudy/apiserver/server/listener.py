@@ -77,6 +77,9 @@ class Listener:
         await self._pumps.stop()
         await asyncio.sleep(0)
         await self._server.shutdown(GRACE)
+
+    async def finish(self) -> None:
+        """Wait until no request is answered any more, beside the event loop."""
         await self._director.finish()
 
 

@@ -269,12 +269,14 @@ class Server(ObjectAccess):
             if self._controllers is not None:
                 await self._controllers.stop_components()  # which are clients, and would complain
         finally:
-            if self._listener is not None:
-                await self._listener.stop()
-                self._listener = None
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                await listener.stop()
+            await self._webhooks.close()  # threads that wait for one would not end before it answers
+            if listener is not None:
+                await listener.finish()
         self._kubeconfigs.delete()
         await self._stop_background_tasks()
-        await self._webhooks.close()
         await self._functions.stop()
         if self._config.permission_report is not None:
             self._permission_report().write(Path(self._config.permission_report))

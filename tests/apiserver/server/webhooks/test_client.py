@@ -60,7 +60,7 @@ def sending(data: bytes) -> Streams:
 async def call(target: Target, timeout: int = 30, services: ServiceResolver | None = None) -> Reply | CallError:
     client = HttpWebhookClient(services or ServiceResolver(lambda *_: None, lambda *_: (), {}))
     try:
-        (answer,) = await client.call([Call(target, b"{}", timeout)])
+        (answer,) = await client.call([Call(target, b"{}", timeout, timeout)])
         return answer.result
     finally:
         await client.close()

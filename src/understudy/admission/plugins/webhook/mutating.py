@@ -63,7 +63,7 @@ class MutatingAdmissionWebhook:
         versioned, seconds, changed = versions.of(match.kind), 0.0, False
         outcome: CallingWebhookError | StatusError | None = None
         try:
-            asked = question(hook, match, versioned, self._objects)
+            asked = question(hook, match, versioned, self._objects, ctx)
             (answer,) = await self._client.call([asked.call])
             seconds = answer.seconds
             changed = self._apply(hook, match, versions, verdict(asked, answer.result, ctx, mutating=True), ctx)

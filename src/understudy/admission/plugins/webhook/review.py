@@ -69,7 +69,9 @@ class Verdict(NamedTuple):
     code: int
 
 
-def question(hook: Hook, match: Match, versioned: VersionedAttributes, objects: ObjectInterfaces) -> Question:
+def question(
+    hook: Hook, match: Match, versioned: VersionedAttributes, objects: ObjectInterfaces, ctx: Context
+) -> Question:
     """Return the review that asks a webhook about a request.
 
     Raises CallingWebhookError for a webhook that reads no known version of reviews, 400 for a dry run if it has side
@@ -91,8 +93,8 @@ def question(hook: Hook, match: Match, versioned: VersionedAttributes, objects: 
         "oldObject": _sent(versioned.old_object, versioned.kind, objects),
     }
     review = {"kind": kind.kind, "apiVersion": kind.api_version, "request": request}
-    timeout = hook.fields.get("timeoutSeconds") or _DEFAULT_TIMEOUT
-    return Question(hook, uid, kind, Call(target_of(hook.fields["clientConfig"]), encode(review) + b"\n", timeout))
+    target, seconds = target_of(hook.fields["clientConfig"]), hook.fields.get("timeoutSeconds") or _DEFAULT_TIMEOUT
+    return Question(hook, uid, kind, Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left()))
 
 
 def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) -> Obj | None:

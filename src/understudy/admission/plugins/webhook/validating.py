@@ -41,7 +41,7 @@ class ValidatingAdmissionWebhook:
             if match is None:
                 continue
             try:
-                asked.append(question(hook, match, versioned(match.kind), self._objects))
+                asked.append(question(hook, match, versioned(match.kind), self._objects, ctx))
             except (CallingWebhookError, StatusError) as error:
                 outcomes.append((hook, 0.0, error))
         answers = await self._client.call([item.call for item in asked]) if asked else []

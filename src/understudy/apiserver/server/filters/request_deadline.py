@@ -1,15 +1,85 @@
-"""Checks the time that a client gives a request. Upstream: `WithRequestDeadline`."""
+"""Ends requests that take too long. Upstream: `WithRequestDeadline`, `WithTimeoutForNonLongRunningRequests`."""
 
 from __future__ import annotations
 
-from understudy.apiserver.endpoints.request import Request
-from understudy.machinery.options import check_timeout
+import asyncio
+from collections.abc import Coroutine, Generator
+from functools import partial
+from math import inf
+from types import coroutine
+from typing import Any, TypeVar
+
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.machinery import errors
+from understudy.machinery.options import request_timeout
+from understudy.machinery.serializer.json import encode
+
+T = TypeVar("T")
+LONGEST = 60.0  # seconds that a request may take (--request-timeout)
+LONGEST_WRITE = 34.0  # seconds that a write of an object may take (`requestTimeoutUpperBound`)
+_WRITES = ("create", "update", "patch", "delete")
+
+
+class RequestTimeoutError(Exception):
+    """A request took longer than its client gives it, or than the server gives to any."""
 
 
 def with_request_deadline(request: Request) -> None:
-    """Check the query parameter `timeout` of a request that is not long-running. Raises 400.
+    """Set when a request is given up that is not long-running; `?timeout=` may say when. Raises 400."""
+    info = request.info
+    if info.long_running:
+        return
+    seconds = request_timeout(request.query.get("timeout")) if request.query else 0.0
+    now = request.clock.monotonic()
+    request.deadline = now + (seconds if 0 < seconds < LONGEST else LONGEST)
+    if info.verb in _WRITES and info.is_resource:
+        request.write_deadline = now + LONGEST_WRITE
 
-    Nothing here takes as long as the shortest time that clients set: the value is read and has no effect.
+
+async def in_time(answering: Coroutine[Any, Any, T], request: Request) -> T:
+    """Return the answer of a request; cancel what is not answered in time.
+
+    Raises RequestTimeoutError, and 504 for a write of an object that its client would wait longer for. A timer is made
+    only for a request that waits for something.
     """
-    if request.query and not request.info.long_running:
-        check_timeout(request.query.get("timeout"))
+    if request.seconds_left() <= 0:
+        answering.close()
+        raise RequestTimeoutError
+    try:
+        awaited = answering.send(None)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer
+    left = request.seconds_left()
+    try:
+        async with asyncio.timeout(None if left == inf else max(left, 0)) as limit:
+            return await _resumed(answering, awaited)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        if request.deadline < request.write_deadline:
+            raise RequestTimeoutError from None
+        text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+        raise errors.timeout(text, 0) from None
+
+
+@coroutine
+def _resumed(answering: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    """Go on with a coroutine that has begun, and has yielded what it awaits; return its result."""
+    while True:
+        try:
+            resume = partial(answering.send, (yield awaited))
+        except BaseException as error:  # handed over to the coroutine
+            resume = partial(answering.throw, error)
+        try:
+            awaited = resume()
+        except StopIteration as done:
+            answer: T = done.value
+            return answer
+
+
+def timed_out() -> Response:
+    """Return the answer for a RequestTimeoutError: a Status without its kind, as text."""
+    status = errors.timeout("Timeout: request did not complete within the allotted timeout", 0).status()
+    body = encode({name: value for name, value in status.items() if name not in ("kind", "apiVersion")}) + b"\n"
+    return Response(504, body, "text/plain; charset=utf-8")

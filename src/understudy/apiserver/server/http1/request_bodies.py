@@ -10,12 +10,11 @@ from understudy.apiserver.endpoints.request import BodyAwaitedError
 from understudy.apiserver.server.http1.body import BUFFER, Body
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import CHUNKED
-from understudy.machinery.errors import StatusError, request_too_large, timeout, unknown_error
+from understudy.machinery.errors import StatusError, request_too_large, unknown_error
 
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 MAX_UNREAD = 256 * 1024  # bytes of a body that are read for nothing, to keep the connection: `maxPostHandlerReadBytes`
 MAX_HELD = 48 * 1024 * 1024  # bytes of large bodies that a server holds at once
-BODY_TIMEOUT = 60.0  # seconds that a body may take: kube-apiserver's `--request-timeout`
 UNREAD_TIMEOUT = 32.0  # seconds that a body may take that is read for nothing
 
 
@@ -73,19 +72,12 @@ class Reception:
         return await _received(self._body)
 
     async def receive(self) -> bytes | StatusError:
-        """Wait for the body and return it, or the error for one that is too large or malformed.
-
-        Raises 504 if it takes too long.
-        """
+        """Wait for the body and return it, or the error for one that is too large or malformed."""
         if self._awaits_continue:
             self._awaits_continue = False
             await self._exchange.send_continue()
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT):
-                await self._hold()
-                return await _received(self._body)
-        except TimeoutError:
-            raise timeout("Timeout: request did not complete within the allotted timeout", 0) from None
+        await self._hold()
+        return await _received(self._body)
 
     async def _hold(self) -> None:
         """Wait until there is memory for a large body."""

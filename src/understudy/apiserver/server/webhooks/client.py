@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
@@ -13,7 +14,10 @@ from understudy.apiserver.storage.waiting import is_on_loop
 from understudy.machinery.golang.deep_recursion import is_alone
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
+    from understudy.apiserver.server.webhooks.exchange import Connections
+
+
+_CANCELED = "context canceled"
 
 
 class HttpWebhookClient:
@@ -24,12 +28,15 @@ class HttpWebhookClient:
 
     def __init__(self, services: ServiceResolver) -> None:
         self._services = services
-        self._session: ClientSession | None = None
+        self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
+        self._awaited: set[Future[list[TimedReply]]] = set()  # by threads
 
     def open(self) -> None:
         """Call webhooks on the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
+        self._is_closed = False
 
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks, all at once, and return their answers in the same order."""
@@ -50,24 +57,36 @@ class HttpWebhookClient:
         if is_alone():  # the loop stands still
             return [TimedReply(CallError("exceeded max depth"), 0.0) for _ in calls]
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self.call(calls), self._loop).result()
+        waiting = asyncio.run_coroutine_threadsafe(self.call(calls), self._loop)
+        self._awaited.add(waiting)
+        try:
+            return waiting.result()
+        except CancelledError:
+            return [TimedReply(CallError(_CANCELED), 0.0) for _ in calls]
+        finally:
+            self._awaited.discard(waiting)
 
     async def close(self) -> None:
-        """Close the connections that are kept."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        """Give up what threads wait for, and close the connections that are kept."""
+        self._is_closed = True
+        for waiting in tuple(self._awaited):
+            waiting.cancel()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close()
 
     async def _timed(self, call: Call) -> TimedReply:
         started = time.monotonic()
         return TimedReply(await self._call(call), time.monotonic() - started)
 
     async def _call(self, call: Call) -> Reply | CallError:
-        from understudy.apiserver.server.webhooks.exchange import Exchange, new_session  # aiohttp, which takes a while
+        if self._is_closed:
+            return CallError(_CANCELED)
+        from understudy.apiserver.server.webhooks.exchange import Connections, Exchange  # aiohttp, which takes a while
 
-        if self._session is None:
-            self._session = new_session()
-        exchange = Exchange(self._session, self._services, call)
+        if self._connections is None:
+            self._connections = Connections()
+        exchange = Exchange(self._connections, self._services, call)
         try:
             async with asyncio.timeout(call.timeout):
                 return await exchange.run()

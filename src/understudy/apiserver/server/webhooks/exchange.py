@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
+from contextlib import suppress
+from weakref import WeakSet
 
 import aiohttp
+from aiohttp.connector import AddrInfoType
 from yarl import URL
 
 from understudy.admission.webhooks import Call, CallError, Reply
@@ -24,23 +28,39 @@ _HTTPS = 443
 _QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
-def new_session() -> aiohttp.ClientSession:
-    """Return a client that keeps connections. It sets no limits of its own, neither of time nor of number."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(),
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
+class Connections:
+    """Connections to webhooks, which are kept. There are no limits, neither of time nor of number."""
+
+    def __init__(self) -> None:
+        self._sockets = WeakSet[socket.socket]()
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
+            timeout=aiohttp.ClientTimeout(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    def _new_socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
+
+    async def close(self) -> None:
+        """Close all connections at once: TLS would wait for webhooks to agree, for half a minute."""
+        await self.session.close()
+        for made in tuple(self._sockets):
+            with suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
 
 
 class Exchange:
     """One call: its requests, which are several after redirects and after answers with Retry-After."""
 
-    def __init__(self, session: aiohttp.ClientSession, services: ServiceResolver, call: Call) -> None:
-        self._session = session
+    def __init__(self, connections: Connections, services: ServiceResolver, call: Call) -> None:
+        self._session = connections.session
         self._services = services
         self._call = call
-        self._url = self._first = URL(call.target.url).with_query(timeout=f"{call.timeout}s")
+        self._url = self._first = URL(call.target.url).with_query(timeout=f"{call.announced}s")
 
     def error(self, text: str) -> CallError:
         """Return the error of a request that has no answer (`url.Error`)."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, Watch
+from understudy.machinery.errors import timeout
 from understudy.machinery.golang.deep_recursion import run_to_end
 from understudy.machinery.types import Obj
 
@@ -39,14 +40,23 @@ class _ThisThread(threading.local):
 class StoreOnLoop:
     """The store of an event loop, for one request in one thread beside it (see `Store`); made on the loop.
 
-    remembers  whether what is read is remembered; a store that does not may serve several threads
+    seconds_left  returns the seconds that are left for the request, which writes nothing once they are over
+    remembers     whether what is read is remembered
     """
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, *, remembers: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        loop: asyncio.AbstractEventLoop,
+        seconds_left: Callable[[], float],
+        *,
+        remembers: bool = True,
+    ) -> None:
         self._store = store
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._thread = _ThisThread()
+        self._seconds_left = seconds_left
         self._remembers = remembers
         self._entries: dict[str, Entry | None] = {}  # that were read, by key
         self._scans: dict[str, list[Entry]] = {}  # all entries under a prefix, where they were read
@@ -111,7 +121,7 @@ class StoreOnLoop:
                 done.set()
 
     def _write(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
-        """Write on the event loop. Raises OutdatedError, and what the store raises."""
+        """Write on the event loop. Raises OutdatedError, 504 for a request without time, and what the store raises."""
         try:
             entry = self.call(self._write_unless_outdated, writing, begun=self.has_written)
         finally:
@@ -123,6 +133,8 @@ class StoreOnLoop:
         """Write on the event loop. `begun`: the request has written before, and so goes on whatever others do."""
         if not begun and self._is_outdated():
             raise OutdatedError
+        if self._seconds_left() <= 0:
+            raise timeout("Timeout: request did not complete within requested timeout", 0)
         return run_to_end(writing)
 
     def _is_outdated(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from understudy.admission.webhooks import Call, CallError, Reply, TimedReply
@@ -65,7 +65,7 @@ class Worker:
         goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
         """
         await self._turn.acquire()
-        store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop())
+        store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), request.seconds_left)
         guard = store.stopped_loop if alone or not has_deep_stack() else None
         thread = start_on_deep_stack(partial(self._answer, handle, request, store), guard)
         answer = asyncio.wrap_future(thread)
@@ -78,18 +78,15 @@ class Worker:
         It does not begin anew if others write meanwhile, since webhooks would be asked again. A client that goes away
         does not stop it.
         """
-        state = self._on_loop.for_thread(Registry(self._store, self._on_loop.serving), self._on_loop.webhooks)
-        answer_waiting = partial(_answer_waiting, handle, state, request, self._store)
-        thread = start_on_deep_stack(answer_waiting, None if has_deep_stack() else self._store.stopped_loop)
+        loop, on_loop = asyncio.get_running_loop(), self._on_loop
+        store = StoreOnLoop(on_loop.registry.store, loop, request.seconds_left, remembers=False)
+        state = on_loop.for_thread(Registry(store, on_loop.serving), on_loop.webhooks)
+        answer_waiting = partial(_answer_waiting, handle, state, request, store)
+        thread = start_on_deep_stack(answer_waiting, None if has_deep_stack() else store.stopped_loop)
         answer = asyncio.wrap_future(thread)
         self._waiting.add(answer)
         answer.add_done_callback(self._waiting.discard)
         return await asyncio.shield(answer)
-
-    @cached_property
-    def _store(self) -> StoreOnLoop:
-        """Return the store for requests that wait."""
-        return StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), remembers=False)
 
     async def finish(self) -> None:
         """Wait until nothing runs in a thread."""
