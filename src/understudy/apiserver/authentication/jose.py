@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import orjson
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -104,13 +104,23 @@ def read_claims(text: bytes) -> Obj:
 
 def _object(text: bytes, fields: Callable[[list[tuple[str, Any]]], Obj]) -> Obj:
     try:
-        value = json.loads(text, object_pairs_hook=fields)
+        value = json.loads(text, object_pairs_hook=fields, parse_int=read_integer, parse_constant=refuse_constant)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         parse(to_text(text))  # raises ValueError for all that Go does not read
         raise ValueError("malformed JSON") from None
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value
+
+
+def read_integer(literal: str) -> int | float:
+    """Return the number of a literal without a fraction: one of far more than 64 bits is a float."""
+    return int(literal) if len(literal) < 25 else float(literal)
+
+
+def refuse_constant(literal: str) -> NoReturn:
+    """Refuse `NaN` and `Infinity`, which Python reads. Raises ValueError."""
+    raise json.JSONDecodeError("no JSON", literal, 0)
 
 
 def _verifies(key: PublicKey, algorithm: str, signed: bytes, signature: bytes) -> bool:

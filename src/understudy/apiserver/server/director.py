@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from html import escape
@@ -131,6 +131,7 @@ class Director:
             accepted_hosts,
         )
         self._worker = Worker(state)
+        self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
@@ -196,15 +197,31 @@ class Director:
     async def _again(self, request: Request, awaited: KeysAwaitedError) -> Answer:
         """Answer a request from the beginning, with newer keys of the issuer of its token, if they can be had."""
         try:
-            await asyncio.to_thread(awaited.fetch)
+            await asyncio.shield(self._key_fetch(awaited.fetch))
         except ProviderError as error:
             log.error("oidc: fetching keys %s", error)
         request.warnings.clear()
         request.response_headers = ()
-        return await self(request)
+        with awaited.last_try:
+            return await self(request)
+
+    def _key_fetch(self, fetch: Callable[[], None]) -> asyncio.Task[None]:
+        """Return the running fetch of an issuer's keys, or a new one: all requests that need them wait for the same."""
+
+        def end(task: asyncio.Task[None]) -> None:
+            del self._key_fetches[fetch]
+            if not task.cancelled():
+                task.exception()  # else asyncio complains if nobody waits any more
+
+        if (running := self._key_fetches.get(fetch)) is None:
+            running = self._key_fetches[fetch] = asyncio.create_task(asyncio.to_thread(fetch))
+            running.add_done_callback(end)
+        return running
 
     async def finish(self) -> None:
-        """Wait for the request that is answered beside the event loop."""
+        """Wait for the request that is answered beside the event loop, and for no keys of an issuer."""
+        for fetch in self._key_fetches.values():
+            fetch.cancel()
         await self._worker.finish()
 
     async def _answer_with_body(self, request: Request) -> Answer:

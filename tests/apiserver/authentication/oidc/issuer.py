@@ -25,6 +25,8 @@ class Issuer:
     def __init__(self, url: str = URL) -> None:
         self.url = url
         self.shows_keys = True
+        self.answers = threading.Event()  # requests for keys wait for it
+        self.answers.set()
         self.key = jose.new_private_key()
 
     def keys(self) -> dict[str, Any]:
@@ -52,6 +54,8 @@ def serve(folder: Path) -> Iterator[tuple[Issuer, Path, list[str]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
+            if self.path == "/keys":
+                issuer.answers.wait(60)
             if self.path == "/keys" and not issuer.shows_keys:
                 self.send_error(404)
                 return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,19 @@ def test_requests_are_made_with_the_token(server: Server) -> None:
         ({"exp": "1"}, "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)"),
         ({"exp": 1}, "oidc: verify token: oidc: token is expired (Token Expiry: 1970-01-01 00:00:01 +0000 UTC)"),
         ({"exp": None}, "oidc: verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)"),
+        *(
+            (
+                {"exp": expiry},
+                "oidc: verify token: oidc: token is expired "
+                f"(Token Expiry: 292277026596-12-04 15:30:{second} +0000 UTC)",
+            )
+            for expiry, second in ((-1e300, "08"), (1e300, "08"), ("-1e300", "08"), (2**63 - 1, "07"))
+        ),
+        (
+            {"exp": "1e400"},
+            "oidc: verify token: oidc: failed to unmarshal claims: "
+            'strconv.ParseFloat: parsing "1e400": value out of range',
+        ),
         ({"uid": None}, 'oidc: parse uid claim "uid": claim not present'),
         ({"uid": 7}, 'oidc: parse uid claim "uid": json: cannot unmarshal number into Go value of type string'),
         ({"tenant": None}, "oidc: required claim tenant not present in ID token"),
@@ -140,7 +156,14 @@ def test_not_valid_yet(server: Server) -> None:
 
 def test_other_issuers(server: Server) -> None:
     """A token of an issuer that is not known is left to others; so is text that is no token."""
-    for token in (ISSUER.token(**GOOD, iss="https://other.example.com"), "a.b.c", "abc", f"e30.{'A' * 40}.x"):
+    unread = [_with_claims(f'{{"iss": "{ISSUER.url}", "exp": {number}}}') for number in ("NaN", "-Infinity")]
+    for token in (
+        ISSUER.token(**GOOD, iss="https://other.example.com"),
+        "a.b.c",
+        "abc",
+        f"e30.{'A' * 40}.x",
+        *unread,
+    ):
         assert review(server, token) == {"user": {}, "error": "invalid bearer token"}
 
 
@@ -151,6 +174,12 @@ FORGED = {
     "claims changed": lambda: _swapped(ISSUER.token(**GOOD), ISSUER.token(**GOOD, sub="root")),
     "signature padded": lambda: ISSUER.token(**GOOD) + "==",
 }
+
+
+def _with_claims(text: str) -> str:
+    """Return a token with claims that nobody has signed."""
+    head, _, signature = ISSUER.token(**GOOD).split(".")
+    return f"{head}.{base64.urlsafe_b64encode(text.encode()).decode().rstrip('=')}.{signature}"
 
 
 def _swapped(token: str, other: str) -> str:
@@ -215,6 +244,27 @@ def test_keys_are_fetched_when_a_token_needs_them(tmp_path: Path, admin: Path) -
             assert review(server, issuer.token())["authenticated"]
             assert review(server, issuer.token())["authenticated"]
         assert paths == ["/.well-known/openid-configuration", "/keys"]
+
+
+def test_requests_share_a_fetch_of_keys(tmp_path: Path, admin: Path) -> None:
+    """Requests whose tokens need newer keys wait for the same fetch: good ones are taken, forged ones are refused."""
+    with serve(tmp_path) as (issuer, authority, paths):
+        flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
+        with Server(token_auth_file=admin, tls=False, **flags) as server, ExitStack() as stack:
+            assert review(server, issuer.token())["authenticated"]
+            issuer.key = jose.new_private_key()
+            issuer.answers.clear()
+            good = issuer.token()
+            tokens = [good, good, issuer.token(jti="2"), Issuer(issuer.url).token(), Issuer(issuer.url).token()]
+            address = server.url.removeprefix("http://")
+            asked = [stack.enter_context(closing(HTTPConnection(address, timeout=60))) for _ in tokens]
+            for connection, token in zip(asked, tokens, strict=True):
+                connection.request("GET", "/version", headers={"Authorization": f"Bearer {token}"})
+            for _ in range(2):  # when these are answered, those before them wait
+                assert send(server, "GET", "/healthz").status == 401
+            issuer.answers.set()
+            assert [connection.getresponse().status for connection in asked] == [200, 200, 200, 401, 401]
+        assert paths.count("/keys") == 2
 
 
 def test_issuer_that_does_not_answer(tmp_path: Path, admin: Path, caplog: pytest.LogCaptureFixture) -> None:

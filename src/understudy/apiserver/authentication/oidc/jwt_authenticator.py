@@ -6,7 +6,8 @@ import base64
 import json
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import isinf
 from typing import Any, TypeVar
 
 from understudy.admission.cel.compiler import Compiled
@@ -27,6 +28,7 @@ GOOGLE, BARE_GOOGLE = "https://accounts.google.com", "accounts.google.com"
 T = TypeVar("T")
 _TEXTS, _TIMES = ("iss", "sub", "nonce", "at_hash"), ("exp", "iat", "nbf")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_INTEGER = re.compile(r"-?[0-9]+")
 STRINGS_ONLY = "expression must return a string or a list of strings"
 
 
@@ -83,7 +85,8 @@ class JWTAuthenticator:
         if len(parts) != 3:
             return False
         try:
-            claims = json.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_"))
+            payload = base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_")
+            claims = json.loads(payload, parse_int=jose.read_integer, parse_constant=jose.refuse_constant)
         except (ValueError, RecursionError):
             return False
         issuer = claims.get("iss") if isinstance(claims, dict) else None
@@ -293,18 +296,45 @@ def _check_types(claims: Obj) -> None:
         if name in _TIMES and isinstance(value, str) and not _NUMBER.fullmatch(value):
             literal = go_quote(json.dumps(value))
             raise ValueError(f"json: invalid number literal, trying to unmarshal {literal} into Number")
+        if name in _TIMES and value is None:
+            raise ValueError('strconv.ParseFloat: parsing "": invalid syntax')
+        if name in _TIMES and isinstance(value, str | float) and isinf(float(value)):
+            raise ValueError(f"strconv.ParseFloat: parsing {go_quote(str(value))}: value out of range")
 
 
-def _seconds(value: str | float | None) -> float | None:
-    """Return a time in a claim, which may be a text as well, in seconds since 1970; None if it is missing."""
-    return None if value is None else float(value)
+def _seconds(value: str | float | None) -> int | None:
+    """Return a time in a claim, which may be a text as well, in seconds since 1970; None if it is missing.
+
+    Go counts from the year 1 in 64 bits, so that a time after all others is one before them. A float that does not fit
+    is the least integer.
+    """
+    if value is None:
+        return None
+    number = jose.read_integer(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
+    whole = (
+        number if isinstance(number, int) and _fits(number) else int(float(number)) if _fits(float(number)) else -_HALF
+    )
+    return (whole + _FROM_YEAR_1 + _HALF) % (2 * _HALF) - _HALF - _FROM_YEAR_1
+
+
+def _fits(number: float) -> bool:
+    return -_HALF <= number < _HALF
 
 
 def _time(seconds: float | None) -> str:
-    """Return a time as Go prints it."""
+    """Return a time as Go prints it, whose calendar begins 730692556 times 400 years before the year 1."""
     if seconds is None:
         return "0001-01-01 00:00:00 +0000 UTC"
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
+    days, second = divmod((int(seconds) + _FROM_YEAR_1 + _CYCLES * _CYCLE * 86400) % (2 * _HALF), 86400)
+    cycles, day = divmod(days, _CYCLE)
+    moment = datetime(1, 1, 1, tzinfo=UTC) + timedelta(days=day, seconds=second)
+    year = moment.year + 400 * (cycles - _CYCLES)
+    return f"{'-' * (year < 0)}{abs(year):04d}-{moment:%m-%d %H:%M:%S} +0000 UTC"
+
+
+_HALF = 2**63
+_FROM_YEAR_1 = 62135596800  # seconds from the year 1 to 1970
+_CYCLES, _CYCLE = 730692556, 146097  # of 400 years, and its days
 
 
 def _quoted(texts: Sequence[str]) -> str:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -18,7 +21,6 @@ from understudy.machinery.types import Obj
 
 WELL_KNOWN = "/.well-known/openid-configuration"
 TIMEOUT = 10.0  # seconds that an issuer has to answer
-MAX_AWAITED = 1000  # tokens whose keys are asked for at a time
 
 
 class KeySet:
@@ -36,21 +38,27 @@ class KeySet:
         self._authority = authority
         self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
-        self._awaited: set[str] = set()
+        self._last_tries: Counter[str] = Counter()  # of tokens that newer keys may have signed
         self.is_initialized = False
 
     def has_signed(self, text: str, token: jose.Token) -> bool:
         """Report whether a key of the issuer has signed a token. If none has, raises KeysAwaitedError at first."""
         if any(token.key_id in ("", key_id) and token.is_signed_by(key) for key_id, key in self._keys):
-            self._awaited.discard(text)
             return True
-        if text in self._awaited:
-            self._awaited.discard(text)
+        if text in self._last_tries:
             return False
-        if len(self._awaited) >= MAX_AWAITED:
-            self._awaited.clear()
-        self._awaited.add(text)
-        raise KeysAwaitedError(self.fetch)
+        raise KeysAwaitedError(self.fetch, self._last_try(text))
+
+    @contextmanager
+    def _last_try(self, text: str) -> Iterator[None]:
+        """Let a token be refused if none of the keys has signed it."""
+        self._last_tries[text] += 1
+        try:
+            yield
+        finally:
+            self._last_tries[text] -= 1
+            if not self._last_tries[text]:
+                del self._last_tries[text]
 
     def discover(self) -> None:
         """Fetch the discovery document, in a thread. The keys are fetched when a token needs them, unless the document
