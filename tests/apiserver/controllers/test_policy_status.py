@@ -48,14 +48,19 @@ def observed(server: Server, name: str, generation: int) -> Obj:
     raise AssertionError("the watch ended")
 
 
-def warnings(server: Server, rules: list[Obj], *expressions: str, **spec: Any) -> list[tuple[str, str]]:
-    """Return (field, warning) of a new policy with these expressions."""
+def create(server: Server, rules: list[Obj], *expressions: str, **spec: Any) -> str:
+    """Create a policy with these expressions and return its name."""
     name = f"policy-{next(NAMES)}"
     matched = {"resourceRules": [{**rule, "operations": ["*"]} for rule in rules]}
     validations = [{"expression": expression} for expression in expressions]
     policy = {"metadata": {"name": name}, "spec": {"validations": validations, "matchConstraints": matched, **spec}}
     assert send(server, "POST", POLICIES, policy).status == 201
-    checked = observed(server, name, 1)["typeChecking"]
+    return name
+
+
+def warnings(server: Server, rules: list[Obj], *expressions: str, **spec: Any) -> list[tuple[str, str]]:
+    """Return (field, warning) of a new policy with these expressions."""
+    checked = observed(server, create(server, rules, *expressions, **spec), 1)["typeChecking"]
     return [(warning["fieldRef"], warning["warning"]) for warning in checked.get("expressionWarnings", ())]
 
 
@@ -98,8 +103,8 @@ def test_kinds_that_are_checked(server: Server, rules: list[Obj], expression: st
 
 def test_a_changed_policy_is_checked_again(server: Server) -> None:
     """The warnings are about the generation that the status names."""
-    assert warnings(server, [DEPLOYMENTS], "object.nope == 1")
-    name = send(server, "GET", POLICIES).json()["items"][-1]["metadata"]["name"]
+    name = create(server, [DEPLOYMENTS], "object.nope == 1")
+    assert observed(server, name, 1)["typeChecking"]["expressionWarnings"]
     changed = {"spec": {"validations": [{"expression": "object.spec.replicas == 1"}]}}
     assert send(server, "PATCH", f"{POLICIES}/{name}", changed).status == 200
     assert observed(server, name, 2)["typeChecking"] == {}
