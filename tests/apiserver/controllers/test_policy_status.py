@@ -107,4 +107,4 @@ def test_a_changed_policy_is_checked_again(server: Server) -> None:
     assert observed(server, name, 1)["typeChecking"]["expressionWarnings"]
     changed = {"spec": {"validations": [{"expression": "object.spec.replicas == 1"}]}}
     assert send(server, "PATCH", f"{POLICIES}/{name}", changed).status == 200
-    assert observed(server, name, 2)["typeChecking"] == {}
+    assert "typeChecking" not in observed(server, name, 2)  # server-side apply removes what has become empty
