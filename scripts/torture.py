@@ -29,11 +29,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import torture_cel
 import torture_edge
 from server_process import PAGE_BYTES, TICKS, UNDERSTUDY
 from torture_case import Case, Target, read_to_end, status_of
 
-CASES = (*torture_edge.CASES,)
+CASES = (*torture_edge.CASES, *torture_cel.CASES)
 TOKEN = "torturetoken"
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay

@@ -3,6 +3,8 @@
 An expression is a tree of `Node`s. Offsets count code points in the source and follow cel-go: an operator, call,
 selection or aggregate has the offset of its operator, parenthesis, dot or bracket, a literal or name that of its first
 character. The checker writes its results (`type`, `overloads`) onto the nodes, so a tree belongs to one compilation.
+A conditional may occur in several places, since macros double what may contain many of them; every stage looks at it
+once.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from understudy.admission.cel.types import Type
 
     LiteralValue = None | bool | int | float | str | bytes
@@ -190,16 +194,45 @@ def children(node: Node) -> list[Node]:
     return []
 
 
-def names_in(root: Node) -> frozenset[str]:
-    """Return the names that an expression uses, without leading dots: of variables, types and in comprehensions."""
-    names: set[str] = set()
-    pending = [root]
+def is_conditional(node: Node) -> bool:
+    """Report whether a node is `condition ? one : other`."""
+    return isinstance(node, Call) and node.function == "_?_:_"
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Yield every node of a tree once."""
+    pending, seen = [root], set[Node]()
     while pending:
         node = pending.pop()
-        if isinstance(node, Ident):
-            names.add(node.name.removeprefix("."))
-        pending.extend(children(node))
-    return frozenset(names)
+        if is_conditional(node):
+            if node in seen:
+                continue
+            seen.add(node)
+        yield node
+        pending += children(node)
+
+
+def names_in(root: Node) -> frozenset[str]:
+    """Return the names that an expression uses, without leading dots: of variables, types and in comprehensions."""
+    return frozenset(node.name.removeprefix(".") for node in walk(root) if isinstance(node, Ident))
+
+
+def uses_name(root: Node, name: str) -> bool:
+    """Report whether an expression uses the variable with a name, other than an accumulator of its own macros."""
+    pending, seen = [root], set[Node]()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        if is_conditional(node):
+            seen.add(node)
+        if isinstance(node, Ident) and node.name.removeprefix(".") == name:
+            return True
+        if isinstance(node, Comprehension) and node.accu_var == name:
+            pending += [node.iter_range, node.accu_init]
+        else:
+            pending += children(node)
+    return False
 
 
 def qualified_name(node: Node) -> str | None:

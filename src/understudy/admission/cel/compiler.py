@@ -16,7 +16,7 @@ from understudy.admission.cel.checker.checker import check
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
 from understudy.admission.cel.cost import estimator
-from understudy.admission.cel.cost.budget import Budget, CostTracker, PanicError
+from understudy.admission.cel.cost.budget import Budget, CostLimitError, CostTracker, PanicError
 from understudy.admission.cel.errors import NO_LOCATION, EvaluationError, Report
 from understudy.admission.cel.interpreter import cost_tracking, planner
 from understudy.admission.cel.parser import antlr_parser, quick_parser
@@ -82,7 +82,10 @@ class Compiled:
             raise EvaluationError(f"expression did not compile: {self.error}")
         from understudy.admission.cel.interpreter.device import as_bool
 
-        return as_bool(self.program({"device": device}))
+        try:
+            return as_bool(self.program({"device": device}))
+        except CostLimitError as error:
+            raise EvaluationError(str(error)) from None
 
     def run(self, variables: Mapping[str, Value], budget: Budget) -> Value:
         """Return the value of an expression that is not a device selector, and take its cost from a budget.
@@ -96,11 +99,15 @@ class Compiled:
             raise EvaluationError(f"expression did not compile: {self.error}")
         tracker = CostTracker()
         try:
-            return self.tracking_program(dict(variables), tracker)
+            value = self.tracking_program(dict(variables), tracker)
         except PanicError as error:
+            tracker.end(budget)
             raise EvaluationError(f"internal error: {error}") from None
-        finally:
-            budget.spend(tracker.cost)
+        except (CostLimitError, EvaluationError):
+            tracker.end(budget)
+            raise
+        tracker.end(budget)
+        return value
 
 
 def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A001 - named as the field names it
@@ -173,7 +180,7 @@ def parse(expression: str, report: Report, environment: Environment) -> Node | N
                 return None
         if tree is not None and not report.errors:
             return tree
-        report.errors.clear()
+        report.clear()
     return antlr_parser.parse(tokens, unreadable, builder)
 
 

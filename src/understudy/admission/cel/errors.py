@@ -25,10 +25,30 @@ class Report:
     source: str
     empty_column: int = -1
     errors: list[tuple[int, str]] = field(default_factory=list)
+    omitted: int = 0  # errors beyond those that are reported
 
     def add(self, pos: int, message: str) -> None:
         """Add an error at an offset in code points, or at `NO_LOCATION`."""
-        self.errors.append((pos, message))
+        if len(self.errors) < MAX_REPORTED:
+            self.errors.append((pos, message))
+        else:
+            self.omitted += 1
+
+    @property
+    def count(self) -> int:
+        """Return how many errors there are."""
+        return len(self.errors) + self.omitted
+
+    def repeat(self, first: int, end: int) -> None:
+        """Add the errors again that were added when there were from `first` to `end` of them."""
+        for pos, message in self.errors[first:end]:
+            self.add(pos, message)
+        self.omitted += max(end - max(first, MAX_REPORTED), 0)
+
+    def clear(self) -> None:
+        """Forget all errors."""
+        self.errors.clear()
+        self.omitted = 0
 
     def __str__(self) -> str:
         """Return all errors in the order of the source, at most `MAX_REPORTED` of them (`ToDisplayString`)."""
@@ -36,14 +56,13 @@ class Report:
         starts = [0]
         for line in lines:
             starts.append(starts[-1] + len(line) + 1)
-        reported = self.errors[:MAX_REPORTED]
         located = sorted(
-            ((_location(starts, pos, self.empty_column), message) for pos, message in reported),
+            ((_location(starts, pos, self.empty_column), message) for pos, message in self.errors),
             key=lambda error: error[0],
         )
         messages = [_to_display_string(lines, line, column, message) for (line, column), message in located]
-        if len(self.errors) > MAX_REPORTED:
-            messages.append(f"{len(self.errors) - MAX_REPORTED} more errors were truncated")
+        if self.omitted:
+            messages.append(f"{self.omitted} more errors were truncated")
         return "\n".join(messages)
 
 

@@ -6,12 +6,13 @@ is a dict whose keys went through `map_key`, because Python takes `True` and `1`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.admission.cel import types
 from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type
 
@@ -105,6 +106,16 @@ def map_keys(entries: dict[Any, Value]) -> Iterator[Value]:
         yield key.value if type(key) is _Key else key
 
 
+class Composite:
+    """A value that is made of others, and is neither a list nor a map."""
+
+    __slots__ = ()
+
+    def parts(self) -> Collection[Value]:
+        """Return the values that this one is made of."""
+        raise NotImplementedError
+
+
 class Declared:
     """A list or map that is compared as its schema declares: a set, a map by keys, an object."""
 
@@ -124,6 +135,8 @@ def type_of(value: Value) -> Type:
     """Return the run-time type of a value, which is also the result of `type(x)`."""
     if (builtin := _TYPES.get(type(value))) is not None:
         return builtin
+    if isinstance(value, list) and not isinstance(value, Declared):
+        return _TYPES[list]
     library_type: Type = getattr(value, "cel_type", types.DYN)
     return library_type
 
@@ -165,10 +178,14 @@ def equal(one: Value, other: Value) -> bool:
     if isinstance(one, Declared):
         return one.equals(other)
     if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(equal, one, other))
+        if not isinstance(other, list) or len(one) != len(other):
+            return False
+        current_meter().count(len(one))
+        return all(map(equal, one, other))
     if isinstance(one, dict):
         if not isinstance(other, dict) or len(one) != len(other):
             return False
+        current_meter().count(len(one))
         return all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is not type(other):
         if hasattr(one, "cel_type"):  # a value of a Kubernetes library
@@ -181,6 +198,33 @@ def equal(one: Value, other: Value) -> bool:
     if kind is Type:
         return bool(one.name == other.name)
     return bool(one == other)
+
+
+def count_values(value: Value, most: int) -> int:
+    """Return how many values there are in a value, itself included; just more than `most` if there are more."""
+    count, pending, meter = 0, [iter((value,))], current_meter()
+    while pending:
+        for each in pending[-1]:
+            count += 1
+            if count > most:
+                return count
+            if parts := _parts(each):
+                meter.count(len(parts))
+                pending.append(iter(parts))
+                break
+        else:
+            pending.pop()
+    return count
+
+
+def _parts(value: Value) -> Collection[Value]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, Optional):
+        return (value.value,)
+    return value.parts() if isinstance(value, Composite) else ()
 
 
 def conversion_error(value: Value, target: str) -> EvaluationError:

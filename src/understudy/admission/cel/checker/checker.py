@@ -22,8 +22,9 @@ from understudy.admission.cel.ast import (
     Select,
     StructExpr,
     UnsignedInt,
-    children,
+    is_conditional,
     qualified_name,
+    walk,
 )
 from understudy.admission.cel.types import BOOL, DYN, ERROR, INT, Type
 
@@ -75,18 +76,30 @@ class _Checker:
         self._scopes: list[dict[str, Type]] = []
         self._bindings: types.Bindings = {}
         self._type_params = 0
+        self._reported: dict[Node, tuple[int, int]] = {}  # counts of errors before and after the check of a conditional
 
     def resolve_types(self, root: Node) -> None:
         """Replace free type parameters in the type of every node by the types they are bound to, or else by `dyn`."""
-        pending = [root]
-        while pending:
-            node = pending.pop()
+        for node in walk(root):
             if node.type is not None:
                 node.type = types.substitute(self._bindings, node.type, type_param_to_dyn=True)
-            pending.extend(children(node))
 
     def check(self, node: Node) -> Type:
-        """Return the type of a node, and write it onto the node."""
+        """Return the type of a node, and write it onto the node. One that occurs again has the same errors again."""
+        if is_conditional(node):
+            return self._check_conditional(node)
+        return self._check(node)
+
+    def _check_conditional(self, node: Node) -> Type:
+        if node.type is not None:
+            self._report.repeat(*self._reported[node])
+            return node.type
+        first = self._report.count
+        type_ = self._check(node)
+        self._reported[node] = first, self._report.count
+        return type_
+
+    def _check(self, node: Node) -> Type:
         match node:
             case Const():
                 type_ = _LITERALS[type(node.value)]

@@ -7,7 +7,7 @@ requires to be of one type.
 
 from __future__ import annotations
 
-from understudy.admission.cel.ast import Call, Const, ListExpr, MapExpr, Node, children
+from understudy.admission.cel.ast import Call, Const, ListExpr, MapExpr, Node, children, is_conditional
 from understudy.admission.cel.errors import EvaluationError, Report
 from understudy.admission.cel.library import time
 from understudy.admission.cel.library.string_format import argument_type_error, interpolate
@@ -17,10 +17,34 @@ from understudy.machinery.golang import regexp
 
 def validate(root: Node, report: Report) -> None:
     """Report invalid literals of a checked tree."""
-    # Inside the arguments of `format`, lists and maps may have elements of several types.
-    pending = [(root, False)]
-    while pending:
-        node, exempt = pending.pop()
+    _Validator(report).validate(root)
+
+
+class _Validator:
+    """Validates one tree; `_reported` has the counts of errors before and after each conditional."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._reported: dict[tuple[Node, bool], tuple[int, int]] = {}
+
+    def validate(self, node: Node, exempt: bool = False) -> None:
+        """Report invalid literals of a checked tree, again those of one that occurs again.
+
+        exempt  whether lists and maps may have elements of several types, as inside the arguments of `format`
+        """
+        if (reported := self._reported.get((node, exempt))) is not None:
+            self._report.repeat(*reported)
+            return
+        first = self._report.count
+        self._validate(node, exempt)
+        exempt_parts = exempt or (isinstance(node, Call) and node.function == "format")
+        for child in reversed(children(node)):
+            self.validate(child, exempt_parts)
+        if is_conditional(node):
+            self._reported[node, exempt] = first, self._report.count
+
+    def _validate(self, node: Node, exempt: bool) -> None:
+        report = self._report
         match node:
             case ListExpr() if not exempt:
                 _check_list(node, report)
@@ -31,8 +55,6 @@ def validate(root: Node, report: Report) -> None:
             case Call(function="duration" | "timestamp" | "matches" as name, args=[Const() as literal, *_]):
                 if not _is_valid_literal(name, literal):
                     report.add(literal.pos, f"invalid {name} argument")
-        exempt = exempt or (isinstance(node, Call) and node.function == "format")
-        pending.extend((child, exempt) for child in children(node))
 
 
 def _check_list(node: ListExpr, report: Report) -> None:

@@ -7,17 +7,22 @@ name, then those of the standard functions, by overload. A call without a rule c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
-from understudy.admission.cel.cost.budget import PanicError
+from understudy.admission.cel.cost.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.admission.cel.library.named_formats import NamedFormat
 from understudy.admission.cel.values import NONE, Optional, Value, map_keys
 
-CallCost = Callable[[Sequence[Value], Value], int]
-"""The cost of a call, given its arguments (the target of a method first) and its result."""
+CallCost = Callable[[Sequence[Value]], int]
+"""The cost of a call, given its arguments (the target of a method first).
+
+Costs of results are those of the results that the arguments will have, so that nothing is made that costs too much.
+"""
 
 _STRING_TRAVERSAL = 0.1
 _REGEX_STRING_LENGTH = 0.25
+_UNAFFORDABLE = 10 * RUNTIME_COST_BUDGET  # size or cost of what no budget allows, whatever its rule
 _ALLOCATION = 11  # the call and the list that it makes
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
@@ -32,7 +37,7 @@ def actual_size(value: Value) -> int:
     return size
 
 
-def _fixed(_args: Sequence[Value], _result: Value) -> int:
+def _fixed(_args: Sequence[Value]) -> int:
     return 1
 
 
@@ -40,16 +45,30 @@ def _scaled(size: int, factor: float = _STRING_TRAVERSAL) -> int:
     return math.ceil(float(size) * factor)
 
 
-def _string_traversal(args: Sequence[Value], _result: Value) -> int:
+def _string_traversal(args: Sequence[Value]) -> int:
     return _scaled(actual_size(args[0]))
 
 
-def _twice_string_traversal(args: Sequence[Value], _result: Value) -> int:
+def _twice_string_traversal(args: Sequence[Value]) -> int:
     return _scaled(2 * actual_size(args[0]))
 
 
-def _join_cost(_args: Sequence[Value], result: Value) -> int:
-    return _scaled(2 * actual_size(result))
+def _join_cost(args: Sequence[Value]) -> int:
+    return _scaled(2 * _joined_size(args[0], args[1] if len(args) > 1 else ""))
+
+
+def _joined_size(values: Value, separator: Value) -> int:
+    """Return the size of joined texts, 1 if they cannot be joined. It ends where no budget allows the cost."""
+    if not isinstance(values, list) or not isinstance(separator, str):
+        return 1
+    size = max(len(values) - 1, 0) * len(separator)
+    for value in values:
+        if not isinstance(value, str):
+            return 1
+        size += len(value)
+        if size > _UNAFFORDABLE:
+            break
+    return size
 
 
 def _regex_cost(text: int, pattern: int) -> int:
@@ -57,21 +76,21 @@ def _regex_cost(text: int, pattern: int) -> int:
     return math.ceil((1.0 + text) * _STRING_TRAVERSAL) * _scaled(pattern, _REGEX_STRING_LENGTH)
 
 
-def _find_cost(args: Sequence[Value], _result: Value) -> int:
+def _find_cost(args: Sequence[Value]) -> int:
     return _regex_cost(actual_size(args[0]), actual_size(args[1]))
 
 
-def _validate_cost(args: Sequence[Value], _result: Value) -> int:
+def _validate_cost(args: Sequence[Value]) -> int:
     return _regex_cost(actual_size(args[1]), args[0].max_regex_size) if isinstance(args[0], NamedFormat) else 1
 
 
-def _selector_cost(args: Sequence[Value], _result: Value) -> int:
+def _selector_cost(args: Sequence[Value]) -> int:
     """Return the cost of `fieldSelector` and `labelSelector`, which parse their argument into requirements."""
     size = actual_size(args[1])
     return 10 + _scaled(size) + _scaled(size, 0.5) * 50
 
 
-def _list_traversal(args: Sequence[Value], _result: Value) -> int:
+def _list_traversal(args: Sequence[Value]) -> int:
     return _traversal_cost(args[0])
 
 
@@ -83,16 +102,26 @@ def _traversal_cost(value: Value) -> int:
         case bytes():
             return int(len(value) * _STRING_TRAVERSAL)
         case list():
-            return sum(map(_traversal_cost, value))
+            return _sum_of_traversals(value)
         case dict():
-            return sum(map(_traversal_cost, [*map_keys(value), *value.values()]))
+            return _sum_of_traversals(chain(map_keys(value), value.values()))
     return 1
+
+
+def _sum_of_traversals(values: Iterable[Value]) -> int:
+    """Return the cost of reading everything in several values. It ends where no budget allows the cost."""
+    total = 0
+    for value in values:
+        total += _traversal_cost(value)
+        if total > _UNAFFORDABLE:
+            break
+    return total
 
 
 def _contains_ip_cost(*, text: bool) -> CallCost:
     """Return the cost of `containsIP`; an address that is a `text` is parsed first."""
 
-    def cost(args: Sequence[Value], _result: Value) -> int:
+    def cost(args: Sequence[Value]) -> int:
         return _scaled(2 * actual_size(args[0])) + (_scaled(actual_size(args[1])) if text else 0)
 
     return cost
@@ -101,51 +130,59 @@ def _contains_ip_cost(*, text: bool) -> CallCost:
 def _contains_cidr_cost(*, text: bool) -> CallCost:
     """Return the cost of `containsCIDR`; a block that is a `text` is parsed first."""
 
-    def cost(args: Sequence[Value], _result: Value) -> int:
+    def cost(args: Sequence[Value]) -> int:
         size = actual_size(args[0])
         return _scaled(2 * size) + _scaled(size) + 1 + (_scaled(actual_size(args[1])) if text else 0)
 
     return cost
 
 
-def _in_list_cost(args: Sequence[Value], _result: Value) -> int:
+def _in_list_cost(args: Sequence[Value]) -> int:
     return actual_size(args[1])
 
 
-def _comparison_cost(args: Sequence[Value], _result: Value) -> int:
+def _comparison_cost(args: Sequence[Value]) -> int:
     return _scaled(min(actual_size(args[0]), actual_size(args[1])))
 
 
-def _equality_cost(args: Sequence[Value], result: Value) -> int:
+def _equality_cost(args: Sequence[Value]) -> int:
     """Return the cost of `==`; comparing two values of a Kubernetes library costs 1."""
-    return (
-        1 if hasattr(args[0], "cel_type") and not isinstance(args[0], (list, dict)) else _comparison_cost(args, result)
-    )
+    return 1 if hasattr(args[0], "cel_type") and not isinstance(args[0], (list, dict)) else _comparison_cost(args)
 
 
-def _concatenation_cost(args: Sequence[Value], _result: Value) -> int:
+def _concatenation_cost(args: Sequence[Value]) -> int:
     return _scaled(actual_size(args[0]) + actual_size(args[1]))
 
 
-def _contains_cost(args: Sequence[Value], _result: Value) -> int:
+def _contains_cost(args: Sequence[Value]) -> int:
     return _scaled(actual_size(args[0])) * _scaled(actual_size(args[1]))
 
 
 def _sets_cost(factor: int) -> CallCost:
     """Return the cost of a function that compares every element of one list with every element of another."""
-    return lambda args, _result: 1 + actual_size(args[0]) * actual_size(args[1]) * factor
+    return lambda args: 1 + actual_size(args[0]) * actual_size(args[1]) * factor
 
 
-def _new_list_cost(_args: Sequence[Value], result: Value) -> int:
-    return actual_size(result) + _ALLOCATION
+def _slice_cost(args: Sequence[Value]) -> int:
+    values, start, end = args
+    is_valid = isinstance(values, list) and type(start) is int and type(end) is int and 0 <= start <= end <= len(values)
+    return (end - start if is_valid else 1) + _ALLOCATION
 
 
-def _flatten_cost(args: Sequence[Value], _result: Value) -> int:
+def _range_cost(args: Sequence[Value]) -> int:
+    return (max(args[0], 0) if type(args[0]) is int else 1) + _ALLOCATION
+
+
+def _reverse_cost(args: Sequence[Value]) -> int:
+    return (len(args[0]) if isinstance(args[0], list) else 1) + _ALLOCATION
+
+
+def _flatten_cost(args: Sequence[Value]) -> int:
     depth = args[1] if len(args) == 2 and isinstance(args[1], int) else 1
     return actual_size(args[0]) * depth + _ALLOCATION
 
 
-def _self_comparison_cost(args: Sequence[Value], _result: Value) -> int:
+def _self_comparison_cost(args: Sequence[Value]) -> int:
     """Return the cost of comparing every element of a list, or of the keys to sort it by, with every other.
 
     Raises `PanicError` if the list could not be evaluated.
@@ -159,7 +196,7 @@ def _self_comparison_cost(args: Sequence[Value], _result: Value) -> int:
 
 
 _LIBRARY_COST_GROUPS: Sequence[tuple[str, CallCost]] = (
-    ("check", lambda _args, _result: 350000),
+    ("check", lambda _args: 350000),
     ("fieldSelector labelSelector", _selector_cost),
     ("isSorted sum max min indexOf lastIndexOf", _list_traversal),
     ("url lowerAscii upperAscii substring trim jsonpatch.escapeKey", _string_traversal),
@@ -181,9 +218,9 @@ _OVERLOAD_COSTS: Mapping[str, CallCost] = {
     "list_sets_contains_list": _sets_cost(1),
     "list_sets_intersects_list": _sets_cost(1),
     "list_sets_equivalent_list": _sets_cost(2),
-    "list_slice": _new_list_cost,
-    "lists_range": _new_list_cost,
-    "list_reverse": _new_list_cost,
+    "list_slice": _slice_cost,
+    "lists_range": _range_cost,
+    "list_reverse": _reverse_cost,
     "list_flatten": _flatten_cost,
     "list_flatten_int": _flatten_cost,
     "list_distinct": _self_comparison_cost,

@@ -17,6 +17,7 @@ from understudy.admission.cel.ast import (
     Node,
     Select,
     StructExpr,
+    is_conditional,
 )
 from understudy.admission.cel.cost.call_cost import call_rules, estimate_call_cost
 from understudy.admission.cel.cost.estimate import (
@@ -58,7 +59,8 @@ class Coster:
     """Estimates one tree.
 
     `_paths` says where the values of nodes come from, `_sizes` how large they are, `_entry_sizes` how large their
-    entries are, and `_variables` has the variables of macros in scope by name, the innermost last.
+    entries are, and `_variables` has the variables of macros in scope by name, the innermost last. `_conditionals` has
+    the costs of conditionals, which may occur again.
     """
 
     def __init__(self, release: Version, estimate_size: SizeEstimator) -> None:
@@ -68,6 +70,7 @@ class Coster:
         self._sizes: dict[Node, Estimate] = {}
         self._entry_sizes: dict[Node, EntrySize] = {}
         self._variables: dict[str, list[_LocalVariable]] = {}
+        self._conditionals: dict[Node, Estimate] = {}
 
     def cost(self, node: Node) -> Estimate:
         """Return the cost of evaluating a node, with everything inside it."""
@@ -117,6 +120,13 @@ class Coster:
     # calls
 
     def _call(self, node: Call) -> Estimate:
+        if not is_conditional(node):
+            return self._cost_of_call(node)
+        if node not in self._conditionals:
+            self._conditionals[node] = self._cost_of_call(node)
+        return self._conditionals[node]
+
+    def _cost_of_call(self, node: Call) -> Estimate:
         if node.function == "dyn":
             return self._dyn(node)
         costs = [self.cost(arg) for arg in node.args]

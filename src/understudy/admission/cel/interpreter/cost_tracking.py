@@ -15,7 +15,7 @@ from understudy.admission.cel.cost.actual_cost import call_cost
 from understudy.admission.cel.cost.budget import CostTracker
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.escaping import keyword_field
-from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope
+from understudy.admission.cel.interpreter.control_flow import Program, Scope
 from understudy.admission.cel.interpreter.field_access import has_field, index, optional_field, select_field
 from understudy.admission.cel.interpreter.planner import Planner
 from understudy.admission.cel.values import NONE, ErrorValue, Optional, Value, raise_if_error
@@ -79,8 +79,7 @@ class _TrackingPlanner(Planner):
             case Select():
                 return self._select(node)
             case Call(function="_?_:_"):
-                condition, yes, no = node.args
-                return SPECIAL_CALLS[_CONDITIONAL](self.plan(condition), self._operand(yes), self._operand(no))
+                return self._conditional(node, self._operand)
             case Call():
                 return self._index(node)
         return super().plan(node)
@@ -137,14 +136,10 @@ class _TrackingPlanner(Planner):
 
         def run(scope: Scope) -> Value:
             args, errors = evaluate(parts, scope)
-            result: Value = None
-            try:
-                if errors:
-                    raise errors[0]
-                result = call(*args)
-                return result
-            finally:
-                scope[_TRACKER].charge(cost(args, result))
+            scope[_TRACKER].charge(cost(args))
+            if errors:
+                raise errors[0]
+            return call(*args)
 
         return run
 

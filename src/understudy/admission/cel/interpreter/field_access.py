@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.time import new_well_known_message
 from understudy.admission.cel.types import Type
-from understudy.admission.cel.values import NONE, Optional, Value, is_number, map_key, type_name
+from understudy.admission.cel.values import NONE, Composite, Optional, Value, is_number, map_key, type_name
 from understudy.machinery.golang.text import go_scalar
 
 
@@ -114,7 +114,7 @@ def format_key(key: Value) -> str:
     return f"{int(key)}" if isinstance(key, int) else str(key)
 
 
-class Message:
+class Message(Composite):
     """A constructed message that is no CEL value of another type, such as `kubernetes.DRADevice{…}`."""
 
     def __init__(self, name: str, values: Mapping[str, Value], fields: Mapping[str, Type]) -> None:
@@ -126,6 +126,10 @@ class Message:
         return isinstance(other, Message) and (self.name, self.values) == (other.name, other.values)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def parts(self) -> Collection[Value]:
+        """Return the values of the fields that are set."""
+        return self.values.values()
 
     def get(self, field: str) -> Value:
         """Return the value of a field, or its zero value."""

@@ -7,7 +7,7 @@ because an attribute may be of any type, the call chooses by the run-time types 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -22,12 +22,16 @@ from understudy.admission.cel.ast import (
     Node,
     Select,
     StructExpr,
+    is_conditional,
     qualified_name,
+    uses_name,
 )
 from understudy.admission.cel.checker.declarations import Declarations, Overload
+from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt
 from understudy.admission.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
+from understudy.admission.cel.interpreter.shared_lists import GrowingList, GrowingMap, grown
 from understudy.admission.cel.interpreter.type_guards import type_guard
 from understudy.admission.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
 from understudy.machinery.golang import regexp
@@ -67,7 +71,8 @@ def plan(root: Node, declarations: Declarations, release: Version) -> Program:
 class Planner:
     """Plans one tree.
 
-    `_constants` has the values of nodes that do not change, `_accumulators` the names of accumulators.
+    `_constants` has the values of nodes that do not change, `_accumulators` the names of accumulators, `_conditionals`
+    the programs of conditionals.
     """
 
     def __init__(self, declarations: Declarations, release: Version) -> None:
@@ -76,6 +81,7 @@ class Planner:
         self._names_range_errors = _NAMES_RANGE_ERRORS[release]
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
+        self._conditionals: dict[Node, Program] = {}
 
     def plan(self, node: Node) -> Program:
         """Return the program of a node."""
@@ -131,6 +137,8 @@ class Planner:
     # calls
 
     def _call(self, node: Call) -> Program:
+        if is_conditional(node):
+            return self._conditional(node, self.plan)
         special = SPECIAL_CALLS.get(node.function)
         if special is not None:
             parts = [self.plan(part) for part in ([node.target] if node.target else []) + node.args]
@@ -142,6 +150,13 @@ class Planner:
         if node.function in _CONVERSIONS and arguments[0] in self._constants:
             return self._constant_conversion(node, call, self._constants[arguments[0]])
         return self._apply(node, call, parts)
+
+    def _conditional(self, node: Call, plan: Callable[[Node], Program]) -> Program:
+        """Return the program of a conditional, which may occur again; `plan` returns those of what it chooses from."""
+        if node not in self._conditionals:
+            condition, yes, no = node.args
+            self._conditionals[node] = SPECIAL_CALLS[node.function](self.plan(condition), plan(yes), plan(no))
+        return self._conditionals[node]
 
     def _apply(self, _node: Call, call: Callable[..., Value], parts: list[Program]) -> Program:
         """Return the program that calls a function with the values of programs."""
@@ -254,6 +269,7 @@ class Planner:
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
         accu, variable, second = node.accu_var, node.iter_var, node.iter_var2
         entries = _pairs if second else _elements
+        new_collection = _collection_of(node)
         if self._constants.get(node.condition, True) is False:
             return lambda scope: result({**scope, accu: _Bound(init, scope)})
         is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
@@ -270,8 +286,13 @@ class Planner:
                     raise EvaluationError(f"unsupported comprehension range type: {go_type}")
                 raise EvaluationError(f"got '{go_type}', expected iterable type")
             inner = dict(scope)
-            value = attempt(init, scope)
+            value = attempt(init, scope) if new_collection is None else new_collection()
+            meter, uncounted = current_meter(), 0
             for element in entries(values):
+                uncounted += 1
+                if uncounted == _COUNTED_TOGETHER:
+                    meter.count(uncounted)
+                    uncounted = 0
                 inner[accu] = value
                 if second:
                     inner[variable], inner[second] = element
@@ -280,9 +301,39 @@ class Planner:
                 if not is_constant_true and not condition(inner):
                     break
                 value = attempt(step, inner)
-            return result({**scope, accu: value})
+            meter.count(uncounted)
+            return result({**scope, accu: grown(value)})
 
         return run
+
+
+def _collection_of(node: Comprehension) -> Callable[[], GrowingList | GrowingMap] | None:
+    """Return the class of what a comprehension only collects in, None if a step looks at what was collected so far."""
+    step, accu = node.step, node.accu_var
+    parts: list[Node] = []
+    if isinstance(step, Call) and step.function == "_?_:_":
+        predicate, step, unchanged = step.args
+        if not _is_name(unchanged, accu):
+            return None
+        parts.append(predicate)
+    if not isinstance(step, Call) or step.function not in _COLLECTING or not _is_name(step.args[0], accu):
+        return None
+    if any(uses_name(part, accu) for part in [*parts, *step.args[1:]]):
+        return None
+    match node.accu_init:
+        case ListExpr(elements=[]):
+            return GrowingList
+        case MapExpr(entries=[]):
+            return GrowingMap
+    return None
+
+
+def _is_name(node: Node, name: str) -> bool:
+    return isinstance(node, Ident) and node.name == name
+
+
+_COLLECTING = ("_+_", "cel.@mapInsert")
+_COUNTED_TOGETHER = 128  # elements of a range
 
 
 def _variable(name: str) -> Program:
@@ -337,11 +388,11 @@ def _elements(values: Value) -> list[Value]:
     return values if isinstance(values, list) else list(map_keys(values))
 
 
-def _pairs(values: Value) -> list[tuple[Value, Value]]:
+def _pairs(values: Value) -> Iterable[tuple[Value, Value]]:
     """Return the indices of a list with its elements, or the keys of a map with its values."""
     if isinstance(values, list):
-        return list(enumerate(values))
-    return list(zip(map_keys(values), values.values(), strict=True))
+        return enumerate(values)
+    return zip(map_keys(values), values.values(), strict=True)
 
 
 # The names of types that cel-go declares but has no run-time value for.

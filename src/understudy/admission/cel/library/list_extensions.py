@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from understudy.admission.cel.cost.budget import check_size
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.parser import extension_macros
 from understudy.admission.cel.values import Value, equal, type_name
@@ -57,9 +58,12 @@ def _flatten(values: list[Value], depth: int) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Value] = []
+    check_size(len(values))
     for value in values:
         if isinstance(value, list) and depth:
-            flat += _flatten(value, depth - 1)
+            flattened = _flatten(value, depth - 1)
+            check_size(len(flat) + len(flattened))
+            flat += flattened
         else:
             flat.append(value)
     return flat

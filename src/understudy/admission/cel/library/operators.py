@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.interpreter.shared_lists import concat
 from understudy.admission.cel.library.time import duration_in_range, timestamp_in_range
 from understudy.admission.cel.values import Value, equal, in_range, map_key, unsigned_in_range
 
@@ -118,7 +119,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "divide_double": _divide_double,
     "add_string": operator.add,
     "add_bytes": operator.add,
-    "add_list": operator.add,
+    "add_list": concat,
     "add_duration_duration": lambda one, other: duration_in_range(one.nanos + other.nanos),
     "add_duration_timestamp": lambda one, other: timestamp_in_range(one.nanos + other.nanos, other.zone),
     "add_timestamp_duration": lambda one, other: timestamp_in_range(one.nanos + other.nanos, one.zone),

@@ -9,11 +9,13 @@ from decimal import Decimal
 from typing import TypeVar
 
 from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.cost.budget import LARGEST, check_size
+from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
 from understudy.admission.cel.library.time import format_duration, format_timestamp
 from understudy.admission.cel.types import Type
-from understudy.admission.cel.values import Duration, Timestamp, Value, map_keys, type_name
+from understudy.admission.cel.values import Duration, Timestamp, Value, count_values, map_keys, type_name
 from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 
@@ -42,7 +44,7 @@ def interpolate(text: str, args: Sequence[Argument], format_argument: FormatArgu
     Raises `EvaluationError` for a clause that is invalid or has no argument.
     """
     out: list[str] = []
-    used = pos = 0
+    used = pos = size = 0
     while (mark := text.find("%", pos)) >= 0:
         out.append(text[pos:mark])
         if text.startswith("%%", mark):
@@ -56,6 +58,8 @@ def interpolate(text: str, args: Sequence[Argument], format_argument: FormatArgu
         clause, precision, pos = _parse_clause(text, mark + 1)
         try:
             out.append(format_argument(clause, precision, args[used]))
+            size += len(out[-1])
+            check_size(size)
         except EvaluationError as error:
             error.args = (f"error during formatting: {error}",)
             raise
@@ -113,6 +117,7 @@ def _format_argument(clause: str, precision: int | None, value: Value, space: st
     whole = kind is int or kind is UnsignedInt
     match clause:
         case "s":
+            check_size(count_values(value, LARGEST))
             return format_value(value)
         case "d" if whole:
             return str(int(value))
@@ -231,4 +236,5 @@ _ESCAPES |= {"\\": "\\\\", '"': '\\"'}
 
 def quote(text: str) -> str:
     """Return a text in double quotes with its control characters escaped (`strings.quote`)."""
+    current_meter().count(len(text))
     return f'"{"".join(_ESCAPES.get(char, char) for char in text)}"'

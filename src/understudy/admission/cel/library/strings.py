@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from understudy.admission.cel.cost.budget import check_size
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.string_format import formatter, quote
-from understudy.admission.cel.values import Value
+from understudy.admission.cel.values import Value, type_name
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 
 DECLARATIONS = """
@@ -92,7 +93,17 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
-    return text.replace(old, new, max(count, -1))
+    count = max(count, -1)
+    replaced = text.count(old) if count < 0 else min(text.count(old), count)
+    check_size(len(text) + replaced * (len(new) - len(old)))
+    return text.replace(old, new, count)
+
+
+def _join(values: list[str], separator: str = "") -> str:
+    for value in values:
+        if not isinstance(value, str):
+            raise EvaluationError(f"unsupported type conversion from '{type_name(value)}' to string")
+    return separator.join(values)
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -110,8 +121,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_index_of_string_int": _index_of,
     "string_last_index_of_string": _last_index_of,
     "string_last_index_of_string_int": _last_index_of,
-    "list_join": lambda values: "".join(values),
-    "list_join_string": lambda values, separator: separator.join(values),
+    "list_join": _join,
+    "list_join_string": _join,
     "string_lower_ascii": lambda text: text.translate(_ASCII_LOWER),
     "string_upper_ascii": lambda text: text.translate(_ASCII_UPPER),
     "string_replace_string_string": _replace,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.interpreter.shared_lists import GrowingMap
 from understudy.admission.cel.library.string_format import format_value
 from understudy.admission.cel.parser import extension_macros
 from understudy.admission.cel.values import Value, map_key, map_keys
@@ -22,6 +23,9 @@ def _insert(entries: dict[Any, Value], key: Value, value: Value) -> dict[Any, Va
     name = map_key(key)
     if name in entries:
         raise EvaluationError(f"insert failed: key {format_value(key)} already exists")
+    if type(entries) is GrowingMap:
+        entries[name] = value
+        return entries
     return {**entries, name: value}
 
 

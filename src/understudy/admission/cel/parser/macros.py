@@ -23,6 +23,7 @@ from understudy.admission.cel.ast import (
     Select,
     StructExpr,
     StructField,
+    is_conditional,
 )
 from understudy.admission.cel.parser.dialect import Dialect
 
@@ -208,10 +209,13 @@ def _optional_map(new: Expansion, target: Node | None, name: str, body: Node, *,
 
 
 def _copy_tree(node: Node, pos: int) -> Node:
-    """Return a deep copy of a tree: the checker and the cost estimate write on nodes, so each must occur only once.
+    """Return a copy of a tree: the checker and the cost estimate write on nodes, so each should occur only once.
 
+    Conditionals are not copied, so that chains of these macros, whose expansions these are, do not grow exponentially.
     Nodes keep their offsets, but entries of maps and fields of messages get `pos`, as in cel-go.
     """
+    if is_conditional(node):
+        return node
     duplicate = copy(node)
     match duplicate:
         case Select():

@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
-from understudy.admission.cel.values import Value
+from understudy.admission.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
+from understudy.admission.cel.values import Value, count_values
 from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError
@@ -78,6 +78,7 @@ class PolicyError(NamedTuple):
         return f"policy '{name}' with binding '{self.binding['metadata']['name']}' denied request: {self.why}"
 
 
+_LARGEST_PATCH = 2_000_000  # values, which are more than any object that can be stored has
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 # Policy, binding, and namespace and name of the parameter.
@@ -173,6 +174,8 @@ class Dispatcher(RequestDispatcher):
         (result,) = item.hook.evaluator.common.composition.evaluate([mutation.expression], activation, Budget())
         if result.error:
             raise PatchError(result.error)
+        if count_values(result.value, _LARGEST_PATCH) > _LARGEST_PATCH:
+            raise PatchError(str(CostLimitError()))
         try:
             patched = self._objects.to_kind(
                 mutation.patch(result.value, versioned, self._objects, self._ctx.release), versioned.kind
