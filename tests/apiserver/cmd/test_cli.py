@@ -6,8 +6,11 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
+import threading
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +22,11 @@ from understudy.apiserver.kinds.release import Release
 from understudy.controlplane.cmd.cli import main
 
 
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(os.fspath(path))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_the_server(number: signal.Signals) -> None:
     """On SIGINT and SIGTERM open watches end cleanly, and the server exits with 0 at once."""
@@ -28,6 +36,50 @@ def test_signals_end_the_server(number: signal.Signals) -> None:
             process.send_signal(number)
             assert [event["type"] for event in events] == ["ADDED"] * 3
         assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_a_server_that_loads(number: signal.Signals, tmp_path: Path) -> None:
+    """A server that waits for what it begins with ends at once on SIGINT and SIGTERM."""
+    os.mkfifo(tmp_path / "x.yaml")
+    argv = [*PROGRAM, "serve", "--port", "0", "--load", str(tmp_path / "x.yaml")]
+    # the pipe is open to write as soon as the server has opened it to read
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process, open(tmp_path / "x.yaml", "w"):
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 128 + number
+
+
+def test_manifests_through_a_pipe(tmp_path: Path) -> None:
+    """A named pipe that is given by name is read, and a link that leads to no file is written to."""
+    pipe = tmp_path / "x.yaml"
+    os.mkfifo(pipe)
+    manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: piped}\n"
+    writer = threading.Thread(target=pipe.write_text, args=(manifest,))
+    writer.start()
+    reading, writing = os.pipe()
+    link = tmp_path / "link"
+    link.symlink_to(f"/proc/{os.getpid()}/fd/{writing}")
+    with serving("--load", str(pipe), "--kubeconfig", str(link)) as (_, url):
+        assert send(url, "GET", "/api/v1/namespaces/piped").status == 200
+        assert json.loads(os.read(reading, 1 << 16))["clusters"][0]["cluster"]["server"] == url
+    writer.join()
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("command", [["serve", "--port", "0", "--load"], ["validate"]], ids=["serve", "validate"])
+@pytest.mark.parametrize(("make", "kind"), [(os.mkfifo, "a named pipe"), (_socket, "a socket")], ids=["pipe", "socket"])
+def test_pipe_in_a_folder_is_refused(
+    make: Callable[[Path], None], kind: str, command: list[str], tmp_path: Path
+) -> None:
+    """What might never come to an end is not read from a folder: one line says so, and the exit status is 2."""
+    (tmp_path / "dir" / "c.yaml").mkdir(parents=True)  # a folder by the name of a file is a folder
+    (tmp_path / "dir" / "c.yaml" / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    make(tmp_path / "dir" / "x.yaml")
+    done = subprocess.run([*PROGRAM, *command, "dir"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert f"dir/x.yaml: {kind}, not a file: in a folder only files are read\n" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_kubeconfig_names_the_server(tmp_path: Path) -> None:

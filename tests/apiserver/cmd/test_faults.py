@@ -131,17 +131,23 @@ def names(events: Iterator[Any]) -> list[str]:
     [
         (PROGRAM, ["--kubeconfig", "missing/kubeconfig"], "missing/kubeconfig: No such file or directory"),
         (PROGRAM, ["--kubeconfig", "."], ".: Is a directory"),
+        (PROGRAM, ["--kubeconfig", "link"], "link: is a symbolic link to a file, which would be overwritten"),
+        (PROGRAM, ["--kubeconfig", "dangling"], "dangling: is a symbolic link to a file, which would be overwritten"),
         (limited("-f 0"), ["--kubeconfig", "kubeconfig"], "File too large"),
     ],
-    ids=["no folder", "a folder", "no space"],
+    ids=["no folder", "a folder", "a link", "a dangling link", "no space"],
 )
 def test_kubeconfig_that_cannot_be_written(program: list[str], argv: list[str], message: str, tmp_path: Path) -> None:
     """A kubeconfig that cannot be written prints one line and exits with 2, without listening any longer."""
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "link").symlink_to("kept")
+    (tmp_path / "dangling").symlink_to("nothing")
     done = subprocess.run(
         [*program, "serve", "--port", "0", *argv], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert message in done.stderr
+    assert (tmp_path / "kept").read_text() == "kept"
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")

@@ -6,7 +6,9 @@ https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeco
 from __future__ import annotations
 
 import base64
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,10 @@ NAME = "understudy"  # of cluster, user and context
 
 
 def write_kubeconfig(path: str | os.PathLike[str], connection: Connection) -> None:
-    """Write a kubeconfig (mode 0600) of one server and one user."""
+    """Write a kubeconfig (mode 0600) of one server and one user.
+
+    Raises OSError, also for a symbolic link to a file, which would be overwritten.
+    """
     cluster: Obj = {"server": connection.url}
     if connection.certificate_authority:
         cluster["certificate-authority-data"] = base64.b64encode(connection.certificate_authority).decode()
@@ -34,10 +39,31 @@ def write_kubeconfig(path: str | os.PathLike[str], connection: Connection) -> No
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
         "current-context": NAME,
     }
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(file.fileno(), 0o600)
+    with os.fdopen(_opened(path), "wb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate()
         file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _opened(path: str | os.PathLike[str]) -> int:
+    """Return a descriptor of a file to write, which may be new, or of what a link such as /dev/stdout points to that is
+    no file."""
+    no_follow = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | no_follow, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        refusal = OSError(errno.ELOOP, "is a symbolic link to a file, which would be overwritten", os.fspath(path))
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:
+        raise refusal from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise refusal
+    return descriptor
 
 
 class KubeconfigPath(str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -123,10 +124,13 @@ def world_names() -> list[str]:
 
 def _read_path(path: Path) -> Iterator[Document]:
     try:
-        files = manifests_below(path) if path.is_dir() else [path]
+        is_folder = path.is_dir()
+        files = manifests_below(path) if is_folder else [path]
         if not files:
             raise LoadError(f"{path}: {NO_MANIFESTS}")
         for file in files:
+            if is_folder and (problem := why_unread(file)):
+                raise LoadError(f"{file}: {problem}")
             yield from _documents(file.read_text(), str(file))
     except (OSError, UnicodeDecodeError) as why:
         is_name = isinstance(why, FileNotFoundError) and path.name == str(path) and not path.suffix
@@ -136,7 +140,23 @@ def _read_path(path: Path) -> Iterator[Document]:
 
 def manifests_below(folder: str | os.PathLike[str]) -> list[Path]:
     """Return the manifests in a folder and the folders in it, by name."""
-    return sorted(path for path in Path(folder).rglob("*") if path.suffix in SUFFIXES)
+    return sorted(path for path in Path(folder).rglob("*") if path.suffix in SUFFIXES and not path.is_dir())
+
+
+def why_unread(path: str | os.PathLike[str]) -> str:
+    """Return why a path in a folder is not read, "" for a file: what else is there might never come to an end."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # reading it tells more
+        return ""
+    kinds = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "")
+    return f"{kind}, not a file: in a folder only files are read" if kind else ""
 
 
 def _documents(text: str, file: str) -> Iterator[Document]:

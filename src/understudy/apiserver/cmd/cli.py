@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import signal
+import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -103,6 +105,9 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     options  returns the options of the server; raises ValueError
     use      is run with the server once it listens, and a future that SIGINT and SIGTERM complete; the server ends
              when it returns
+
+    Before it listens, when it may be reading what it begins with, such a signal ends the process at once, as a second
+    one does (upstream: `SetupSignalHandler`).
     """
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.server.server import Server
@@ -115,14 +120,20 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     try:
         server = Server(**options())
         stopped: Future[None] = Future()
+        listens = threading.Event()
 
-        def stop(*_: object) -> None:
-            if not stopped.done():
-                stopped.set_result(None)
+        def stop(number: int, _: object) -> None:
+            if stopped.done() or not listens.is_set():
+                os._exit(128 + number)
+            stopped.set_result(None)
+
+        async def use_listening(server: Server, stopped: Future[None]) -> None:
+            listens.set()
+            await use(server, stopped)
 
         def run_loop() -> None:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(_use_server(server, use, stopped))
+                runner.run(_use_server(server, use_listening, stopped))
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below
+from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below, why_unread
 from understudy.apiserver.cmd.validator import is_list
 from understudy.machinery.golang.yaml_reader import Document, Node, YAMLError, load_yaml
 
@@ -53,11 +53,15 @@ def read_all(
     documents: dict[str, list[Document]] = {}
     unreadable = []
     for path in paths:
-        files = list(map(str, manifests_below(path))) if path != STDIN and os.path.isdir(path) else [path]
+        is_folder = path != STDIN and os.path.isdir(path)
+        files = list(map(str, manifests_below(path))) if is_folder else [path]
         if not files:
             unreadable.append(UnreadableError(path, NO_MANIFESTS))
         for file in files:
             if is_excluded(file, exclude):
+                continue
+            if is_folder and (problem := why_unread(file)):
+                unreadable.append(UnreadableError(file, problem))
                 continue
             try:
                 documents[file] = parse(file)
