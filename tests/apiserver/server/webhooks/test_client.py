@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import socket
 import ssl
+import struct
+import threading
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,6 +20,7 @@ import trustme
 from understudy.admission.webhooks import Call, CallError, Reply, Service, Target, target_of
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.worker.loop_thread import new_loop
 from understudy.machinery.types import Obj
 
 AUTHORITY = trustme.CA()
@@ -138,6 +143,38 @@ async def test_a_port_where_nothing_listens() -> None:
         address = f"127.0.0.1:{free.getsockname()[1]}"
         text = f'Post "https://{address}/?timeout=30s": dial tcp {address}: connect: connection refused'
         assert str(await call(Target(f"https://{address}", "", None))) == text
+
+
+def test_connections_that_are_reset_while_they_are_made() -> None:
+    """No socket is left with the descriptor of a file that the event loop has closed: it is soon that of another."""
+    reset = struct.pack("ii", 1, 0)  # SO_LINGER
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+
+        async def connect() -> None:
+            target = Target(f"https://127.0.0.1:{listener.getsockname()[1]}/x", bundle(), None)
+            for _ in range(400):  # of which a few meet it
+                assert isinstance(await call(target), CallError)
+
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        loop = new_loop()
+        loop.run_until_complete(connect())
+        loop.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(warning.message) for warning in unclosed] == []
 
 
 async def test_redirects_and_retries() -> None:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import socket
+import sys
 from contextlib import suppress
 from weakref import WeakSet
 
@@ -28,11 +29,35 @@ _HTTPS = 443
 _QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
+class _LentSocket(socket.socket):
+    """A socket that an event loop closes by its file descriptor.
+
+    uvloop does not tell this object if the peer resets the connection while it is made. The descriptor, which by then
+    may be that of another file, must neither be closed nor used.
+    """
+
+    def __init__(self, *address: int) -> None:
+        super().__init__(*address)
+        self._opened = self._inode()
+
+    def _inode(self) -> int:
+        return 0 if sys.platform == "win32" else os.fstat(self.fileno()).st_ino  # there is no uvloop for Windows
+
+    def __del__(self) -> None:
+        self.detach()
+
+    def end(self) -> None:
+        """End the connection, unless it is closed."""
+        with suppress(OSError):
+            if self._inode() == self._opened:
+                self.shutdown(socket.SHUT_RDWR)
+
+
 class Connections:
     """Connections to webhooks, which are kept. There are no limits, neither of time nor of number."""
 
     def __init__(self) -> None:
-        self._sockets = WeakSet[socket.socket]()
+        self._sockets = WeakSet[_LentSocket]()
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
             timeout=aiohttp.ClientTimeout(),
@@ -41,7 +66,7 @@ class Connections:
 
     def _new_socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        made = socket.socket(family, kind, protocol)
+        made = _LentSocket(family, kind, protocol)
         self._sockets.add(made)
         return made
 
@@ -49,8 +74,7 @@ class Connections:
         """Close all connections at once: TLS would wait for webhooks to agree, for half a minute."""
         await self.session.close()
         for made in tuple(self._sockets):
-            with suppress(OSError):
-                made.shutdown(socket.SHUT_RDWR)
+            made.end()
 
 
 class Exchange:
