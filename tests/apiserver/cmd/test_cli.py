@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from importlib import metadata
@@ -47,6 +48,15 @@ def test_signals_end_a_server_that_loads(number: signal.Signals, tmp_path: Path)
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process, open(tmp_path / "x.yaml", "w"):
         process.send_signal(number)
         assert process.wait(PATIENCE) == 128 + number
+
+
+def test_objects_are_not_freed_at_the_end() -> None:
+    """A server that ends leaves its objects to the system: freeing tens of thousands takes seconds."""
+    run = "import gc, sys; from understudy.controlplane.cmd.cli import main; main(); "
+    frozen = f"{run}sys.exit(gc.get_freeze_count() > 1000)"
+    with serving("--load", "demo", program=[sys.executable, "-c", frozen]) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 1
 
 
 def test_manifests_through_a_pipe(tmp_path: Path) -> None:
