@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
@@ -30,7 +31,9 @@ USAGE_ERROR = 2
 # Objects that are made and not freed yet, before Python looks for cycles among them: its default is 700. A server keeps
 # nearly all of what outlives a request, and makes cycles only of connections (some 20 objects each), not of requests.
 # So there is little to find; the search took 31 µs of each CREATE, and takes 10 now.
-GARBAGE_THRESHOLD = 10_000
+# The two older generations are looked at after 5 and 10 times as many; see `_KeepGarbagePausesShort`.
+GARBAGE_THRESHOLDS = (10_000, 5, 2)
+LONG_GARBAGE_PAUSE = 0.015  # seconds
 MMAP_THRESHOLD = (-3, 128 * 1024)  # glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes
 
 
@@ -115,7 +118,8 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     from understudy.machinery.golang.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()
-    gc.set_threshold(GARBAGE_THRESHOLD)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.callbacks.append(_KeepGarbagePausesShort())
     _give_back_large_memory()
     try:
         server = Server(**options())
@@ -144,6 +148,25 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     finally:
         gc.freeze()  # at the end of the process, freeing a hundred thousand objects one by one would take seconds
     return 0
+
+
+class _KeepGarbagePausesShort:
+    """Lets Python's search for cycles pass over what is stored, once there is so much that the search takes long.
+
+    Everything stands still during a search: for a second, if a million objects are stored. What a search has looked at
+    that took long is not looked at again (`gc.freeze`). It is freed as soon as nothing refers to it, but for the cycles
+    in it: those of the connections of that moment.
+    """
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """Note the beginning of a search, or judge how long it took."""
+        if phase == "start":
+            self._began = perf_counter()
+        elif perf_counter() - self._began > LONG_GARBAGE_PAUSE:
+            gc.freeze()
 
 
 def _give_back_large_memory() -> None:

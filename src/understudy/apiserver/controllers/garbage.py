@@ -31,6 +31,7 @@ from understudy.apiserver.registry.delete import FOREGROUND, ORPHAN
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
+from understudy.machinery.turns import Turns
 from understudy.machinery.types import Obj, split_api_version
 
 # They are nobody's owner and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
@@ -156,8 +157,11 @@ class GarbageCollector:
         uid, waiting = fields["uid"], _waiting(fields)
         dependents = list(self._dependents.get(uid, ()))
         if waiting == ORPHAN:
+            turns = Turns()
             for key in dependents:
                 await self._orphan(key, uid)
+                if turns.is_over:
+                    await turns.next()
         elif waiting == FOREGROUND:
             blocking = [key for key in dependents if self._items[key].blocks(uid)]
             self.todo |= dict.fromkeys(key for key in blocking if self._items[key].waiting != FOREGROUND)

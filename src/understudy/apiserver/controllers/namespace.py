@@ -24,6 +24,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
+from understudy.machinery.turns import Turns
 from understudy.machinery.types import Obj, with_condition
 
 FINALIZER = "kubernetes"
@@ -129,8 +130,10 @@ class _Emptying:
                 return
 
     async def _delete(self, kind: Kind) -> None:
-        registry = self._context.state.registry
+        registry, turns = self._context.state.registry, Turns()
         for entry in await registry.all(kind, self._namespace):
+            if turns.is_over:
+                await turns.next()
             fields = entry.value["metadata"]
             try:
                 path = ObjectReference(kind, self._namespace, fields["name"]).path

@@ -78,15 +78,33 @@ class Request:
         _ = self.body
 
 
-@dataclass(slots=True)
 class Response:
-    """An answer. `compressible`: whether a large body may be compressed if the client accepts that."""
+    """An answer.
 
-    status: int
-    body: bytes = b""
-    content_type: str = JSON
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    compressible: bool = True
+    parts         the body, in parts if it is large
+    compressible  whether a large body may be compressed if the client accepts that
+    """
+
+    __slots__ = ("compressible", "content_type", "headers", "parts", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | list[bytes] = b"",
+        content_type: str = JSON,
+        headers: list[tuple[str, str]] | None = None,
+        compressible: bool = True,
+    ) -> None:
+        self.status = status
+        self.parts = [body] if isinstance(body, bytes) else body
+        self.content_type = content_type
+        self.headers = [] if headers is None else headers
+        self.compressible = compressible
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
 class WatchSource(Protocol):

@@ -7,17 +7,18 @@ k8s.io/apiserver/pkg/storage/cacher, `resolveGetListRev` in k8s.io/apiserver/pkg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
-from understudy.apiserver.registry.encoding.encoded import internal, is_loaded, load
+from understudy.apiserver.registry.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.selectors.selector import Selector
+from understudy.machinery.turns import Turns
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (
@@ -27,6 +28,8 @@ TOKEN_TOO_OLD = (
     "- objects that were created, modified, or deleted between the time the first chunk was returned and now "
     "may show up in the list."
 )
+AT_ONCE = 64  # entries that are looked at until the time is
+LATER_BATCH = 1024  # entries that are read at least where the first ones did not all match; twice as many each time
 
 
 class Page(NamedTuple):
@@ -71,6 +74,7 @@ class Listing:
     selector: Selector
     snapshots: bool
     wait_seconds: float
+    _turns: Turns = field(default_factory=Turns, init=False)
 
     async def page(self) -> Page:
         """Return the requested page. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
@@ -124,7 +128,7 @@ class Listing:
     async def _one(self, revision: int) -> Page:
         """Return the page of the only object that can match."""
         batch = await self._range(self.prefix + self.name, 1, revision)
-        return Page([e for e in batch.entries if self._matches(e)], batch.revision, "", None)
+        return Page(await self._matching(batch.entries), batch.revision, "", None)
 
     async def _several(self, start: str, revision: int) -> Page:
         """Return the matching objects from `start` on, up to the limit, reading on until it is reached."""
@@ -133,17 +137,16 @@ class Listing:
         if self.selector.everything:
             token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
             return Page(batch.entries, batch.revision, token, batch.remaining or None)
-        entries = [e for e in batch.entries if self._matches(e)]
+        entries, size = await self._matching(batch.entries), limit
         while batch.remaining > 0 and len(entries) < limit:
-            more = batch.entries[-1].key + "\0"
-            batch = await self._range(more, limit, batch.revision)
-            for i, entry in enumerate(batch.entries):
-                if self._matches(entry):
-                    entries.append(entry)
-                    if len(entries) == limit:
-                        left = len(batch.entries) - i - 1 + batch.remaining
-                        batch = batch._replace(entries=batch.entries[: i + 1], remaining=left)
-                        break
+            more, size = batch.entries[-1].key + "\0", max(2 * size, LATER_BATCH)
+            batch = await self._range(more, size, batch.revision)
+            matching = (await self._matching(batch.entries))[: limit - len(entries)]
+            entries += matching
+            if len(entries) == limit:
+                read = batch.entries.index(matching[-1]) + 1
+                left = len(batch.entries) - read + batch.remaining
+                batch = batch._replace(entries=batch.entries[:read], remaining=left)
         token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
         return Page(entries, batch.revision, token, None)
 
@@ -153,9 +156,14 @@ class Listing:
         load(batch.entries, self.kind)
         return batch
 
-    def _matches(self, entry: Entry) -> bool:
-        """Report whether the selector matches an entry."""
-        return self.selector.matches(internal(entry, self.kind))
+    async def _matching(self, entries: list[Entry]) -> list[Entry]:
+        """Return the entries that the selector matches. Others have their turn meanwhile: a read is what it was."""
+        matching: list[Entry] = []
+        for at in range(0, len(entries), AT_ONCE):
+            matching += [entry for entry in entries[at : at + AT_ONCE] if matches(self.selector, entry, self.kind)]
+            if self._turns.is_over:
+                await self._turns.next()
+        return matching
 
     def _token(self, last: Entry, revision: int) -> str:
         """Return the token of the page after an entry."""

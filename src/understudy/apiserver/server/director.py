@@ -253,7 +253,7 @@ class Director:
             del request.warnings[warnings:]
             return await self._worker.wait(handle, request)
         except RecursionError:
-            if store.revision != revision:
+            if store.revision != revision and request.method != "GET":
                 raise
         del request.warnings[warnings:]
         try:

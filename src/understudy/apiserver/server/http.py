@@ -6,10 +6,10 @@ Nothing else knows of connections but `http1`, `watch_stream`, which sends watch
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import re
 import traceback
+import zlib
 from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
@@ -36,6 +36,8 @@ Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
 # The real server's limits: bodies shorter than this many bytes are not compressed; the level is the fastest.
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
+GZIP_ON_LOOP = 512 * 1024  # bytes of a body that is compressed at once, in some 5 ms; others in a thread, one by one
+_GZIP = 16 + zlib.MAX_WBITS  # the format of gzip, with a header that has no time
 
 
 def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certificates: bool = False) -> Handler:
@@ -44,7 +46,7 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
     asks_for_certificates  whether clients may have shown certificates
     """
 
-    bodies, long_queries = HeldBodies(), asyncio.Lock()
+    bodies, long_queries, compressing = HeldBodies(), asyncio.Lock(), asyncio.Lock()
 
     async def handle(exchange: Exchange) -> None:
         headers, body = exchange.headers, exchange.body
@@ -94,7 +96,7 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
         log.debug("%s %s %s", exchange.method, exchange.target, result.status)
         if reception is not None and not await reception.is_read(request.content):
             exchange.closes = True
-        await _send(exchange, result)
+        await _send(exchange, result, compressing)
         return None
 
     return handle
@@ -106,13 +108,25 @@ def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
     return () if tls is None else tuple(tls.peer)
 
 
-async def _send(exchange: Exchange, answer: Response) -> None:
-    headers, body = _headers(answer), answer.body
-    if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(exchange.headers.get("Accept-Encoding", "")):
-        body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+async def _send(exchange: Exchange, answer: Response, compressing: asyncio.Lock) -> None:
+    headers, parts = _headers(answer), answer.parts
+    size = sum(map(len, parts))
+    if size > GZIP_FROM and answer.compressible and _accepts_gzip(exchange.headers.get("Accept-Encoding", "")):
+        if size > GZIP_ON_LOOP:
+            async with compressing:
+                parts = await asyncio.to_thread(_compressed, parts)
+        else:
+            parts = _compressed(parts)
         headers["Content-Encoding"] = "gzip"
         headers.add("Vary", "Accept-Encoding")
-    await exchange.send(answer.status, headers, body)
+    await exchange.send(answer.status, headers, parts)
+
+
+def _compressed(parts: list[bytes]) -> list[bytes]:
+    """Return the parts of a body as those of one file of gzip."""
+    compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP)
+    compressed = [part for part in map(compressor.compress, parts) if part]
+    return [*compressed, compressor.flush()]
 
 
 def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:

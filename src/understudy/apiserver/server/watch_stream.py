@@ -276,12 +276,16 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps:
     source.wake = woken.set
     alarm = Alarm(pumps.clock, woken.set)
     pumps.add(source, woken)
+    has_sent = False
     try:
         await answer.begin()
         while True:
             woken.clear()
             if frames := source.take():
                 await answer.send(frames)
+                if has_sent:
+                    await asyncio.sleep(0)  # others have their turn, however fast the client reads
+                has_sent = True
             elif source.ended:
                 break
             else:
@@ -289,6 +293,7 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps:
                     _load(source, woken)
                 alarm.set(source.due)
                 await woken.wait()
+                has_sent = False
         await answer.end()
     except ConnectionError:
         pass  # the client went away, which is how most watches end

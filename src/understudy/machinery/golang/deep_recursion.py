@@ -27,6 +27,7 @@ Guard = Callable[[], AbstractContextManager[object]]
 
 FRAMES = 400_000  # of Python; the deepest walks take some twenty for each of 10,000 levels
 STACK_BYTES = 512 << 20  # only what is used is ever allocated
+ALONE = object()  # is sent to a coroutine that lets others have their turn (`machinery.turns`) where there are none
 POSTPONEMENT = 0.01  # seconds until a limit is lowered that a thread still exceeds
 
 _changing = threading.Lock()
@@ -129,9 +130,12 @@ def start_deep_thread(target: Callable[[], None], name: str) -> threading.Thread
 
 
 def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, in any thread; return its result, or raise what it raises."""
+    """Run a coroutine that suspends for nothing but turns of others, in any thread; return its result, or raise what
+    it raises. It is told that it is ALONE."""
     try:
-        coroutine.send(None)
+        awaited = coroutine.send(None)
+        while awaited is None:
+            awaited = coroutine.send(ALONE)
     except StopIteration as done:
         result: T = done.value
         return result

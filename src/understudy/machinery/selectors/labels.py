@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from understudy.machinery.golang.text import aggregate, parse_int
@@ -22,6 +22,9 @@ _OPERATORS = {"in", "notin", "=", "==", "!=", ">", "<"}
 _NAMES = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 _OPERATOR_NAMES = "in, notin, =, ==, !=, gt, lt"
 _SYMBOLS = {"=", "==", "!=", "!", "(", ")", ",", ">", "<", ""}
+
+
+Test = Callable[[Mapping[str, str]], bool]  # of labels
 
 
 class SelectorError(ValueError):
@@ -39,20 +42,31 @@ class Requirement:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Report whether labels meet the requirement. `notin` is met by labels without the key."""
-        value = labels.get(self.key)
+        return self.test()(labels)
+
+    def test(self) -> Test:
+        """Return `matches` for many objects: a function that knows operator and values already."""
+        key, values = self.key, self.values
         match self.operator:
             case "exists":
-                return value is not None
+                return lambda labels: key in labels
             case "!":
-                return value is None
+                return lambda labels: key not in labels
+            case "in" if len(values) == 1:
+                (only,) = values
+                return lambda labels: labels.get(key) == only
             case "in":
-                return value in self.values
+                return lambda labels: labels.get(key) in values
             case "notin":
-                return value not in self.values
-        if value is None or (number := _integer(value)) is None:
-            return False
-        (limit,) = (int(v) for v in self.values)
-        return number > limit if self.operator == "gt" else number < limit
+                return lambda labels: labels.get(key) not in values
+        (limit,) = map(int, values)
+        greater = self.operator == "gt"
+
+        def compare(labels: Mapping[str, str]) -> bool:
+            number = _integer(labels.get(key, ""))
+            return number is not None and (number > limit if greater else number < limit)
+
+        return compare
 
 
 def _integer(text: str) -> int | None:

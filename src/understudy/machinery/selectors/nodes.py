@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
-from understudy.machinery.selectors.labels import Requirement, requirement_errors
+from understudy.machinery.selectors.labels import Requirement, Test, requirement_errors
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported
@@ -23,13 +23,13 @@ _FIELD_OPERATORS = ("In", "NotIn")
 class _Term:
     """A term of a selector: all its requirements have to be met; one with errors matches no node."""
 
-    labels: Sequence[Requirement]
+    labels: Sequence[Test]
     fields: Sequence[tuple[str, str, bool]]  # (field, value, whether it has to have this value, or another one)
     errors: Errors
 
     def matches(self, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
         """Report whether a node with labels meets the term. A node without a name has no fields to look at."""
-        if self.errors or not all(requirement.matches(labels) for requirement in self.labels):
+        if self.errors or not all(test(labels) for test in self.labels):
             return False
         return not fields or all((fields.get(name, "") == value) == equal for name, value, equal in self.fields)
 
@@ -90,4 +90,4 @@ def _term(term: Obj, path: Path) -> _Term:
             errors.append(invalid(at.child("values"), typed, "must have one element"))
         else:
             fields.append((field.get("key", ""), values[0], operator == "In"))
-    return _Term(labels, fields, errors)
+    return _Term([] if errors else [requirement.test() for requirement in labels], fields, errors)

@@ -8,6 +8,9 @@ from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.labels import Requirement
 from understudy.machinery.types import Obj
 
+_NO_LABELS: Mapping[str, str] = {}
+_OF_METADATA = ("metadata.name", "name", "metadata.namespace")  # fields of every kind
+
 
 class Selector:
     """The selector of a list, a watch or a deletion of a collection: label requirements and field terms.
@@ -15,7 +18,7 @@ class Selector:
     `values` maps each field label that the kind supports to a function that reads it from an object.
     """
 
-    __slots__ = ("_fields", "_labels", "_values")
+    __slots__ = ("_fields", "_label_tests", "_labels", "_values")
 
     def __init__(
         self,
@@ -24,8 +27,14 @@ class Selector:
         values: Mapping[str, Callable[[Obj], str]] | None = None,
     ) -> None:
         self._labels = labels
+        self._label_tests = [requirement.test() for requirement in labels]
         self._fields = fields
         self._values = values or {}
+
+    @property
+    def reads_metadata_only(self) -> bool:
+        """Report whether it matters to no object what it has besides its metadata."""
+        return all(term.label in _OF_METADATA for term in self._fields)
 
     @property
     def everything(self) -> bool:
@@ -48,11 +57,13 @@ class Selector:
     def matches(self, obj: Obj) -> bool:
         """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
         have."""
-        if self._labels:
-            labels = obj["metadata"].get("labels") or {}
-            if not all(r.matches(labels) for r in self._labels):
-                return False
-        return all((self._value(t.label, obj) == t.value) == t.equal for t in self._fields)
+        metadata = obj["metadata"]
+        if self._label_tests:
+            labels = metadata.get("labels") or _NO_LABELS
+            for test in self._label_tests:
+                if not test(labels):
+                    return False
+        return all((self._value(term.label, obj) == term.value) is term.equal for term in self._fields)
 
     def _value(self, label: str, obj: Obj) -> str:
         if label in ("metadata.name", "name"):

@@ -172,8 +172,14 @@ def open_envelope(body: bytes) -> tuple[str, str, bytes]:
 
 def make_envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """Return the body that holds a message."""
+    before, after = around_message(api_version, kind, len(message))
+    return before + message + after
+
+
+def around_message(api_version: str, kind: str, size: int) -> tuple[bytes, bytes]:
+    """Return what a body has before and after the message of some size that it holds."""
     type_meta = length_delimited(b"\x0a", api_version.encode()) + length_delimited(b"\x12", kind.encode())
-    return MAGIC + length_delimited(b"\x0a", type_meta) + length_delimited(b"\x12", message) + b"\x1a\x00\x22\x00"
+    return MAGIC + length_delimited(b"\x0a", type_meta) + b"\x12" + encode_varint(size), b"\x1a\x00\x22\x00"
 
 
 # --- watches

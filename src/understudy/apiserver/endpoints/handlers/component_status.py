@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import LIST
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import list_response, negotiate_output, object_response
+from understudy.apiserver.endpoints.responsewriters.lists import list_response
+from understudy.apiserver.endpoints.responsewriters.writers import negotiate_output, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
@@ -49,7 +50,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     selector = selector_of(
         scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     )
-    return list_response(
+    return await list_response(
         request, scope, Page([c for c in _components(state).values() if selector.matches(c.object)], 0, "", None)
     )
 

@@ -8,9 +8,9 @@ from understudy.admission.chain import Operation
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.responsewriters.writers import (
     form_of,
-    list_response,
     object_response,
     value_response,
 )
@@ -31,6 +31,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
+from understudy.machinery.turns import Turns
 from understudy.machinery.typeinfo.scheme import decode_delete_options
 from understudy.machinery.types import Obj
 
@@ -71,8 +72,10 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
-    ctx = state.context(request, scope)
+    ctx, turns = state.context(request, scope), Turns()
     for entry in page.entries:
+        if turns.is_over:
+            await turns.next()
         fields, own_options = entry.value["metadata"], replace(options)
         deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, own_options, options))
         try:
@@ -80,7 +83,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
         except errors.StatusError as error:
             if not (error.reason == "NotFound" or (error.code == 404 and not error.reason)):  # be it a webhook's
                 raise
-    return list_response(request, scope, page)
+    return await list_response(request, scope, page)
 
 
 def _validate(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.responsewriters.tables import list_endpoint
 from understudy.apiserver.endpoints.responsewriters.writers import (
     form_of,
-    list_response,
     negotiate_output,
     object_response,
 )
@@ -52,7 +52,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     selector = selector_of(scope, options)
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, snapshots=snapshots)
-    return list_response(request, scope, page)
+    return await list_response(request, scope, page)
 
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:

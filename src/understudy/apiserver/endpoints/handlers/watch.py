@@ -14,6 +14,7 @@ A frame is encoded once per revision, version and form; all watchers of that for
 from __future__ import annotations
 
 import base64
+from collections import deque
 from collections.abc import Callable
 from math import inf
 from random import random
@@ -38,6 +39,7 @@ from understudy.apiserver.registry.encoding.encoded import (
     is_loaded,
     left,
     load,
+    matches,
     versioned,
 )
 from understudy.apiserver.registry.keys import prefix_of
@@ -52,6 +54,7 @@ from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
+from understudy.machinery.turns import Turns
 from understudy.machinery.typeinfo.scheme import META_SCHEME, not_registered
 from understudy.machinery.types import Obj
 
@@ -94,6 +97,9 @@ class EventSource:
         self._watch: Watch | None = None
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
+        self._initial: deque[Entry] = deque()  # that are stored where the watch begins, and not sent yet
+        self._ends_initial_events = False
+        self._is_late = False  # there was more to look at, but others had to have their turn
         self._columns_sent = False
         self._cache = scope.kind.watch_cache
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
@@ -150,10 +156,24 @@ class EventSource:
             cached = self._cache.revision if self._cache is not None else 0
             self._fail(freshness.too_large(self._seen, cached, freshness.RETRY_AFTER))
             return
-        for entry in stored.entries:
+        self._initial.extend(stored.entries)
+        asked_for = options.initial_events or self._state.gates[features.WATCH_LIST]
+        self._ends_initial_events = options.bookmarks and asked_for
+        if self._cache is not None:  # what a webhook has converted is at hand now, but perhaps not later
+            self._take_initial_events(None)
+
+    def _take_initial_events(self, turns: Turns | None) -> None:
+        """Send what was stored where the watch begins, until the turn is over or enough is to be sent at once."""
+        while self._initial:
+            entry = self._initial.popleft()
             if self._matches(entry):
                 self._send("ADDED", entry)
-        if options.bookmarks and (options.initial_events or self._state.gates[features.WATCH_LIST]):
+            if turns is not None and (self._out_size >= SENT_AT_ONCE or turns.is_over):
+                break
+        if self._initial:
+            return
+        if self._ends_initial_events:
+            self._ends_initial_events = False
             self._bookmark(self._seen, initial_events_end=True)
 
     def _woken(self) -> None:
@@ -172,24 +192,32 @@ class EventSource:
     @property
     def due(self) -> float:
         """Return the time of the next bookmark, of the next try to convert an object or of the end, in monotonic
-        seconds."""
+        seconds; 0 if there is something to look at now."""
+        if self._is_late:
+            return 0.0
         return min(self._end, self._load_at if self._is_blocked else self._bookmark_at)
 
     def take(self) -> list[bytes]:
         """Return the frames to send now, one per event."""
-        watch = self._watch
+        watch, turns = self._watch, Turns()
         if watch is not None:
             # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
             if watch.overflown or (self._cache is not None and self._cache.problem):
                 self.close()
             else:
+                self._take_initial_events(turns)
                 # The rest waits where its bytes are counted.
-                while watch.queue and self._out_size < SENT_AT_ONCE and not self._is_blocked:
+                while watch.queue and not self._initial and self._out_size < SENT_AT_ONCE and not self._is_blocked:
                     self._on_write(watch.take())
-            if not self.ended and watch.ended and (not watch.queue or self._is_blocked):
-                self.close()
-            elif not self.ended and (not watch.queue or self._is_blocked):
-                self._on_time()
+                    if turns.is_over:
+                        break
+            has_more = bool(self._initial) or (bool(watch.queue) and not self._is_blocked)
+            self._is_late = has_more and turns.is_over and not self.ended
+            if not self.ended and not self._initial and (not watch.queue or self._is_blocked):
+                if watch.ended:
+                    self.close()
+                else:
+                    self._on_time()
         out, self._out, self._out_size = self._out, [], 0
         return out
 
@@ -270,7 +298,7 @@ class EventSource:
 
     def _matches(self, entry: Entry) -> bool:
         """Report whether the selector matches an entry."""
-        return self._selector.matches(internal(entry, self._scope.kind))
+        return matches(self._selector, entry, self._scope.kind)
 
     def _send(self, type_: str, entry: Entry) -> None:
         """Send an event, with the frame that other watchers share where there is one."""

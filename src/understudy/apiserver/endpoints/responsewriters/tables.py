@@ -71,26 +71,30 @@ def table(
     metadata   metadata of the list; without it, that of the one object is taken
     columns    whether to include column definitions; a watch sends them with its first event only
     """
-    include, meta_version, codec = include_object(request.query), form.target_version, kind.codec(version)
+    make_row = row_maker(kind, version, request=request, form=form)
     definitions = kind.columns.get(version, [])
-    row, now = kind.behavior.table_row or _any_row(definitions), request.clock.now()
     if metadata is None:
         revision = objects[0]["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": revision} if revision else {}
-    rows = [
-        {
-            "cells": row(obj, now),
-            **_conditions(kind, obj),
-            "object": _included(codec, out, include, meta_version, kind.release),
-        }
-        for obj, out in zip(objects, versioned, strict=True)
-    ]
+    rows = [make_row(obj, out) for obj, out in zip(objects, versioned, strict=True)]
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{form.target_version}",
         "metadata": metadata,
         "columnDefinitions": definitions if columns else None,
         "rows": rows or _no_rows(definitions),
+    }
+
+
+def row_maker(kind: Kind, version: str, *, request: Request, form: Output) -> Callable[[Obj, Obj], Obj]:
+    """Return the function that makes the row of an object, given the two forms of it that `table` gets. Raises
+    StatusError (400) for an unknown includeObject."""
+    include, meta_version, codec = include_object(request.query), form.target_version, kind.codec(version)
+    cells, now = kind.behavior.table_row or _any_row(kind.columns.get(version, [])), request.clock.now()
+    return lambda obj, out: {
+        "cells": cells(obj, now),
+        **_conditions(kind, obj),
+        "object": _included(codec, out, include, meta_version, kind.release),
     }
 
 

@@ -1,4 +1,4 @@
-"""Responses with objects, lists and errors, in the form that the client negotiated."""
+"""Responses with objects and errors, in the form that the client negotiated."""
 
 from __future__ import annotations
 
@@ -20,22 +20,17 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     check_scale_conversion,
     endpoint,
-    list_endpoint,
     partial,
-    partial_list,
     scale_table,
     table,
 )
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.registry.encoding.encoded import (
     encoded,
-    encoded_list,
     encoded_protobuf,
-    encoded_protobuf_list,
     internal,
     versioned,
 )
-from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import call_deeply
@@ -69,7 +64,7 @@ def object_response(
     """Return one stored object in the negotiated form."""
     kind = scope.kind
     form = form or form_of(request, scope)
-    if form.media_type == JSON and not form.target and not _pretty(request, form):
+    if form.media_type == JSON and not form.target and not is_pretty(request, form):
         return Response(status, encoded(entry, kind, scope.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
         return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
@@ -81,38 +76,6 @@ def object_response(
         body = table(kind, scope.version, [internal(entry, kind)], versioned=[obj], request=request, form=form)
         return _reply(request, form, body, status)
     return _reply(request, form, partial(scope.codec.metadata(obj), form.target_version), status)
-
-
-def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
-    """Return a list of stored objects in the negotiated form. Raises 406."""
-    kind, version = scope.kind, scope.version
-    form = negotiate_output(request, list_endpoint(kind))
-    check_conversion(form, kind, listing=True)
-    metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
-    if page.token:
-        metadata["continue"] = page.token
-        if page.remaining is not None:
-            metadata["remainingItemCount"] = page.remaining
-    if form.media_type == JSON and not form.target and not _pretty(request, form):
-        return Response(200, encoded_list(kind, version, metadata, page.entries), JSON)
-    if form.media_type == PROTOBUF and not form.target:
-        return Response(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
-    if not form.target:
-        return _reply(request, form, encoded_list(kind, version, metadata, page.entries)[:-1])
-    entries, order = page.entries, kind.behavior.row_order
-    if order and form.target == "Table":
-        entries = sorted(entries, key=lambda entry: order(entry.object))
-    objects = [versioned(entry, kind, version) for entry in entries]
-    if form.target == "Table":
-        rules = [internal(entry, kind) for entry in entries]
-        return _reply(
-            request,
-            form,
-            table(kind, version, rules, versioned=objects, request=request, form=form, metadata=metadata),
-        )
-    return _reply(
-        request, form, partial_list([scope.codec.metadata(obj) for obj in objects], form.target_version, metadata)
-    )
 
 
 def value_response(request: Request, scope: RequestScope, body: Obj, status: int = 200) -> Response:
@@ -151,7 +114,7 @@ def text_response(status: int, text: str) -> Response:
     return Response(status, to_bytes(text), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
-def _pretty(request: Request, form: Output) -> bool:
+def is_pretty(request: Request, form: Output) -> bool:
     """Report whether JSON is to be indented."""
     return form.pretty or wants_pretty(request.query, request.headers.get("User-Agent", ""))
 
@@ -160,11 +123,11 @@ def _reply(request: Request, form: Output, body: Obj | bytes, status: int = 200)
     """Return a body, an object or its JSON, in the negotiated media type. A body in JSON is not that of protobuf."""
     raw = body if isinstance(body, bytes) else b""
     if form.media_type == JSON:
-        return Response(status, _json(raw or encode(body), _pretty(request, form)), JSON)
+        return Response(status, _json(raw or encode(body), is_pretty(request, form)), JSON)
     if form.media_type == PROTOBUF:
         assert isinstance(body, dict)
         return Response(status, protobuf.encode(body, struct_of(Schemas.of(request.release), body)), PROTOBUF)
-    return Response(status, _yaml(raw or encode(body)), form.media_type)
+    return Response(status, yaml_of(raw or encode(body)), form.media_type)
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:
@@ -182,14 +145,15 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
 def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
     """Return the bytes of a discovery document in the negotiated form."""
     if form.media_type == YAML:
-        return _yaml(encode(body))
+        return yaml_of(encode(body))
     if form.media_type == PROTOBUF:
         package = f"k8s.io/api/apidiscovery/{form.target_version}" if form.target else f"{META}/v1"
         return protobuf.encode(body, schemas.struct(f"{package}.{body['kind']}"))
     return _json(encode(body), form.pretty)
 
 
-def _yaml(raw: bytes) -> bytes:
+def yaml_of(raw: bytes) -> bytes:
+    """Return the YAML of JSON."""
     from understudy.machinery.golang.yaml_writer import dump_yaml  # few read YAML
 
     return call_deeply(dump_yaml, loads(raw)).encode()

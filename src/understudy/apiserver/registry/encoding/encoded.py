@@ -1,21 +1,19 @@
-"""Stored objects as JSON and protobuf, in every served version: encoded once per revision, and joined to lists."""
+"""Stored objects as JSON and protobuf, in every served version: encoded once per revision."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from understudy.apiserver.registry.encoding.codec import Codec
 from understudy.apiserver.registry.encoding.conversion import from_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.deep_recursion import call_deeply
-from understudy.machinery.serializer import protobuf
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
-from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
 
-METADATA, ITEMS = b"\x0a", b"\x12"  # tags of the fields `metadata` and `items` in the protobuf of every list
+ITEMS = b"\x12"  # tag of the field `items` in the protobuf of every list
 
 
 def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
@@ -85,7 +83,13 @@ def internal(entry: Entry, kind: Kind) -> Obj:
     return entry.object if kind.custom is None else versioned(entry, kind, kind.versions[0])
 
 
-def _fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:
+def matches(selector: Selector, entry: Entry, kind: Kind) -> bool:
+    """Report whether a selector matches an entry. What it reads is not converted if no conversion changes it."""
+    is_kept = kind.custom is None or (selector.reads_metadata_only and not kind.custom.calls_webhook)
+    return selector.matches(entry.value if is_kept else internal(entry, kind))
+
+
+def encoded_fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:
     """Return the JSON of an entry after the head that its codec gives it. Encodes it once."""
     cached: bytes | None = entry.cache.get(codec)
     if cached is None:
@@ -96,17 +100,7 @@ def _fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:
 def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as JSON, without a newline at the end."""
     codec = kind.codec(version)
-    return codec.head + _fields(entry, kind, version, codec)
-
-
-def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
-    """Return a list as JSON, joined from the JSON of its entries."""
-    codec = kind.codec(version)
-    before, after = codec.around_items(metadata)
-    if not entries:
-        return before + after
-    items = [entry.cache.get(codec) or _fields(entry, kind, version, codec) for entry in entries]
-    return before + codec.item_head + (b"," + codec.item_head).join(items) + after
+    return codec.head + encoded_fields(entry, kind, version, codec)
 
 
 def _message(entry: Entry, kind: Kind, version: str) -> bytes:
@@ -129,20 +123,15 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     return cached
 
 
-def _item(entry: Entry, kind: Kind, version: str) -> bytes:
+def protobuf_item_key(kind: Kind, version: str) -> tuple[str, Codec]:
+    """Return under which key an entry keeps what `protobuf_item` returns."""
+    return "protobuf item", kind.codec(version)
+
+
+def protobuf_item(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the protobuf message of an entry as an item of a list, with tag and length. Encodes it once."""
-    key = ("protobuf item", kind.codec(version))
+    key = protobuf_item_key(kind, version)
     cached: bytes | None = entry.cache.get(key)
     if cached is None:
         cached = entry.cache[key] = length_delimited(ITEMS, _message(entry, kind, version))
     return cached
-
-
-def encoded_protobuf_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
-    """Return a list as protobuf, in its envelope, joined from the messages of its entries."""
-    shape = Schemas.of(kind.release).kind(kind.group, version, f"{kind.name}List").fields["metadata"].type
-    assert isinstance(shape, Struct)
-    key = ("protobuf item", kind.codec(version))
-    items = [entry.cache.get(key) or _item(entry, kind, version) for entry in entries]
-    message = length_delimited(METADATA, protobuf.encode_message(metadata, shape)) + b"".join(items)
-    return make_envelope(kind.gvk(version).api_version, f"{kind.name}List", message)

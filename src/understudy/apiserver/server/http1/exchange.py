@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
@@ -30,6 +30,7 @@ _PHRASES = {
 _WITHOUT_BODY = (204, 304)
 _DATE = istr("Date")
 _LARGE = 16 * 1024  # bytes of a body that is not copied once more to stand behind its head
+_PARTS = 4  # of a large body that are sent at once
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -70,17 +71,21 @@ class Exchange:
         """Return the transport of the connection, None if the client went away."""
         return self._connection.transport
 
-    async def send(self, status: int, headers: CIMultiDict[str], content: bytes = b"") -> None:
-        """Send a whole answer. One to HEAD has no body."""
+    async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
+        """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
         if self.method == "HEAD" or status in _WITHOUT_BODY:
-            content = b""
+            parts = (b"",)
         else:
-            headers[CONTENT_LENGTH] = str(len(content))
+            headers[CONTENT_LENGTH] = str(sum(map(len, parts)))
         head = self._head(status, headers)
-        if len(content) > _LARGE:
-            await self._connection.write(head, content)
+        first, *rest = parts
+        if len(first) > _LARGE:
+            await self._connection.write(head, first)
         else:
-            await self._connection.write(head + content)
+            await self._connection.write(head + first)
+        for at in range(0, len(rest), _PARTS):
+            await self._connection.write(*rest[at : at + _PARTS])
+            await asyncio.sleep(0)  # others have their turn, however fast the client reads
 
     async def send_continue(self) -> None:
         """Tell the client to send its body."""

@@ -116,7 +116,7 @@ class FunctionWebhooks:
 
 
 async def _send(exchange: Exchange, status: int, content: bytes, content_type: str = "text/plain") -> None:
-    await exchange.send(status, CIMultiDict({"Content-Type": content_type}), content)
+    await exchange.send(status, CIMultiDict({"Content-Type": content_type}), (content,))
 
 
 async def _call(function: WebhookFunction, request: Obj) -> Any:

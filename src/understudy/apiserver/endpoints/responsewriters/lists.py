@@ -1,0 +1,217 @@
+"""Lists in the form that the client negotiated, made item by item: others have their turn between two items.
+
+Every form of a list is what stands before its items, the items with a separator between them, and what stands after:
+
+    {"kind":"PodList",…,"items":[{    "metadata":…}    ,{    "metadata":…}    ]}
+
+An entry keeps its item, where other lists have the same one. A long list is not joined to one body, but to parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, Output
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.tables import (
+    check_conversion,
+    list_endpoint,
+    partial,
+    partial_list,
+    row_maker,
+    table,
+)
+from understudy.apiserver.endpoints.responsewriters.writers import is_pretty, negotiate_output, struct_of, yaml_of
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.registry.encoding.encoded import (
+    encoded_fields,
+    internal,
+    protobuf_item,
+    protobuf_item_key,
+    versioned,
+)
+from understudy.apiserver.registry.list import AT_ONCE, Page
+from understudy.apiserver.storage.interface import Entry
+from understudy.machinery.golang.json_writer import encode, indent
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.protobuf_wire import around_message, length_delimited
+from understudy.machinery.turns import Turns
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
+from understudy.machinery.types import Obj
+
+PART = 256 << 10  # bytes from which on items are joined to a part of the body
+LARGE_ITEM = 16 << 10  # bytes of an item, on average, from which on items are parts themselves
+_MARK = "items-of-understudy"  # stands where items belong in a list that is made without them
+_ITEM_INDENT = b"\n    "  # of the lines of an item, in JSON over several lines
+
+
+class _Layout(NamedTuple):
+    """The form of one list. `item` makes an item of an entry, which keeps it under `key`, None if it does not."""
+
+    before: bytes
+    separator: bytes
+    after: bytes
+    item: Callable[[Entry], bytes]
+    key: Any = None
+
+
+def _without_items(document: bytes) -> _Layout:
+    """Return the layout of a list that has no items."""
+    return _Layout(document, b"", b"", lambda entry: b"")
+
+
+async def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
+    """Return a list of stored objects in the negotiated form. Raises 406."""
+    form = negotiate_output(request, list_endpoint(scope.kind))
+    check_conversion(form, scope.kind, listing=True)
+    metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
+    if page.token:
+        metadata["continue"] = page.token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    entries = _in_order_of_rows(scope, page.entries) if form.target == "Table" else page.entries
+    if form.media_type == PROTOBUF:
+        return Response(200, await _protobuf(scope, form, metadata, entries), PROTOBUF)
+    layout = _json_layout(request, scope, form, metadata, entries)
+    if form.media_type == YAML:
+        layout = _in_yaml(layout, bool(entries))
+    elif is_pretty(request, form):
+        layout = _indented(layout, bool(entries))
+    elif form.target:
+        layout = layout._replace(after=layout.after + b"\n")
+    return Response(200, await _joined(layout, entries), form.media_type)
+
+
+def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
+    """Return entries in the order in which a table has them."""
+    order = scope.kind.behavior.row_order
+    return sorted(entries, key=lambda entry: order(entry.object)) if order else entries
+
+
+async def _joined(layout: _Layout, entries: list[Entry]) -> list[bytes]:
+    """Return the parts of a list."""
+    turns, item, key = Turns(), layout.item, layout.key
+
+    async def made(entry: Entry) -> bytes:
+        new = item(entry)
+        if turns.is_over:
+            await turns.next()
+        return new
+
+    parts, items, size = [layout.before], list[bytes](), 0
+    for at in range(0, len(entries), AT_ONCE):
+        some = [entry.cache.get(key) or await made(entry) for entry in entries[at : at + AT_ONCE]]
+        items += some
+        size += sum(map(len, some))
+        if size > PART:
+            parts += _parts(items, size, layout.separator)
+            parts.append(layout.separator)
+            items, size = [], 0
+        if turns.is_over:
+            await turns.next()
+    if items:
+        parts += _parts(items, size, layout.separator)
+    elif len(parts) > 1:
+        parts.pop()
+    parts.append(layout.after)
+    return parts if sum(map(len, parts)) > PART else [b"".join(parts)]
+
+
+def _parts(items: list[bytes], size: int, separator: bytes) -> list[bytes]:
+    """Return items, of some size together, with separators between them: joined, unless they are large."""
+    if size < LARGE_ITEM * len(items):
+        return [separator.join(items)]
+    return [part for item in items for part in (item, separator)][:-1]
+
+
+# --- JSON
+
+
+def _json_layout(request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]) -> _Layout:
+    """Return the layout of a list in JSON; without the newline at the end where the form is not that of the objects."""
+    kind, version = scope.kind, scope.version
+    if form.target == "Table":
+        row = row_maker(kind, version, request=request, form=form)
+        empty = table(kind, version, [], versioned=[], request=request, form=form, metadata=metadata)
+        if not entries:
+            return _without_items(encode(empty))
+        around = encode({**empty, "rows": []})
+        return _Layout(
+            around[:-2], b",", around[-2:], lambda e: encode(row(internal(e, kind), versioned(e, kind, version)))
+        )
+    if form.target:
+        part = _partial_of(scope, form)
+        if not entries:
+            return _without_items(encode(partial_list((), form.target_version, metadata)))
+        around = encode({**partial_list((), form.target_version, metadata), "items": []})
+        return _Layout(around[:-2], b",", around[-2:], lambda e: encode(part(e)))
+    codec = kind.codec(version)
+    before, after = codec.around_items(metadata)
+    head = codec.item_head if entries else b""
+    return _Layout(before + head, b"," + head, after, lambda entry: encoded_fields(entry, kind, version, codec), codec)
+
+
+def _partial_of(scope: RequestScope, form: Output) -> Callable[[Entry], Obj]:
+    """Return the function that makes the metadata-only form of an entry."""
+    kind, version, codec = scope.kind, scope.version, scope.codec
+    return lambda entry: partial(codec.metadata(versioned(entry, kind, version)), form.target_version)
+
+
+def _indented(layout: _Layout, has_items: bool) -> _Layout:
+    """Return the layout of the same list over several lines."""
+    if not has_items:
+        return _without_items(indent((layout.before + layout.after).rstrip(b"\n")))
+    head, mark = layout.separator[1:], encode(_MARK)
+    around = indent(layout.before.removesuffix(head) + mark + layout.after.rstrip(b"\n"))
+    before, _, after = around.partition(mark)
+
+    def item(entry: Entry) -> bytes:
+        return indent(head + _item(layout, entry)).replace(b"\n", _ITEM_INDENT)
+
+    return _Layout(before, b"," + _ITEM_INDENT, after, item)
+
+
+def _in_yaml(layout: _Layout, has_items: bool) -> _Layout:
+    """Return the layout of the same list in YAML."""
+    if not has_items:
+        return _without_items(yaml_of(layout.before + layout.after))
+    head = layout.separator[1:]
+    around = yaml_of(layout.before.removesuffix(head) + encode(_MARK) + layout.after)
+    before, _, after = around.partition(f"- {_MARK}\n".encode())
+    return _Layout(before, b"", after, lambda entry: yaml_of(b"[" + head + _item(layout, entry) + b"]"))
+
+
+def _item(layout: _Layout, entry: Entry) -> bytes:
+    """Return the item of an entry, which may have kept it."""
+    return entry.cache.get(layout.key) or layout.item(entry)
+
+
+# --- protobuf
+
+
+async def _protobuf(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]) -> list[bytes]:
+    """Return the parts of a list in protobuf, in its envelope."""
+    kind, version, schemas = scope.kind, scope.version, Schemas.of(scope.kind.release)
+    if form.target:
+        part, body = _partial_of(scope, form), partial_list((), form.target_version, {})
+        struct, one = struct_of(schemas, body), struct_of(schemas, partial({}, form.target_version))
+        api_version, name, tag = body["apiVersion"], body["kind"], _tag(struct, "items")
+        layout = _Layout(b"", b"", b"", lambda entry: length_delimited(tag, protobuf.encode_message(part(entry), one)))
+    else:
+        api_version, name = kind.gvk(version).api_version, f"{kind.name}List"
+        struct, key = schemas.kind(kind.group, version, name), protobuf_item_key(kind, version)
+        layout = _Layout(b"", b"", b"", lambda entry: protobuf_item(entry, kind, version), key)
+    shape = struct.fields["metadata"].type
+    assert isinstance(shape, Struct)
+    own = length_delimited(_tag(struct, "metadata"), protobuf.encode_message(metadata, shape))
+    is_first = struct.fields["metadata"].number < struct.fields["items"].number
+    layout = layout._replace(before=own) if is_first else layout._replace(after=own)
+    parts = await _joined(layout, entries)
+    head, tail = around_message(api_version, name, sum(map(len, parts)))
+    return [head, *parts, tail]
+
+
+def _tag(struct: Struct, field: str) -> bytes:
+    """Return the tag of a field that holds messages."""
+    return bytes((struct.fields[field].number << 3 | 2,))

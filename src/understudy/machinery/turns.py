@@ -1,0 +1,67 @@
+"""Turns of an event loop: work that may take long is done in slices, and others have their turn between two of them.
+
+    turns = Turns()
+    for entry in entries:
+        work(entry)
+        if turns.is_over:
+            await turns.next()
+
+A coroutine gives up its turn by a bare `yield`, which every event loop of asyncio understands and `run_to_end`, without
+a loop, answers at once. However many coroutines of one loop work in turns, there is one slice of all of them between
+two turns of the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator
+from time import perf_counter
+from types import coroutine
+
+from understudy.machinery.golang.deep_recursion import ALONE
+
+SLICE = 0.005  # seconds of work until others have their turn
+FIRST = 0.001  # seconds of the first slice while others wait for theirs
+
+
+class _ThisLoop(threading.local):
+    """Those that wait in the loop of this thread for their next slice, and when a slice of any has begun or ended last."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Turns] = deque()
+        self.changed = 0.0
+
+
+_this_loop = _ThisLoop()
+
+
+class Turns:
+    """The slices of one piece of work, of which the first begins now."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + (FIRST if _this_loop.waiting else SLICE)
+
+    @property
+    def is_over(self) -> bool:
+        """Report whether others ought to have their turn before the work goes on."""
+        return perf_counter() >= self._until
+
+    @coroutine
+    def next(self) -> Generator[None, object, None]:
+        """Let others have their turn, and begin the next slice after them."""
+        asked = _this_loop.changed = perf_counter()
+        if (yield) is not ALONE:
+            waiting = _this_loop.waiting
+            waiting.append(self)
+            try:
+                # One that waits longer is first, and nobody follows in the same turn of the loop.
+                while waiting[0] is not self or _this_loop.changed > asked:
+                    asked = perf_counter()
+                    yield
+            finally:
+                waiting.remove(self)
+            _this_loop.changed = perf_counter()
+        self._until = perf_counter() + SLICE
