@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.http import send
+from tests.waiting import wait_until
+from understudy import Server
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.handlers.watch import EventSource
@@ -20,15 +28,15 @@ from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.storage import turns
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.machinery import turns
 from understudy.machinery.golang.deep_recursion import run_to_end
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-COUNT = 300
+COUNT = 140
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 METADATA = ";as=PartialObjectMetadataList;v={};g=meta.k8s.io"
@@ -44,7 +52,7 @@ FORMS = {
     "a table with objects": ("includeObject=Object", TABLE),
     "by label": ("labelSelector=of=even", JSON),
     "by field": ("fieldSelector=metadata.name!=x", JSON),
-    "by label, in pages": ("labelSelector=of=even&limit=200", JSON),
+    "by label, in pages": ("labelSelector=of=even&limit=60", JSON),
 }
 
 
@@ -224,3 +232,58 @@ def test_turns_need_no_loop() -> None:
         return 3
 
     assert run_to_end(work()) == 3
+
+
+def test_longest_pause_is_a_metric(apiserver: Server) -> None:
+    """`/metrics` has the longest time in which the event loop answered nobody, and how many were how long."""
+
+    def samples() -> dict[str, float]:
+        text = send(apiserver, "GET", "/metrics").body.decode()
+        return {name: float(value) for name, value in re.findall(r"^(understudy_event_loop\S+) (\S+)$", text, re.M)}
+
+    async def hold_up() -> None:
+        time.sleep(0.3)
+
+    assert apiserver._thread is not None
+    apiserver._thread.run(hold_up())
+    wait_until(lambda: samples()["understudy_event_loop_longest_pause_seconds"] > 0.2)
+    seen, name = samples(), "understudy_event_loop_pause_seconds"
+    assert seen[f'{name}_bucket{{le="+Inf"}}'] == seen[f"{name}_count"]
+    assert seen[f'{name}_bucket{{le="0.1"}}'] < seen[f"{name}_count"]
+
+
+@pytest.mark.usefixtures("slices")
+def test_metrics_are_written_in_turns(director: Director) -> None:
+    """Others have their turn while the text of /metrics is made."""
+    _, seen = asyncio.run(answer_beside(director, request("GET", "/metrics"), lambda turn: None))
+    assert seen > 100
+
+
+def test_swagger_is_made_beside_the_loop(director: Director) -> None:
+    """The document of everything that is served, which takes long to make, is made in a thread."""
+    threads: list[int] = []
+    page = director._page
+
+    async def noted(state: ServerState, asked: Request) -> Any:
+        threads.append(threading.get_ident())
+        return await page(state, asked)
+
+    director._page = noted  # type: ignore[method-assign]
+    asyncio.run(answer_beside(director, request("GET", "/openapi/v2"), lambda turn: None))
+    asyncio.run(answer_beside(director, request("GET", "/openapi/v3"), lambda turn: None))
+    assert threads[0] != threading.get_ident() == threads[1]
+
+
+def test_long_search_for_cycles_is_the_last_of_its_objects() -> None:
+    """What a search for cycles has looked at that took long is not looked at again, though it is freed."""
+    code = """
+import gc, sys
+from understudy.apiserver.cmd import cli
+cli.LONG_GARBAGE_PAUSE = float(sys.argv[1])
+gc.callbacks.append(cli._KeepGarbagePausesShort())
+gc.collect()
+print(gc.get_freeze_count())
+"""
+    for pause, frozen in ((60.0, False), (0.0, True)):
+        out = subprocess.run([sys.executable, "-c", code, str(pause)], capture_output=True, check=True, text=True)
+        assert (int(out.stdout) > 1000) is frozen

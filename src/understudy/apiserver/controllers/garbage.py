@@ -30,8 +30,8 @@ from understudy.apiserver.controllers.controller import (
 from understudy.apiserver.registry.delete import FOREGROUND, ORPHAN
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
-from understudy.machinery.turns import Turns
 from understudy.machinery.types import Obj, split_api_version
 
 # They are nobody's owner and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).

@@ -14,11 +14,11 @@ from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.selectors.selector import Selector
-from understudy.machinery.turns import Turns
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (

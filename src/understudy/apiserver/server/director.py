@@ -47,6 +47,7 @@ from understudy.apiserver.server.filters.request_deadline import RequestTimeoutE
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("understudy")
 WRITES = (create.create, update.update, patch.patch)  # of one object
 ROUTES = 4096  # size of the cache of routes
+SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 
 
@@ -103,7 +105,7 @@ class Director:
     """Answers every request of one server, at a URL.
 
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
-    `requests` keeps the last ones.
+    `requests` keeps the last ones, `pauses` are those of the event loop.
     """
 
     def __init__(
@@ -116,8 +118,10 @@ class Director:
         flags: Mapping[str, str] | None = None,
         hints: Hints | None = None,
         requests: RequestLog | None = None,
+        pauses: LoopPauses | None = None,
     ) -> None:
         self.state = state
+        self._pauses = pauses or LoopPauses()
         self._requests = requests or RequestLog()
         self._hints = hints
         self.clock = state.clock
@@ -148,7 +152,7 @@ class Director:
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
-            "/metrics": as_page(self._metrics_page),
+            "/metrics": self._metrics_page,
             "/metrics/slis": as_page(lambda request: Response(200, slis(checks), metrics_type)),
             "/": discovery,
             "/index.html": discovery,
@@ -241,7 +245,7 @@ class Director:
         warnings = len(request.warnings)
         if request.info.is_resource and self._waits(request):
             return await self._worker.wait(handle, request)
-        if request.info.is_resource and self._takes_long(request):
+        if self._takes_long(request):
             with suppress(OnlyOnLoopError):
                 return await self._worker.answer(handle, request)
             del request.warnings[warnings:]
@@ -273,10 +277,13 @@ class Director:
         return route is not None and (route.scope.kind.watch_cache is not None or route.handler not in WRITES)
 
     def _takes_long(self, request: Request) -> bool:
-        """Report whether a request may take long: it writes a large object, or changes one. Raises 404 and 405.
+        """Report whether a request may take long: it writes a large object, or changes one, or asks for the document of
+        everything that is served. Raises 404 and 405.
 
         While another request recurses deep, all that write one object count: none would be found to do so, too.
         """
+        if not request.info.is_resource:
+            return request.path == SWAGGER
         is_large = (isinstance(request.content, bytes) and len(request.content) > LARGE) or is_limit_raised()
         if not is_large and request.method not in ("PUT", "PATCH"):
             return False
@@ -329,7 +336,7 @@ class Director:
             self._newest = _Served(self.state, self._address)
         return self._newest
 
-    def _metrics_page(self, request: Request) -> Response:
+    async def _metrics_page(self, request: Request) -> Response:
         state = self.state
         store, kinds = state.registry.store, [kind for kind in state.serving.kinds if not kind.virtual]
         objects = {
@@ -341,7 +348,7 @@ class Director:
             if (count := store.watching(prefix_of(kind)))
         }
         version, gates = state.release.version_info, state.gates.described()
-        text = self._metrics.text(
+        text = await self._metrics.text(
             version=version,
             gates=gates,
             objects=objects,
@@ -349,6 +356,7 @@ class Director:
             admission=state.admission_metrics,
             seats=self._flow_control.limits,
             dispatched=self._flow_control.dispatched,
+            pauses=self._pauses,
         )
         return Response(200, text, CONTENT_TYPE[self.state.release.version])
 

@@ -54,6 +54,7 @@ from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -112,6 +113,7 @@ class Server(ObjectAccess):
         self._kubeconfigs = TemporaryKubeconfigs()
         self._tokens = LoopbackTokens()
         self.request_log = RequestLog()
+        self._pauses = LoopPauses()
         self._clients: ClientBuilder | None = None
         self.url = ""
         self._port = config.port
@@ -213,7 +215,7 @@ class Server(ObjectAccess):
         flags = config.flags()
         hints = self._hints = Hints(self.state, short_names(config.controllers))
         director = Director(
-            self.state, authenticator, url, control, config.accepted_hosts, flags, hints, self.request_log
+            self.state, authenticator, url, control, config.accepted_hosts, flags, hints, self.request_log, self._pauses
         )
         clients = self._clients = ClientBuilder(director, self.state, tokens, self._send_watch)
         self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
@@ -289,6 +291,7 @@ class Server(ObjectAccess):
         periodic = [flow_control.ensure_periodically(self._apiserver, self.state, asyncio.sleep)]
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
+        periodic.append(self._pauses.measure())
         if self.state.jwt_authenticators:
             periodic.append(self._discover_issuers_periodically())
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]

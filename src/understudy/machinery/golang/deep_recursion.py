@@ -27,7 +27,7 @@ Guard = Callable[[], AbstractContextManager[object]]
 
 FRAMES = 400_000  # of Python; the deepest walks take some twenty for each of 10,000 levels
 STACK_BYTES = 512 << 20  # only what is used is ever allocated
-ALONE = object()  # is sent to a coroutine that lets others have their turn (`machinery.turns`) where there are none
+ALONE = object()  # is sent to a coroutine that lets others have their turn (`turns`) where there are none
 POSTPONEMENT = 0.01  # seconds until a limit is lowered that a thread still exceeds
 
 _changing = threading.Lock()

@@ -17,6 +17,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
 from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.options import (
     DeleteOptions,
@@ -31,7 +32,6 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
-from understudy.machinery.turns import Turns
 from understudy.machinery.typeinfo.scheme import decode_delete_options
 from understudy.machinery.types import Obj
 

@@ -46,6 +46,7 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision
 from understudy.apiserver.registry.watch_cache import ASKED_AGAIN, GIVEN_UP
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
 from understudy.machinery.releases import features
@@ -54,7 +55,6 @@ from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
-from understudy.machinery.turns import Turns
 from understudy.machinery.typeinfo.scheme import META_SCHEME, not_registered
 from understudy.machinery.types import Obj
 
@@ -159,8 +159,8 @@ class EventSource:
         self._initial.extend(stored.entries)
         asked_for = options.initial_events or self._state.gates[features.WATCH_LIST]
         self._ends_initial_events = options.bookmarks and asked_for
-        if self._cache is not None:  # what a webhook has converted is at hand now, but perhaps not later
-            self._take_initial_events(None)
+        # What a webhook has converted is at hand now, but perhaps not later.
+        self._take_initial_events(Turns() if self._cache is None else None)
 
     def _take_initial_events(self, turns: Turns | None) -> None:
         """Send what was stored where the watch begins, until the turn is over or enough is to be sent at once."""

@@ -33,10 +33,10 @@ from understudy.apiserver.registry.encoding.encoded import (
 )
 from understudy.apiserver.registry.list import AT_ONCE, Page
 from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.golang.json_writer import encode, indent
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.protobuf_wire import around_message, length_delimited
-from understudy.machinery.turns import Turns
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
 

@@ -12,6 +12,9 @@ from math import inf
 from understudy.admission.metrics import AdmissionMetrics, Counter, Histogram
 from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages.healthz import Checks
+from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 
@@ -27,6 +30,11 @@ _SEATS = {
     "lower": "[ALPHA] Configured lower bound on number of execution seats available to each priority level",
     "upper": "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
 }
+
+# Of understudy, not of kube-apiserver.
+_LONGEST_PAUSE, _PAUSES = "understudy_event_loop_longest_pause_seconds", "understudy_event_loop_pause_seconds"
+_ABOUT_LONGEST_PAUSE = "Longest time since the start in which understudy's event loop answered nobody."
+_ABOUT_PAUSES = "Times in which understudy's event loop answered nobody, measured every 20 ms."
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
 # "All" or "".
@@ -58,7 +66,7 @@ class Metrics:
             series.durations[bisect_left(BUCKETS, seconds)] += 1
             series.seconds += seconds
 
-    def text(
+    async def text(
         self,
         *,
         version: Mapping[str, str],
@@ -68,8 +76,9 @@ class Metrics:
         admission: AdmissionMetrics,
         seats: Mapping[str, SeatLimits],
         dispatched: Mapping[tuple[str, str], int],
+        pauses: LoopPauses,
     ) -> bytes:
-        """Return the text of /metrics.
+        """Return the text of /metrics. Others have their turn meanwhile.
 
         version     what /version answers
         gates       {name: (stage, on)}
@@ -78,6 +87,7 @@ class Metrics:
         admission   what was counted of webhooks and policies; a family without samples is left out
         seats       {priority level: its seats}
         dispatched  {(flow schema, priority level): how many requests there were}
+        pauses      those of the event loop
         """
         families = (
             *(_admission(family) for family in admission.families if family.series),
@@ -89,8 +99,18 @@ class Metrics:
             ("apiserver_storage_objects", "gauge", "Stored objects by resource.", _objects(objects)),
             ("kubernetes_build_info", "gauge", "The version that is answered for.", _build(version)),
             ("kubernetes_feature_enabled", "gauge", "Feature gates, 1 if on.", _gates(gates)),
+            (_LONGEST_PAUSE, "gauge", _ABOUT_LONGEST_PAUSE, [_sample(_LONGEST_PAUSE, {}, pauses.longest)]),
+            (_PAUSES, "histogram", _ABOUT_PAUSES, _histogram(_PAUSES, {}, PAUSES, pauses.counts, pauses.seconds)),
         )
-        return b"".join(_family(*family) for family in families)
+        lines: list[str] = []
+        turns = Turns()
+        for name, kind, about, samples in families:
+            lines += _head(name, kind, about)
+            for sample in samples:
+                lines.append(sample)
+                if turns.is_over:
+                    await turns.next()
+        return "\n".join((*lines, "")).encode()
 
     def _totals(self) -> Iterator[str]:
         for labels in sorted(self._series):
@@ -111,14 +131,13 @@ def slis(checks: Checks, failing: Collection[str] = ()) -> bytes:
         for name, below in checks.items()
         for check in sorted(below)
     )
-    return _family(
-        "kubernetes_healthcheck", "gauge", "[STABLE] This metric records the result of a single healthcheck.", samples
-    )
+    about = "[STABLE] This metric records the result of a single healthcheck."
+    return "\n".join((*_head("kubernetes_healthcheck", "gauge", about), *samples, "")).encode()
 
 
-def _family(name: str, kind: str, about: str, samples: Iterable[str]) -> bytes:
-    lines = (f"# HELP {name} {about}", f"# TYPE {name} {kind}", *samples, "")
-    return "\n".join(lines).encode()
+def _head(name: str, kind: str, about: str) -> tuple[str, str]:
+    """Return the lines in front of the samples of a family."""
+    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
 
 
 def _admission(family: Counter | Histogram) -> tuple[str, str, str, Iterator[str]]:
@@ -158,7 +177,7 @@ def _sample(name: str, labels: Mapping[str, str], value: float, bound: float | N
     pairs = [f"{key}={go_quote(text)}" for key, text in sorted(labels.items())]
     if bound is not None:
         pairs.append('le="+Inf"' if bound == inf else f'le="{bound:g}"')
-    return f"{name}{{{','.join(pairs)}}} {value}"
+    return f"{name}{{{','.join(pairs)}}} {value}" if pairs else f"{name} {value}"
 
 
 def _seats(seats: Mapping[str, SeatLimits]) -> Iterator[tuple[str, str, str, Iterable[str]]]:
