@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-START_SECONDS = 60.0  # that a server may take to say where it listens
+START_SECONDS = 180.0  # that a server may take to say where it listens
 STOP_SECONDS = 30.0  # that it may take to end
 UNDERSTUDY = (sys.executable, "-c", "import sys; from understudy.controlplane.cmd.cli import main; sys.exit(main())")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -22,16 +23,21 @@ _URL = re.compile(r"https?://\S+")
 
 
 class ServerProcess:
-    """An `understudy serve` on a free port. It reads its resources from /proc, so it needs Linux.
+    """An `understudy serve`, or another server, on a free port.
 
-    Raises RuntimeError, with what the server has printed, if it does not start.
+    It reads its resources, those of the processes below it included, from /proc, so it needs Linux. Raises
+    RuntimeError, with what the server has printed, if it does not start.
     """
 
-    def __init__(self, *flags: str, before: str = "") -> None:
-        """Start the server with more flags; `before` are shell commands that run first, in the same process."""
+    def __init__(self, *flags: str, before: str = "", program: Sequence[str] = UNDERSTUDY) -> None:
+        """Start the server with more flags.
+
+        before   shell commands that run first, in the same process
+        program  what takes `serve` and the flags of `understudy serve`, and prints its address as that does
+        """
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
         self._start = 0  # bytes on stderr that belong to the start: a server without tokens says that it is open
-        command = [*UNDERSTUDY, "serve", "--port", "0", *flags]
+        command = [*program, "serve", "--port", "0", *flags]
         if before:
             command = ["sh", "-c", f'{before}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
@@ -83,21 +89,28 @@ class ServerProcess:
         lines = self._log.read().decode(errors="replace").splitlines(keepends=True)
         return "".join(line for line in lines if not line.startswith("hint: "))
 
-    def _proc(self, name: str) -> Path:
-        return Path(f"/proc/{self.process.pid}/{name}")
+    def _processes(self) -> list[Path]:
+        """Return the folders in /proc of the process that was started, and of all below it."""
+        found, waiting = [], [self.process.pid]
+        while waiting:
+            found.append(folder := Path(f"/proc/{waiting.pop()}"))
+            for task in (folder / "task").glob("*"):
+                waiting += map(int, (task / "children").read_text().split())
+        return found
 
     def cpu_seconds(self) -> float:
-        """Return the seconds of CPU that the process has used."""
-        fields = self._proc("stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """Return the seconds of CPU that all of them have used."""
+        fields = [(folder / "stat").read_text().rpartition(")")[2].split() for folder in self._processes()]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
 
     def memory_mib(self) -> float:
-        """Return the resident memory of the process in MiB."""
-        return int(self._proc("statm").read_text().split()[1]) * PAGE_BYTES / 2**20
+        """Return the resident memory of all of them in MiB."""
+        pages = [int((folder / "statm").read_text().split()[1]) for folder in self._processes()]
+        return sum(pages) * PAGE_BYTES / 2**20
 
     def descriptors(self) -> int:
-        """Return how many files and sockets the process has open."""
-        return len(os.listdir(self._proc("fd")))
+        """Return how many files and sockets the process that was started has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
 
 def _exit(number: int, _: object) -> None:

@@ -19,9 +19,7 @@ import argparse
 import multiprocessing
 import os
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,7 +29,7 @@ from pathlib import Path
 
 import torture_cel
 import torture_edge
-from server_process import PAGE_BYTES, TICKS, UNDERSTUDY
+from server_process import UNDERSTUDY, ServerProcess
 from torture_case import Case, Target, read_to_end, status_of
 
 CASES = (*torture_edge.CASES, *torture_cel.CASES)
@@ -39,40 +37,14 @@ TOKEN = "torturetoken"
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
 SETTLING = 15.0  # seconds that memory gets to come down
-START_SECONDS = 180.0  # that a server may take to say where it listens
-
-
-class Processes:
-    """The processes of a server: the one that was started, and all below it. Read from /proc, so this needs Linux."""
-
-    def __init__(self, root: int) -> None:
-        self._root = root
-
-    def _all(self) -> list[int]:
-        found, waiting = [], [self._root]
-        while waiting:
-            found.append(pid := waiting.pop())
-            for task in Path(f"/proc/{pid}/task").glob("*"):
-                waiting += map(int, (task / "children").read_text().split())
-        return found
-
-    def memory_mib(self) -> float:
-        """Return the resident memory of all of them, in MiB."""
-        pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._all()]
-        return sum(pages) * PAGE_BYTES / 2**20
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU that all of them have used."""
-        fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._all()]
-        return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
 
 
 class Watcher:
     """Asks /healthz again and again, and looks at the memory of the server, in a thread of its own."""
 
-    def __init__(self, target: Target, processes: Processes) -> None:
+    def __init__(self, target: Target, server: ServerProcess) -> None:
         self._target = target
-        self._processes = processes
+        self._server = server
         self._stopped = threading.Event()
         self.longest = 0.0
         self.most_cpu = 0.0
@@ -92,7 +64,7 @@ class Watcher:
         connection: socket.socket | None = None
         request = f"GET /healthz HTTP/1.1\r\nHost: a\r\n{self._target.authorization}\r\n".encode()
         while not self._stopped.wait(0.02):
-            began, cpu = time.monotonic(), self._processes.cpu_seconds()
+            began, cpu = time.monotonic(), self._server.cpu_seconds()
             try:
                 connection = connection or self._target.connect()
                 connection.sendall(request)
@@ -102,8 +74,8 @@ class Watcher:
                 self.failures += 1
                 connection = None
             self.longest = max(self.longest, time.monotonic() - began)
-            self.most_cpu = max(self.most_cpu, self._processes.cpu_seconds() - cpu)
-            self.highest = max(self.highest, self._processes.memory_mib())
+            self.most_cpu = max(self.most_cpu, self._server.cpu_seconds() - cpu)
+            self.highest = max(self.highest, self._server.memory_mib())
         if connection is not None:
             connection.close()
 
@@ -135,20 +107,6 @@ class Outcome:
         return f"{health}  {self.took:6.1f} s  {self.cpu:6.1f} s of CPU  {memory}  {self.saw}"
 
 
-def _start(command: list[str], flags: list[str], log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server; return it with its address. Raises SystemExit if it does not start."""
-    with log.open("wb") as output:
-        process = subprocess.Popen([*command, "serve", "--port", "0", *flags], stdout=output, stderr=output)
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        for line in log.read_text(errors="replace").splitlines():
-            if " API at http" in line:
-                return process, line.split()[-1]
-        time.sleep(0.05)
-    process.kill()
-    sys.exit(f"the server did not start: {log.read_text(errors='replace')}")
-
-
 def _attack(case: Case, target: Target, results: multiprocessing.SimpleQueue[str]) -> None:
     results.put(case.attack(target))
 
@@ -159,30 +117,23 @@ def torture(case: Case, command: list[str], release: str) -> Outcome:
         tokens = Path(folder) / "tokens.csv"
         tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
         flags = ["--emulated-version", release, "--token-auth-file", str(tokens), *case.flags]
-        process, url = _start(command, flags, Path(folder) / "log")
-        try:
-            return _measure(case, Target(url, TOKEN), Processes(process.pid))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        with ServerProcess(*flags, program=command) as server:
+            return _measure(case, Target(server.url, TOKEN), server)
 
 
-def _measure(case: Case, target: Target, processes: Processes) -> Outcome:
+def _measure(case: Case, target: Target, server: ServerProcess) -> Outcome:
     _warm(target)
-    before, cpu, began = processes.memory_mib(), processes.cpu_seconds(), time.monotonic()
+    before, cpu, began = server.memory_mib(), server.cpu_seconds(), time.monotonic()
     results: multiprocessing.SimpleQueue[str] = multiprocessing.SimpleQueue()
-    with Watcher(target, processes) as watcher:
+    with Watcher(target, server) as watcher:
         attacker = multiprocessing.Process(target=_attack, args=(case, target, results))
         attacker.start()
         attacker.join(case.seconds)
         saw = "did not end in time" if attacker.is_alive() else "failed" if results.empty() else results.get()
         attacker.kill()
         took = time.monotonic() - began
-    after = _settled(processes, before)
-    used = processes.cpu_seconds() - cpu
+    after = _settled(server, before)
+    used = server.cpu_seconds() - cpu
     waits = watcher.longest, watcher.most_cpu, watcher.failures
     return Outcome(saw, *waits, took, used, before, watcher.highest, after)
 
@@ -197,10 +148,10 @@ def _warm(target: Target) -> None:
                 sys.exit(f"no answer to GET {path}")
 
 
-def _settled(processes: Processes, before: float) -> float:
+def _settled(server: ServerProcess, before: float) -> float:
     """Return the memory of a server after it had time to give back what it took."""
     deadline = time.monotonic() + SETTLING
-    while (memory := processes.memory_mib()) > before + GROWTH and time.monotonic() < deadline:
+    while (memory := server.memory_mib()) > before + GROWTH and time.monotonic() < deadline:
         time.sleep(0.2)
     return memory
 

@@ -27,7 +27,7 @@ from tests.program import PROGRAM
 from tests.releases import NEWEST
 from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError
-from understudy.controlplane.dev.cluster import controllers_of
+from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
 

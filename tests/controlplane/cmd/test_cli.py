@@ -41,6 +41,12 @@ def test_every_command_is_tested_here(capsys: pytest.CaptureFixture[str]) -> Non
     assert re.findall(r"^    (\S+)", capsys.readouterr().out, re.MULTILINE) == list(COMMANDS)
 
 
+def test_help_of_dev_names_its_controllers(capsys: pytest.CaptureFixture[str]) -> None:
+    """The controllers that `dev` runs by itself are said to be the default."""
+    assert "(default: namespace, garbage-collector, serviceaccount," in help_of("dev", capsys)
+    assert "scheduler, device-taint-eviction (default: none)" in help_of("serve", capsys)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No default is a value of Python, and a flag that may stand alone says what it takes otherwise: BOOL."""

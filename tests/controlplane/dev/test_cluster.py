@@ -19,7 +19,8 @@ from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import PODS, resource_slices
-from understudy.controlplane.dev.cluster import Cluster, controllers_of
+from understudy.controlplane.dev.cluster import Cluster
+from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
 from understudy.testing import FakeDriver

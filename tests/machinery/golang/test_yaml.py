@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -355,3 +356,10 @@ def test_invalid_utf_8_is_refused(octets: bytes, wrong: str) -> None:
 def test_number_as_a_key(key: str, name: str) -> None:
     """A key that is a number is the text of a float of 32 bits, as kube-apiserver 1.32 took it."""
     assert load_yaml(f"{{{key}: a}}")[0].value == {name: "a"}
+
+
+@pytest.mark.parametrize(("number", "text"), [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")])
+def test_number_that_json_does_not_know_is_refused(number: str, text: str) -> None:
+    """An infinite number, or none, in a manifest is an error with the line of its document, as kubectl has it."""
+    with pytest.raises(YAMLError, match=re.escape(f"error converting YAML to JSON: json: unsupported value: {text}")):
+        load_yaml(f"a: b\n---\nc:\n- {{d: {number}}}\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
+from types import MappingProxyType
 from typing import Any
 
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases
@@ -34,8 +35,13 @@ def _reader(type_: str) -> Callable[[str], Any]:
     return read
 
 
-def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
-    """Add a flag for each option of a server that has one, or for those named in `only`."""
+def add_server_flags(
+    parser: argparse.ArgumentParser, only: Collection[str] = (), defaults: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Add a flag for each option of a server that has one, or for those named in `only`.
+
+    defaults  what the help says of an option's default, where the command has another one than `serve`
+    """
     for option in fields(ServerConfig):
         if not option.metadata or (only and option.name not in only):
             continue
@@ -44,10 +50,15 @@ def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()
             f"--{option.name.replace('_', '-')}",
             type=_reader(str(option.type)),
             default=None if "action" in action else option.default,
-            help=option.metadata["help"],
+            help=_with_default(option.metadata["help"], defaults.get(option.name)),
             metavar=option.metadata["metavar"],
             **action,
         )
+
+
+def _with_default(text: str, default: str | None) -> str:
+    """Return the help of an option with another default than its own."""
+    return text if default is None else f"{text.rpartition(' (default: ')[0]} (default: {default})"
 
 
 def emulated_versions(text: str) -> list[str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.apiserver.cmd.cli import PORT, run_server
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
 from understudy.controlplane.cmd.status_key import StatusKey
+from understudy.controlplane.dev.controllers import CONTROLLERS, DEVICE_TAINT_EVICTION, controllers_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.server import Server
@@ -28,7 +29,8 @@ def add_command(commands: Any) -> None:
     """Add `understudy dev` to the commands of a parser."""
     about = "Serves the API with controllers, scheduler and kubelets, and tells what happens to each claim."
     parser = commands.add_parser("dev", help="run a whole control plane for DRA on a laptop", description=about)
-    add_server_flags(parser)
+    always = f"{', '.join(CONTROLLERS)} and, with its feature gate, {DEVICE_TAINT_EVICTION}, which run in any case"
+    add_server_flags(parser, defaults={"controllers": always})
     parser.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
     parser.add_argument(
         "--root", metavar="DIR", type=Path, help="folder of the kubelets, one in it for each node (default: a new one)"
@@ -70,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the server, with all controllers that its feature gates allow. Raises ValueError."""
     from understudy.apiserver.kinds.release import Release
-    from understudy.controlplane.dev.cluster import controllers_of
     from understudy.machinery.releases.features import Gates
 
     options = server_options(args)

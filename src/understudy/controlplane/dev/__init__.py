@@ -3,5 +3,6 @@
 account     turns changes of objects into lines
 why_not     says why a claim gets no devices
 nodes       keeps a kubelet for each node
+controllers names the controllers that run
 cluster     puts it all behind a server
 """

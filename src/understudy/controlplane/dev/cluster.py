@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from understudy.apiserver.controllers import short_names
 from understudy.apiserver.server.server import Server
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informers
@@ -26,26 +25,10 @@ from understudy.controlplane.dev.account import Account
 from understudy.controlplane.dev.holdings import holdings, published, table
 from understudy.controlplane.dev.nodes import Nodes
 from understudy.controlplane.dev.why_not import WhyNot
-from understudy.machinery.releases import features
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
-# What people expect of a cluster, as far as it is there.
-CONTROLLERS = (
-    *("namespace", "garbage-collector", "serviceaccount", "root-ca-certificate-publisher"),
-    *("clusterrole-aggregation", "validatingadmissionpolicy-status", "resourceclaim", "scheduler"),
-)
-DEVICE_TAINT_EVICTION = "device-taint-eviction"
 KUBELET_LOG = "understudy.controlplane.kubelet"
 SYNC_FREQUENCY = 10.0  # seconds; a real kubelet takes 60
-
-
-def controllers_of(gates: Gates, more: list[str]) -> list[str]:
-    """Return the controllers that run, those of the command line included. Raises UnknownControllerError."""
-    names = [*CONTROLLERS, *more]
-    if gates[features.DRA_DEVICE_TAINTS]:
-        names.append(DEVICE_TAINT_EVICTION)
-    return short_names(names)
 
 
 class Cluster:

@@ -403,13 +403,32 @@ def _sorted(value: Any) -> Any:
             todo += [(item, i) for i in reversed(range(len(item)))]
         elif isinstance(item, float):
             if not isfinite(item):
-                text = "NaN" if isnan(item) else "+Inf" if item > 0 else "-Inf"
-                raise DecodeError(f"json: unsupported value: {text}")
+                raise DecodeError(_unsupported(item))
             container[at] = go_number(item)
     return ordered[0]
 
 
 def load_yaml(text: str) -> list[Document]:
     """Return every document of a manifest that is not empty. Raises DecodeError."""
-    documents = map(_convert, _roots(text.encode(errors="surrogatepass")))
+    documents = [*map(_convert, _roots(text.encode(errors="surrogatepass")))]
+    for document in documents:
+        _refuse_infinite(document)
     return [document for document in documents if document.value is not None]
+
+
+def _refuse_infinite(document: Document) -> None:
+    """Raise YAMLError for a number that JSON does not know, as `sigs.k8s.io/yaml` does. It does not recurse."""
+    todo = [document.value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            todo += reversed(value.values())
+        elif isinstance(value, list):
+            todo += reversed(value)
+        elif isinstance(value, float) and not isfinite(value):
+            raise YAMLError(f"error converting YAML to JSON: {_unsupported(value)}", document.root.line)
+
+
+def _unsupported(value: float) -> str:
+    """Return the text of Go's JSON about a number that it does not know."""
+    return f"json: unsupported value: {'NaN' if isnan(value) else '+Inf' if value > 0 else '-Inf'}"
