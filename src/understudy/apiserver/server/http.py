@@ -17,6 +17,7 @@ from multidict import CIMultiDict, istr
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
+from understudy.apiserver.server.filters.request_deadline import timed_out
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1
 from understudy.apiserver.server.http1.parser import NO_BODY
@@ -100,6 +101,12 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
         return None
 
     return handle
+
+
+def give_up(exchange: Exchange) -> None:
+    """Answer a request whose client sends nothing more that it took too long, without waiting."""
+    answer = timed_out()
+    exchange.send_now(answer.status, _headers(answer), b"".join(answer.parts))
 
 
 def _certificates(exchange: Exchange) -> tuple[bytes, ...]:

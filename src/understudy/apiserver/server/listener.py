@@ -15,7 +15,7 @@ from collections.abc import Callable
 from understudy.apiserver.client.loopback import Receive, Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.http import handler
+from understudy.apiserver.server.http import give_up, handler
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.watch_stream import Pumps
 
@@ -48,7 +48,8 @@ class Listener:
         self._director = director
         self._pumps = Pumps(director.clock)
         version = director.state.release.version
-        self._server = HTTPServer(handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates))
+        handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
+        self._server = HTTPServer(handle, give_up)
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | _TLSListener | None = None

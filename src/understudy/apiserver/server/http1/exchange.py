@@ -56,15 +56,18 @@ class Connection(Protocol):
 class Exchange:
     """A request, and its answer.
 
-    closes  whether the connection closes behind the answer
+    closes     whether the connection closes behind the answer
+    has_begun  whether the head of the answer has been sent
+    in_chunks  whether its body comes in chunks, of which there may be more
     """
 
-    __slots__ = ("_connection", "body", "closes", "headers", "method", "target", "version")
+    __slots__ = ("_connection", "body", "closes", "has_begun", "headers", "in_chunks", "method", "target", "version")
 
     def __init__(self, connection: Connection, head: Head, body: Body) -> None:
         self._connection = connection
         self.method, self.target, self.version, self.headers, _, self.closes, _ = head
         self.body = body
+        self.has_begun = self.in_chunks = False
 
     @property
     def transport(self) -> asyncio.Transport | None:
@@ -87,13 +90,18 @@ class Exchange:
             await self._connection.write(*rest[at : at + _PARTS])
             await asyncio.sleep(0)  # others have their turn, however fast the client reads
 
+    def send_now(self, status: int, headers: CIMultiDict[str], content: bytes) -> None:
+        """Send a whole answer without waiting. One to HEAD has no body."""
+        headers[CONTENT_LENGTH] = str(len(content))
+        self._connection.write_now(self._head(status, headers) + (b"" if self.method == "HEAD" else content))
+
     async def send_continue(self) -> None:
         """Tell the client to send its body."""
         await self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def send_page(self, page: str) -> None:
         """Send an answer that is written already, from its status line on, and close the connection."""
-        self.closes = True
+        self.closes = self.has_begun = True
         await self._connection.write(page.encode())
         await self._connection.end_writing()
 
@@ -101,6 +109,7 @@ class Exchange:
         """Send the head of an answer whose body comes in chunks; HTTP/1.0 knows none, and ends with the connection."""
         if self.version == HTTP_1_1:
             headers[TRANSFER_ENCODING] = "chunked"
+            self.in_chunks = True
         else:
             self.closes = True
         await self._connection.write(self._head(status, headers))
@@ -111,6 +120,7 @@ class Exchange:
 
     async def end(self) -> None:
         """End a body in chunks."""
+        self.in_chunks = False
         if self.version == HTTP_1_1:
             await self._connection.write(b"0\r\n\r\n")
 
@@ -129,6 +139,7 @@ class Exchange:
         self._connection.write_now(data)
 
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
+        self.has_begun = True
         headers[_DATE] = _http_date(int(time.time()))
         if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
             headers[CONNECTION] = "close" if self.closes else "keep-alive"

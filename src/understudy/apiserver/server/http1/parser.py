@@ -62,6 +62,11 @@ class RequestParser:
         return requests
 
     @property
+    def has_begun_head(self) -> bool:
+        """Report whether a part of a head has come, and not the rest; a refused one has none."""
+        return self._head is not None and not self._stopped
+
+    @property
     def is_full(self) -> bool:
         """Report whether so much waits to be read that the client must wait."""
         return self._body.body.is_full if self._body is not None else len(self._tail or b"") > BUFFER

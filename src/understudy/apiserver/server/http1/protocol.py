@@ -15,8 +15,8 @@ from typing import cast
 
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.head import Head, RefusedError
-from understudy.apiserver.server.http1.parser import Received, RequestParser
+from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
+from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
 
 log = logging.getLogger("understudy")
 
@@ -24,21 +24,27 @@ IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
 _LARGE_PART = 64 * 1024  # bytes that come at once
 _MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
+_LAST_CHUNK = b"0\r\n\r\n"
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
 
 Handler = Callable[[Exchange], Awaitable[None]]
+GiveUp = Callable[[Exchange], None]
 
 
 class HTTPServer:
-    """All connections of a server, whose requests a handler answers."""
+    """All connections of a server, whose requests a handler answers.
 
-    def __init__(self, handle: Handler) -> None:
+    give_up  answers, without waiting, a request that has no answer yet and whose client sends nothing more
+    """
+
+    def __init__(self, handle: Handler, give_up: GiveUp = lambda exchange: None) -> None:
         self._handle = handle
+        self._give_up = give_up
         self._connections: set[HTTPProtocol] = set()
 
     def connect(self) -> HTTPProtocol:
         """Return the protocol of a new connection, in the running event loop."""
-        return HTTPProtocol(self._handle, self._connections)
+        return HTTPProtocol(self._handle, self._give_up, self._connections)
 
     async def shutdown(self, grace: float) -> None:
         """End all connections; requests that are being answered get some seconds to finish."""
@@ -48,8 +54,9 @@ class HTTPServer:
 class HTTPProtocol(asyncio.Protocol):
     """One connection. It is among the open `connections` of its server as long as it lasts."""
 
-    def __init__(self, handle: Handler, connections: set[HTTPProtocol]) -> None:
+    def __init__(self, handle: Handler, give_up: GiveUp, connections: set[HTTPProtocol]) -> None:
         self._handle = handle
+        self._give_up = give_up
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
@@ -70,6 +77,7 @@ class HTTPProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to answer requests."""
         self.transport = cast("asyncio.Transport", transport)
+        self._is_plain = transport.get_extra_info("ssl_object") is None
         self._connections.add(self)
         self._timer = self._loop.call_later(IDLE_TIMEOUT, self._check_idle)
         self._task = self._loop.create_task(self._answer_requests())
@@ -91,6 +99,30 @@ class HTTPProtocol(asyncio.Protocol):
             self._is_paused = True
             self.transport.pause_reading()
             self._loop.call_soon(self._regulate)
+
+    def eof_received(self) -> bool:
+        """Give up the requests that are not answered: the client sends nothing more, and may read on.
+
+        Go's server cancels them then, and kube-apiserver answers that they took too long. An answer that has begun is
+        sent to its end, but for a watch, which ends. True keeps the connection open for that; over TLS it cannot be.
+        """
+        current, (head, body) = self._current, self._requests[0] if self._requests else (None, NO_BODY)
+        if current is None and isinstance(head, Head):
+            current = Exchange(self, head, body)
+        goes_on = isinstance(head, RefusedError) if current is None else current.has_begun and not current.in_chunks
+        if self._is_upgraded:
+            return False
+        if current is not None and current.in_chunks:
+            self.write_now(_LAST_CHUNK)
+        elif current is not None and not current.has_begun:
+            self._give_up(current)
+        elif self._parser.has_begun_head and not goes_on:
+            refusal = bad_request()
+            self.write_now(f"HTTP/1.1 {refusal}\r\n{_PAGE_HEADERS}\r\n{refusal.text}".encode())
+        self._is_stopping = True
+        if not goes_on:
+            self._task.cancel()
+        return goes_on and self._is_plain
 
     def pause_writing(self) -> None:
         """Let who sends wait: the client reads too slowly."""
