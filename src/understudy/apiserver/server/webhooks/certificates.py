@@ -23,14 +23,16 @@ _MOST_NAMES = 100
 
 
 @lru_cache(256)
-def client_context(ca_bundle: str, server_name: str) -> ssl.SSLContext:
+def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...]) -> ssl.SSLContext:
     """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
 
     Contexts are kept, since connections are used again only with the same one. A server name has one of its own.
+    `protocols` are those that are offered to the server (ALPN), the preferred one first.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate of a bundle is trusted, roots or not
     context.hostname_checks_common_name = False
+    context.set_alpn_protocols(protocols)
     if ca_bundle:
         context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode("ascii", "replace"))
     else:

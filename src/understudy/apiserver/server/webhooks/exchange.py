@@ -11,16 +11,23 @@ import re
 import socket
 import sys
 from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import aiohttp
 from aiohttp.connector import AddrInfoType
 from yarl import URL
 
-from understudy.admission.webhooks import Call, CallError, Reply
+from understudy.admission.webhooks import Call, CallError, Reply, Target
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
+from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
+from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
 from understudy.machinery.golang.text import go_quote
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.webhooks.http2 import Http2Response
 
 _HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
@@ -58,6 +65,7 @@ class Connections:
 
     def __init__(self) -> None:
         self._sockets = WeakSet[_LentSocket]()
+        self.http2 = Http2Connections()
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
             timeout=aiohttp.ClientTimeout(),
@@ -73,6 +81,7 @@ class Connections:
     async def close(self) -> None:
         """Close all connections at once: TLS would wait for webhooks to agree, for half a minute."""
         await self.session.close()
+        self.http2.close()
         for made in tuple(self._sockets):
             made.end()
 
@@ -81,10 +90,11 @@ class Exchange:
     """One call: its requests, which are several after redirects and after answers with Retry-After."""
 
     def __init__(self, connections: Connections, services: ServiceResolver, call: Call) -> None:
-        self._session = connections.session
+        self._connections = connections
         self._services = services
         self._call = call
         self._url = self._first = URL(call.target.url).with_query(timeout=f"{call.announced}s")
+        self._may_be_http2 = is_on_this_machine(call.target)
 
     def error(self, text: str) -> CallError:
         """Return the error of a request that has no answer (`url.Error`)."""
@@ -120,23 +130,58 @@ class Exchange:
             referer, self._url = self._url_text(), self._url.join(URL(location))
         raise self.error("stopped after 10 redirects")
 
-    async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse:
+    async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
         """Send a request and return the answer, its body yet to be read. Raises CallError."""
-        host, port = self._url.host or "", self._url.port or _HTTPS
-        address, address_port = self._address(host, port)
-        headers = {**_HEADERS, "Host": _joined(host, self._url.explicit_port)}
+        headers = {**_HEADERS, "Host": _joined(self._url.host or "", self._url.explicit_port)}
+        body = b""
         if method == "POST":
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"], body = "application/json", self._call.body
         if referer:
             headers["Referer"] = referer
+        if self._may_be_http2 and self._url.scheme == "https":
+            try:
+                answer = await self._send_http2(method, headers, body)
+            except Http2Error as error:
+                raise self.error(str(error)) from None
+            if answer is not None:
+                return answer
+        return await self._send_http1(method, headers, body)
+
+    async def _send_http2(self, method: str, headers: dict[str, str], body: bytes) -> Http2Response | None:
+        """Send a request over HTTP/2 and return the answer; None if the server does not speak it. Raises Http2Error.
+
+        What the server did not look at is sent again: at once on another connection, and on the same one at once and
+        then after 1, 2, 4… seconds (`http2.Transport.RoundTripOpt`).
+        """
+        host, last, wait = self._url.host or "", None, 0.0
+        context = client_context(self._call.target.ca_bundle, host, ALPN)
+        while True:
+            try:
+                connection = await self._connections.http2.find(host, self._url.port or _HTTPS, context)
+            except OSError:
+                return None  # HTTP/1.1 tells why
+            if connection is None:
+                return None
+            if connection is not last:
+                last, wait = connection, 0.5
+            try:
+                return await connection.request(method, headers["Host"] + self._url.raw_path_qs, headers, body)
+            except NotProcessedError:
+                await asyncio.sleep(int(wait))
+                wait *= 2
+
+    async def _send_http1(self, method: str, headers: dict[str, str], body: bytes) -> aiohttp.ClientResponse:
+        """Send a request over HTTP/1.1 and return the answer. Raises CallError."""
+        host, port = self._url.host or "", self._url.port or _HTTPS
+        address, address_port = self._address(host, port)
         try:
-            return await self._session.request(
+            return await self._connections.session.request(
                 method,
                 self._url.with_host(address).with_port(address_port),
-                data=self._call.body if method == "POST" else None,
+                data=body or None,
                 headers=headers,
                 allow_redirects=False,
-                ssl=client_context(self._call.target.ca_bundle, host),
+                ssl=client_context(self._call.target.ca_bundle, host, ("http/1.1",)),
                 server_hostname=host,
             )
         except aiohttp.ClientConnectorCertificateError:
@@ -168,20 +213,35 @@ class Exchange:
             raise self.error(str(error)) from None
 
 
-async def _read(response: aiohttp.ClientResponse) -> Reply:
+async def _read(response: aiohttp.ClientResponse | Http2Response) -> Reply:
     try:
         body = await response.read()
-    except aiohttp.ClientError:
-        text = "unexpected error when reading response body. Please retry. Original error: unexpected EOF"
-        raise CallError(text) from None
+    except (aiohttp.ClientError, Http2Error) as error:
+        why, begin = "unexpected EOF", "unexpected error when reading response body."
+        if isinstance(error, Http2Error):
+            why = str(error)
+            if why.startswith("stream error"):
+                begin = "stream error when reading response body, may be caused by closed connection."
+        raise CallError(f"{begin} Please retry. Original error: {why}") from None
     return Reply(response.status, response.headers.get("Content-Type", ""), body)
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> int | None:
+def _retry_after(response: aiohttp.ClientResponse | Http2Response) -> int | None:
     """Return the seconds after which an overloaded or broken server wants to be asked again, None if it does not."""
     seconds = response.headers.get("Retry-After", "")
     busy = response.status == 429 or response.status >= 500
     return int(seconds) if busy and seconds.isascii() and seconds.isdigit() else None
+
+
+def is_on_this_machine(target: Target) -> bool:
+    """Report whether a webhook is asked at an address of this machine, and by no Service. Upstream: `isLocalHost`."""
+    host = URL(target.url).host or ""
+    if target.service is not None:
+        return False
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _joined(host: str, port: int | None) -> str:
