@@ -12,10 +12,10 @@ from understudy.admission.cel.ast import walk
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.policy_environments import policy_environment
 from understudy.admission.cel.compiler import parse
-from understudy.admission.cel.cost.interrupts import EvaluationTakesLongError, Meter, metered
 from understudy.admission.cel.errors import Report
 from understudy.admission.cel.interpreter.shared_lists import ConcatList, GrowingList, GrowingMap, concat, grown
 from understudy.admission.cel.values import Value, count_values, equal, type_of
+from understudy.admission.interrupts import EvaluationTakesLongError, Meter, metered
 from understudy.machinery.releases.version import V1_32, V1_36
 
 ENVIRONMENT = policy_environment(V1_36, returns=("dyn",), params=False, authorizer=False)

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from understudy.admission.cel import types
 from understudy.admission.cel.ast import UnsignedInt
-from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type
+from understudy.admission.interrupts import current_meter
 
 Value = Any
 """A value: one of the Python types named above, or an instance of a class below or of a library."""

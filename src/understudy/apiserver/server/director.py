@@ -8,12 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
 
+from understudy.admission.interrupts import (
+    WORK_ON_LOOP,
+    EvaluationInterruptedError,
+    EvaluationTakesLongError,
+    Meter,
+    metered,
+)
 from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
@@ -43,7 +50,7 @@ from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
-from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
+from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, out_of_time, timed_out
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
@@ -239,23 +246,33 @@ class Director:
         return await self._answer(request)
 
     async def _answer(self, request: Request) -> Answer:
-        """Answer a request on the event loop, or in a thread: if it takes long, recurses too deep or has to wait for a
-        webhook in the middle of what does not wait."""
+        """Answer a request on the event loop, or in a thread: if it takes long, recurses too deep, has to wait for a
+        webhook in the middle of what does not wait, or evaluates expressions for long."""
         handle = self._resource if request.info.is_resource else self._page
         warnings = len(request.warnings)
         if request.info.is_resource and self._waits(request):
             return await self._worker.wait(handle, request)
         if self._takes_long(request):
-            with suppress(OnlyOnLoopError):
+            try:
                 return await self._worker.answer(handle, request)
-            del request.warnings[warnings:]
+            except OnlyOnLoopError:
+                del request.warnings[warnings:]
+            except EvaluationTakesLongError:  # comes before anything is written
+                del request.warnings[warnings:]
+                return await self._worker.evaluate(handle, request)
         store = self.state.registry.store
         revision = store.revision
         try:
-            return await handle(self.state, request)
+            with metered(self._meter(request)):
+                return await handle(self.state, request)
         except LoopWouldWaitError:  # comes before anything is written
             del request.warnings[warnings:]
             return await self._worker.wait(handle, request)
+        except EvaluationTakesLongError:
+            del request.warnings[warnings:]
+            return await self._worker.evaluate(handle, request)
+        except EvaluationInterruptedError:
+            raise out_of_time() from None
         except RecursionError:
             if store.revision != revision and request.method != "GET":
                 raise
@@ -264,6 +281,12 @@ class Director:
             return await self._worker.answer(handle, request, alone=not self._writes_at_most_one_object(request))
         except OnlyOnLoopError:
             raise bad_request("exceeded max depth") from None
+
+    def _meter(self, request: Request) -> Meter:
+        """Return what limits expressions on the event loop: work, or time if they come between several writes."""
+        if request.method == "GET" or self._writes_at_most_one_object(request):
+            return Meter(most=WORK_ON_LOOP)
+        return Meter(deadline=time.monotonic() + request.seconds_left())
 
     def _waits(self, request: Request) -> bool:
         """Report whether a request may have to wait for a conversion in the middle of its writes. Raises 404 and 405.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.admission.cel.cost.interrupts import current_meter
+from understudy.admission.interrupts import current_meter
 
 PER_CALL_LIMIT: Final = 1_000_000
 """The cost at which one evaluation is cancelled (`PerCallLimit`)."""

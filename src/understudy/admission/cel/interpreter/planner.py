@@ -27,13 +27,13 @@ from understudy.admission.cel.ast import (
     uses_name,
 )
 from understudy.admission.cel.checker.declarations import Declarations, Overload
-from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt
 from understudy.admission.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
 from understudy.admission.cel.interpreter.shared_lists import GrowingList, GrowingMap, grown
 from understudy.admission.cel.interpreter.type_guards import type_guard
 from understudy.admission.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
+from understudy.admission.interrupts import current_meter
 from understudy.machinery.golang import regexp
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
 

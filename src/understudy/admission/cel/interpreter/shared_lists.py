@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, SupportsIndex, overload
 
-from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.values import INT_MAX, Declared, Value, equal
+from understudy.admission.interrupts import current_meter
 
 _SHORT = 32  # elements of lists that are copied: sharing would take as much memory
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.cost.budget import LARGEST, check_size
-from understudy.admission.cel.cost.interrupts import current_meter
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
 from understudy.admission.cel.library.time import format_duration, format_timestamp
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import Duration, Timestamp, Value, count_values, map_keys, type_name
+from understudy.admission.interrupts import current_meter
 from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 

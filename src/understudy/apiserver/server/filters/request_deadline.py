@@ -59,8 +59,7 @@ async def in_time(answering: Coroutine[Any, Any, T], request: Request) -> T:
             raise
         if request.deadline < request.write_deadline:
             raise RequestTimeoutError from None
-        text = "Timeout: request did not complete within requested timeout - context deadline exceeded"
-        raise errors.timeout(text, 0) from None
+        raise out_of_time() from None
 
 
 @coroutine
@@ -76,6 +75,11 @@ def _resumed(answering: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, 
         except StopIteration as done:
             answer: T = done.value
             return answer
+
+
+def out_of_time() -> errors.StatusError:
+    """Return the 504 of a write of an object that its client would wait longer for."""
+    return errors.timeout("Timeout: request did not complete within requested timeout - context deadline exceeded", 0)
 
 
 def timed_out() -> Response:

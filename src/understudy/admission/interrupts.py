@@ -40,6 +40,10 @@ class Meter:
         self._deadline = deadline
         self._pause = most if deadline == inf else min(most, _INTERVAL)
 
+    def end(self) -> None:
+        """End the evaluations, whatever is left: nobody waits for them any more. Any thread may ask for it."""
+        self._deadline = self._pause = -inf
+
     def count(self, work: int) -> None:
         """Count work. Raises EvaluationTakesLongError, EvaluationInterruptedError."""
         self._done += work
@@ -49,9 +53,10 @@ class Meter:
     def _check(self) -> None:
         if self._done > self._most:
             raise EvaluationTakesLongError
-        if monotonic() > self._deadline:
-            raise EvaluationInterruptedError
         self._pause = min(self._done + _INTERVAL, self._most)
+        if monotonic() > self._deadline:
+            self._pause = -inf
+            raise EvaluationInterruptedError
 
 
 _UNLIMITED = Meter()
