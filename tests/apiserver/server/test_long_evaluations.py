@@ -107,6 +107,26 @@ def test_others_are_answered_while_a_rule_takes_long(
     assert long.result(SECONDS).status == 201
 
 
+@pytest.mark.parametrize("path", [f"{MAPS}/long", MAPS])
+def test_others_are_answered_while_a_deletion_takes_long(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """A policy about deletions that takes long, of one object or of all, is asked in a thread."""
+    put_in_force(
+        server, f"oldObject.metadata.name != 'long' || {PAIRS.replace('object', 'oldObject')}", operation="DELETE"
+    )
+    for name in ("a", "long"):
+        create(server, name)
+    stop = Stop(worker._at_any_depth)
+    monkeypatch.setattr(worker, "_at_any_depth", stop)
+    long = beside.submit(send, server, "DELETE", path)
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    stop.released.set()
+    assert long.result(SECONDS).status == 200
+    assert send(server, "GET", f"{MAPS}/long").status == 404
+
+
 def test_short_evaluation_needs_no_thread(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Policies and rules that are evaluated at once are so on the event loop."""
 

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
 
+from understudy.admission.chain import Operation
 from understudy.admission.interrupts import (
     WORK_ON_LOOP,
     EvaluationInterruptedError,
@@ -33,6 +34,7 @@ from understudy.apiserver.endpoints.discovery.documents import (
 )
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.handlers import create, patch, update
+from understudy.apiserver.endpoints.handlers.delete import delete_collection
 from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import BodyAwaitedError, Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
 log = logging.getLogger("understudy")
+POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 WRITES = (create.create, update.update, patch.patch)  # of one object
 ROUTES = 4096  # size of the cache of routes
 SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
@@ -252,6 +255,8 @@ class Director:
         warnings = len(request.warnings)
         if request.info.is_resource and self._waits(request):
             return await self._worker.wait(handle, request)
+        if request.info.is_resource and self._evaluates_between_writes(request):
+            return await self._worker.evaluate(handle, request)
         if self._takes_long(request):
             try:
                 return await self._worker.answer(handle, request)
@@ -283,10 +288,21 @@ class Director:
             raise bad_request("exceeded max depth") from None
 
     def _meter(self, request: Request) -> Meter:
-        """Return what limits expressions on the event loop: work, or time if they come between several writes."""
-        if request.method == "GET" or self._writes_at_most_one_object(request):
-            return Meter(most=WORK_ON_LOOP)
-        return Meter(deadline=time.monotonic() + request.seconds_left())
+        """Return what limits expressions on the event loop: work, or only time if they come after a first write."""
+        route = self._served.route(request.method, request.info) if request.info.is_resource else None
+        if route is not None and (route.handler is delete_collection or route.scope.kind.behavior.allocations):
+            return Meter(deadline=time.monotonic() + request.seconds_left())
+        return Meter(most=WORK_ON_LOOP)
+
+    def _evaluates_between_writes(self, request: Request) -> bool:
+        """Report whether policies may be asked between the writes of a request: it deletes several objects."""
+        route = self._served.route(request.method, request.info) if request.method == "DELETE" else None
+        if route is None or route.handler is not delete_collection:
+            return False
+        admission = self.state.chain.of(route.scope.point(Operation.DELETE))
+        return admission is not None and any(
+            plugin.name in POLICIES for plugin in (*admission.mutating, *admission.validating)
+        )
 
     def _waits(self, request: Request) -> bool:
         """Report whether a request may have to wait for a conversion in the middle of its writes. Raises 404 and 405.
