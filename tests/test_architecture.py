@@ -17,6 +17,7 @@ PACKAGE = ROOT / "src" / "understudy"
 FLOORS = [
     ["schemas"],
     ["machinery"],
+    ["admission.interrupts"],
     ["admission.context", "admission.cel", "apiserver.authorization"],
     ["admission.structural_schema"],
     ["admission.validation"],

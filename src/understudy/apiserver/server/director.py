@@ -289,7 +289,8 @@ class Director:
 
     def _meter(self, request: Request) -> Meter:
         """Return what limits expressions on the event loop: work, or only time if they come after a first write."""
-        route = self._served.route(request.method, request.info) if request.info.is_resource else None
+        writes = request.info.is_resource and request.method != "GET"
+        route = self._served.route(request.method, request.info) if writes else None
         if route is not None and (route.handler is delete_collection or route.scope.kind.behavior.allocations):
             return Meter(deadline=time.monotonic() + request.seconds_left())
         return Meter(most=WORK_ON_LOOP)
