@@ -5,6 +5,8 @@
     scripts/fuzz.py … --first 4711 --requests 1              the request 4711 of that seed once more
     scripts/fuzz.py … --against https://127.0.0.1:6443 --token TOKEN
     scripts/fuzz.py … --server http://127.0.0.1:8001         a server that runs already
+    scripts/fuzz.py cel --count 300000                        CEL expressions, in this process (see `fuzz_inside`)
+    scripts/fuzz.py tokens --count 300000                     tokens, in this process
 
 The script starts a server of its own and sends its requests over a few connections that are kept alive. It checks:
 
@@ -31,6 +33,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
+import fuzz_inside
 from comparing import Server
 from connection import Answer, Connection, DroppedError
 from fuzz_requests import RequestGenerator, Sent, read_corpus
@@ -78,6 +81,7 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "Component not found", "a component status that does not exist"),
     (500, "no preferred addresses found", "the proxy of a node without an address"),
     (500, "invalid byte in chunk length", "a chunk's length is no number"),
+    (500, "failed to allocate a serviceIP: range is full", "more services than the range has addresses"),
     (501, "Unsupported transfer encoding", "another transfer coding than chunked"),
     (505, "HTTP Version Not Supported", "a version of HTTP that there is not"),
     (503, "no endpoints available for service", "the proxy of a service; nothing runs behind it"),
@@ -245,7 +249,8 @@ class Fuzzer:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("what", nargs="?", default="http", choices=("http", *fuzz_inside.INPUTS))
+    parser.add_argument("--requests", "--count", type=int, default=20_000, help="inputs of any kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first request")
     parser.add_argument("--emulated-version", default="", help="release of the script's own server")
@@ -254,6 +259,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--against", default="", metavar="URL", help="a real server that is asked about every 5xx")
     parser.add_argument("--token", default="", help="bearer token for the real server")
     options = parser.parse_args(argv)
+    if options.what in fuzz_inside.INPUTS:
+        return 1 if fuzz_inside.fuzz(options.what, options.seed, options.first, options.requests).kinds else 0
     report = Report()
     if options.server:
         fuzz(options, options.server, None, report)

@@ -3,6 +3,7 @@
 
     scripts/soak.py                                              300 watchers, 8 writers, a minute
     scripts/soak.py --watchers 500 --minutes 30 --epoch 60
+    scripts/soak.py --minutes 60 --torture                       beside the attacks of `torture`, one after the other
 
 The server runs in a process of its own. Writers create, update, patch, apply and delete claims, slices, pods and config
 maps, and note what the server acknowledges. Watchers lose their connection at random, by FIN or by RST, and resume from
@@ -12,14 +13,17 @@ the last version they have seen; some do not read for a while. History is compac
 After each epoch the writers pause, and what every watcher has received is compared with the acknowledged writes: lists
 and events, each once, in order and with its content; `soak_checks` has the rules. Then the server is reset, which must
 end every watch, and the next epoch begins. At the end the server must have no watches, descriptors and memory more
-than before. Too few writes, events, resumes, lists after 410, compactions and resets are failures as well, since
-they check nothing. The exit status is 1 if anything fails.
+than before, and by its own metric its event loop must never have answered nobody for half a second. Too few writes,
+events, resumes, lists after 410, compactions and resets are failures as well, since they check nothing. The exit
+status is 1 if anything fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
+import multiprocessing.process
 import random
 import re
 import sys
@@ -31,10 +35,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+import torture_edge
 from comparing import MEDIA, Obj
 from connection import Answer, Connection, DroppedError, StatusError
 from server_process import ServerProcess
 from soak_checks import EXPIRED, Ledger, Stream
+from torture_case import Target
 
 from understudy.apiserver.server.worker.loop_thread import new_loop
 
@@ -63,6 +69,7 @@ FLIP_SECONDS = 3.0
 CONNECTED_SECONDS = 5.0  # that a watcher keeps its connection
 PACE = 30.0
 SETTLE_SECONDS = 60.0  # in which everybody must have seen the last write, or the end of a watch
+PAUSE = 0.5  # seconds in which the event loop may answer nobody
 GROWTH = 64.0  # MiB that the server may have more after the last epoch than after the second one
 # A run with fewer of these in a minute has checked too little: events and resumes are those of one watcher.
 MINIMUM = {"writes": 300.0, "events": 30.0, "resumes": 2.0, "expired": 2.0, "compactions": 6.0, "flips": 6.0}
@@ -283,6 +290,21 @@ async def open_watches(run: Run) -> int:
     return sum(map(int, re.findall(pattern, answer.body.decode())))
 
 
+async def longest_pause(run: Run) -> float:
+    """Return the longest time in which the server's event loop has answered nobody, in seconds, by its metrics."""
+    with closing(Connection(run.url)) as connection:
+        answer = await connection.send(encoded("GET", "/metrics"))
+    (value,) = re.findall(r"^understudy_event_loop_longest_pause_seconds (\S+)$", answer.body.decode(), re.MULTILINE)
+    return float(value)
+
+
+def attack(url: str) -> None:
+    """Attack a server in every way, again and again, until this process is killed. All of its clients are trusted."""
+    while True:
+        for case in torture_edge.CASES:
+            case.attack(Target(url, "any"))
+
+
 async def live(run: Run, watchers: int, writers: int, seconds: float, rng: random.Random) -> None:
     """Run one epoch, compare, and reset the server."""
     epoch = Epoch(run, watchers, seconds, rng)
@@ -334,8 +356,16 @@ async def settled(is_ready: Callable[[], Awaitable[bool]]) -> bool:
     return True
 
 
-async def soak(process: ServerProcess, watchers: int, writers: int, minutes: float, epoch: float, seed: int) -> Run:
-    """Run epochs for some minutes, then check the counts and the resources of the server."""
+async def soak(
+    process: ServerProcess,
+    watchers: int,
+    writers: int,
+    minutes: float,
+    epoch: float,
+    seed: int,
+    attacker: multiprocessing.process.BaseProcess | None,
+) -> Run:
+    """Run epochs for some minutes, then end the attacks, and check the counts and the resources of the server."""
     run, rng = Run(process.url), random.Random(seed)
     before, memory = process.descriptors(), [process.memory_mib()]
     began = time.monotonic()
@@ -352,6 +382,11 @@ async def soak(process: ServerProcess, watchers: int, writers: int, minutes: flo
     async def is_released() -> bool:
         return process.descriptors() <= before and not await open_watches(run)
 
+    if (pause := await longest_pause(run)) > PAUSE:
+        run.fail(f"the event loop answered nobody for {pause:.2f} s")
+    print(f"longest pause of the event loop: {pause * 1e3:.0f} ms")
+    if attacker is not None:
+        attacker.kill()
     if not await settled(is_released):
         run.fail(f"{process.descriptors()} descriptors, {before} at the start; {await open_watches(run)} watches")
     if len(memory) > 2 and memory[-1] > memory[2] + GROWTH:
@@ -369,11 +404,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--epoch", type=float, default=60, metavar="SECONDS", help="between two resets")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--emulated-version", default="1.32")
+    parser.add_argument("--torture", action="store_true", help="attack the server meanwhile")
     options = parser.parse_args(argv)
     with ServerProcess("--control", "--emulated-version", options.emulated_version) as process:
         with asyncio.Runner(loop_factory=new_loop) as runner:
+            attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(process.url,), daemon=True)
+            if options.torture:
+                attacker.start()
             sizes = options.watchers, options.writers, options.minutes, options.epoch, options.seed
-            run = runner.run(soak(process, *sizes))
+            run = runner.run(soak(process, *sizes, attacker if options.torture else None))
         if status := process.stop():
             run.fail(f"the server ended with status {status}")
         if text := process.stderr():

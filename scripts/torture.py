@@ -29,10 +29,11 @@ from pathlib import Path
 
 import torture_cel
 import torture_edge
+import torture_lists
 from server_process import UNDERSTUDY, ServerProcess
 from torture_case import Case, Target, read_to_end, status_of
 
-CASES = (*torture_edge.CASES, *torture_cel.CASES)
+CASES = (*torture_edge.CASES, *torture_cel.CASES, *torture_lists.CASES)
 TOKEN = "torturetoken"
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
