@@ -20,6 +20,7 @@ from understudy.apiserver.cmd.output import print_error
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+    from ctypes import CDLL
 
     from understudy.apiserver.server.server import Server
 
@@ -34,6 +35,7 @@ USAGE_ERROR = 2
 # The two older generations are looked at after 5 and 10 times as many; see `_KeepGarbagePausesShort`.
 GARBAGE_THRESHOLDS = (10_000, 5, 2)
 LONG_GARBAGE_PAUSE = 0.015  # seconds
+GIVING_BACK = 10.0  # seconds until freed memory is given back
 MMAP_THRESHOLD = (-3, 128 * 1024)  # glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes
 
 
@@ -174,10 +176,31 @@ def _give_back_large_memory() -> None:
 
     Otherwise it keeps larger and larger ones: clients that sent a hundred large bodies would leave 150 MiB behind.
     """
-    import ctypes  # only servers need it
+    if (allocator := _allocator()) is not None:
+        allocator.mallopt(*MMAP_THRESHOLD)
 
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(*MMAP_THRESHOLD)
+
+def _allocator() -> CDLL | None:
+    """Return the library with the functions of glibc's allocator, None where there is another one."""
+    from ctypes import CDLL  # only servers need it
+
+    with suppress(AttributeError, OSError, TypeError):
+        allocator = CDLL(None)
+        if allocator.mallopt and allocator.malloc_trim:
+            return allocator
+    return None
+
+
+async def _give_back_memory_periodically() -> None:
+    """Give memory between what is in use back to the system now and then, where the allocator keeps it (glibc).
+
+    Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
+    some milliseconds, and in none if little was freed.
+    """
+    if (allocator := _allocator()) is not None:
+        while True:
+            await asyncio.sleep(GIVING_BACK)
+            await asyncio.to_thread(allocator.malloc_trim, 0)
 
 
 def _raise_descriptor_limit() -> None:
@@ -196,7 +219,9 @@ def _raise_descriptor_limit() -> None:
 
 async def _use_server(server: Server, use: UseServer, stopped: Future[None]) -> None:
     await server.start()
+    giving_back = asyncio.create_task(_give_back_memory_periodically())
     try:
         await use(server, stopped)
     finally:
+        giving_back.cancel()
         await server.stop()
