@@ -10,8 +10,10 @@ import pytest
 
 from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError, Watch
+from understudy.apiserver.client.frames import MOST, Frames
 from understudy.apiserver.client.objects import ObjectAccess
 from understudy.apiserver.storage.interface import Store
+from understudy.machinery.golang.json_scalars import loads
 
 Obj = dict[str, Any]
 
@@ -154,3 +156,17 @@ def test_watch_on_a_kind_that_has_none(apiserver: Server) -> None:
     with pytest.raises(StatusError) as error:
         apiserver.watch("componentstatuses")
     assert error.value.code == 405
+
+
+@pytest.mark.parametrize("reads_on", [True, False])
+def test_watch_that_is_not_read_holds_a_bounded_number_of_events(apiserver: Server, reads_on: bool) -> None:
+    """The server puts no more events than a watch may hold, and the others when these have been read."""
+    frames = Frames()
+    apiserver._ask(lambda client, _: client.watch("/api/v1/namespaces/default/configmaps", {}, frames))
+    for number in range(MOST + 50):
+        apiserver.create(config_map(f"c{number}"))
+    waiting = wait_until(frames._queue.qsize, lambda size: size >= MOST)
+    assert waiting == MOST
+    if reads_on:
+        names = [loads(frames.get(PATIENCE) or b"{}")["object"]["metadata"]["name"] for _ in range(MOST + 50)]
+        assert names == [f"c{number}" for number in range(MOST + 50)]

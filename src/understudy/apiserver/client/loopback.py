@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from understudy.apiserver.authentication.loopback import APISERVER, LoopbackTokens
+from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.scope import ServerState
@@ -24,9 +25,8 @@ STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "applic
 USER_AGENT = "understudy"  # of clients that tests use
 
 Handler = Callable[[Request], Awaitable[Response | WatchResponse]]
-Receive = Callable[[bytes | None], None]  # gets the encoded events of a watch, and None at its end
 Stop = Callable[[], None]  # ends a watch; may be called in any thread, and more than once
-SendWatch = Callable[[WatchSource, Receive], Stop]  # begins to send a watch, on the event loop
+SendWatch = Callable[[WatchSource, Frames], Stop]  # begins to send a watch, on the event loop
 
 
 class Client:
@@ -104,14 +104,14 @@ class Client:
         body = {name: value for name, value in options.items() if value is not None}
         return await self._request("DELETE", path, body or None, JSON, query)
 
-    async def watch(self, path: str, query: Mapping[str, str], receive: Receive) -> Stop:
-        """Let a function get the events of a watch, in the event loop's thread; return what ends it.
+    async def watch(self, path: str, query: Mapping[str, str], frames: Frames) -> Stop:
+        """Put the events of a watch where another thread gets them; return what ends it.
 
         Raises StatusError if the watch cannot begin.
         """
         answer = await self._handler(self._new_request("GET", path, b"", "", {**query, "watch": "true"}))
         if isinstance(answer, WatchResponse):
-            return self._send_watch(answer.source, receive)
+            return self._send_watch(answer.source, frames)
         raise _error(answer)
 
     async def _request(

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
 
 from understudy.apiserver.client import writing
+from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import find
 from understudy.apiserver.client.listing import ObjectList, Selector, list_object, list_objects, selector_query
 from understudy.apiserver.client.loopback import (
@@ -309,9 +309,9 @@ class ObjectAccess(ABC):
         """
         __tracebackhide__ = True
         query = {**selector_query(labels, fields), "resourceVersion": resource_version}
-        frames: SimpleQueue[bytes | None] = SimpleQueue()
+        frames = Frames()
         stop = self._ask(
-            lambda client, _: client.watch(find(client.serving, kind).collection(namespace), query, frames.put)
+            lambda client, _: client.watch(find(client.serving, kind).collection(namespace), query, frames)
         )
         return Watch(frames, stop, timeout)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterator
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import NamedTuple, Self
 
+from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.loopback import Stop
 from understudy.machinery.errors import status_error
 from understudy.machinery.golang.json_scalars import loads
@@ -33,7 +34,7 @@ class Watch(Iterator[WatchEvent]):
     event, such as 410 for a resourceVersion that is too old.
     """
 
-    def __init__(self, frames: SimpleQueue[bytes | None], stop: Stop, timeout: float | None) -> None:
+    def __init__(self, frames: Frames, stop: Stop, timeout: float | None) -> None:
         self._frames = frames
         self._end = None if timeout is None else time.monotonic() + timeout
         self._stop = weakref.finalize(self, stop)

@@ -12,7 +12,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from understudy.apiserver.client.loopback import Receive, Stop
+from understudy.apiserver.client.frames import Frames
+from understudy.apiserver.client.loopback import Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import give_up, handler
@@ -63,9 +64,9 @@ class Listener:
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)
 
-    def send_watch(self, source: WatchSource, receive: Receive) -> Stop:
-        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
-        return self._pumps.send_inside(source, receive)
+    def send_watch(self, source: WatchSource, frames: Frames) -> Stop:
+        """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
+        return self._pumps.send_inside(source, frames)
 
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""

@@ -32,9 +32,10 @@ from understudy.apiserver.authorization.permissions.report import PermissionRepo
 from understudy.apiserver.authorization.permissions.roles import role_with_binding
 from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKubeconfigs, write_kubeconfig
-from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder, Receive, Stop
+from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder, Stop
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
 from understudy.apiserver.client.server_user import ServerUser
@@ -501,10 +502,10 @@ class Server(ObjectAccess):
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
-    def _send_watch(self, source: WatchSource, receive: Receive) -> Stop:
-        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
+    def _send_watch(self, source: WatchSource, frames: Frames) -> Stop:
+        """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
         assert self._listener is not None, "the server is not running"
-        return self._listener.send_watch(source, receive)
+        return self._listener.send_watch(source, frames)
 
     def _ask(self, use: Use[T]) -> T:
         __tracebackhide__ = True

@@ -14,7 +14,8 @@ from contextlib import suppress
 from multidict import CIMultiDict
 
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
-from understudy.apiserver.client.loopback import Receive, Stop
+from understudy.apiserver.client.frames import Frames
+from understudy.apiserver.client.loopback import Stop
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http1 import websocket
@@ -35,7 +36,8 @@ class Pumps:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._open: dict[WatchSource, asyncio.Event] = {}
-        self._inside: set[asyncio.Task[None]] = set()  # that send to clients in this process
+        self._inside: set[asyncio.Task[None]] = set()  # that send to threads of this process
+        self._calls: dict[WatchSource, Calls] = {}  # what they send
         self._stopped = False
 
     def add(self, source: WatchSource, woken: asyncio.Event) -> None:
@@ -46,12 +48,14 @@ class Pumps:
 
     def discard(self, source: WatchSource) -> None:
         """Forget a watch that has been sent."""
+        self._calls.pop(source, None)
         self._open.pop(source, None)
 
-    def send_inside(self, source: WatchSource, receive: Receive) -> Stop:
-        """Begin to send a watch to a function in this process; return what ends it, from any thread."""
+    def send_inside(self, source: WatchSource, frames: Frames) -> Stop:
+        """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
         loop = asyncio.get_running_loop()
-        task = asyncio.create_task(_send_inside(source, receive, self))
+        calls = self._calls[source] = Calls(frames)
+        task = asyncio.create_task(_send_inside(source, calls, self))
         self._inside.add(task)
         task.add_done_callback(self._inside.discard)
 
@@ -78,6 +82,8 @@ class Pumps:
         if woken := self._open.get(source):
             source.close()
             woken.set()
+        if calls := self._calls.get(source):
+            calls.release()
 
 
 class Chunks:
@@ -159,22 +165,42 @@ class Messages:
 
 
 class Calls:
-    """Calls of a function in this process, one for each event."""
+    """Events for a thread of this process, which has to read them before too many more come."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self._room = asyncio.Event()
+        self._released = False
+        loop = asyncio.get_running_loop()
+
+        def on_room() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._room.set)
+
+        frames.on_room = on_room
 
     async def begin(self) -> None:
-        """Do nothing: the function is called with events only."""
+        """Do nothing: there is no head."""
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        """Pass on encoded events."""
+        """Pass on encoded events; wait while too many are not read."""
         for frame in frames:
-            self._receive(frame)
+            self._room.clear()
+            if self._frames.put(frame) and not self._released:
+                await self._room.wait()
         await asyncio.sleep(0)  # others have their turn between two portions
 
     async def end(self) -> None:
-        """Do nothing: the function is told in any case."""
+        """Do nothing: the thread is told in any case, see `finish`."""
+
+    def finish(self) -> None:
+        """Tell the thread that nothing follows."""
+        self._frames.put(None)
+
+    def release(self) -> None:
+        """Wait for the thread no longer."""
+        self._released = True
+        self._room.set()
 
 
 class Alarm:
@@ -236,13 +262,13 @@ def _handshake_refusal(headers: Mapping[str, str]) -> str:
     return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""
 
 
-async def _send_inside(source: WatchSource, receive: Receive, pumps: Pumps) -> None:
-    """Send a watch to a function in this process; call it with None at the end, whatever that is."""
+async def _send_inside(source: WatchSource, calls: Calls, pumps: Pumps) -> None:
+    """Send a watch to a thread of this process; tell it of the end, whatever that is."""
     try:
-        await _pumped(source, Calls(receive), pumps)
+        await _pumped(source, calls, pumps)
     finally:
         source.close()
-        receive(None)
+        calls.finish()
 
 
 def _is_origin(text: str) -> bool:
