@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 from typing import Any
 
-from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.golang.json_writer import encode, go_number
 from understudy.machinery.golang.text import go_scalar
 from understudy.machinery.golang.yaml_reader import resolve
 
@@ -215,7 +215,7 @@ class _WriterV3(_Writer):
 
     def scalar(self, value: Any, indent: int) -> None:
         if isinstance(value, (int, float)):  # numbers keep the text that they have in JSON
-            self.put(encode(value).decode())
+            self.put(encode(go_number(value) if isinstance(value, float) else value).decode())
         else:
             super().scalar(value, indent)
 
