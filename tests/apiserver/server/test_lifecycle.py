@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -174,3 +175,19 @@ def test_start_imports_nothing_that_takes_long() -> None:
     heavy = {"aiohttp", "cryptography", "jsonschema", "re2", "ruamel", "trustme", "yarl", "yaml"}
     code = f"import sys\nfrom understudy import Server\nwith Server(): print({heavy!r} & set(sys.modules) or 'none')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "none\n"
+
+
+def test_reset_amid_the_end_leaves_nothing_behind() -> None:
+    """A server that is stopped while it is reset waits for that, and takes no other: no task is left."""
+
+    async def scenario() -> None:
+        server = Server(controllers=["garbage-collector", "namespace"])
+        await server.start()
+        resets = [asyncio.create_task(server._reset()) for _ in range(3)]
+        await asyncio.sleep(0)
+        await server.stop()
+        outcomes = await asyncio.gather(*resets, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [type(None), RuntimeError, RuntimeError]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())

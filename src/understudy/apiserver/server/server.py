@@ -109,7 +109,8 @@ class Server(ObjectAccess):
         self._config = config
         self._certificates = config.certificates
         self.state = self._new_state()
-        self._started = False
+        self._started = self._is_stopping = False
+        self._changing = asyncio.Lock()  # held by a reset and by the end of the server
         self._thread: LoopThread | None = None
         self._kubeconfigs = TemporaryKubeconfigs()
         self._tokens = LoopbackTokens()
@@ -169,6 +170,7 @@ class Server(ObjectAccess):
         if self._started:
             self.state = self._new_state()
         self._started = True
+        self._is_stopping, self._changing = False, asyncio.Lock()
         config = self._config
         sock = listening_socket(config.bind_address, config.port)
         try:
@@ -267,7 +269,12 @@ class Server(ObjectAccess):
         return ClientCertificates(config.client_authorities, config.clock, self.state.gates, version)
 
     async def stop(self) -> None:
-        """End watches and connections, stop listening and stop the controllers."""
+        """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
+        self._is_stopping = True
+        async with self._changing:
+            await self._stop()
+
+    async def _stop(self) -> None:
         try:
             if self._controllers is not None:
                 await self._controllers.stop_components()  # which are clients, and would complain
@@ -347,6 +354,17 @@ class Server(ObjectAccess):
             await writing.load(self._client, asyncio.sleep, manifest)
 
     async def _reset(self) -> None:
+        """Make the server as it was at the start. Raises RuntimeError for one that is stopping."""
+        self._refuse_if_stopping()  # it waits for the requests that wait for this
+        async with self._changing:
+            self._refuse_if_stopping()
+            await self._begin_anew()
+
+    def _refuse_if_stopping(self) -> None:
+        if self._is_stopping:
+            raise RuntimeError("the server is stopping")
+
+    async def _begin_anew(self) -> None:
         if self._controllers is not None:
             await self._controllers.stop_components()
         if self._listener is not None:
