@@ -16,6 +16,7 @@ from understudy.machinery.serializer.json import encode
 
 T = TypeVar("T")
 LONGEST = 60.0  # seconds that a request may take (--request-timeout)
+_SHORTEST = 1e-6  # seconds in which nothing can be answered
 LONGEST_WRITE = 34.0  # seconds that a write of an object may take (`requestTimeoutUpperBound`)
 _WRITES = ("create", "update", "patch", "delete")
 
@@ -25,11 +26,16 @@ class RequestTimeoutError(Exception):
 
 
 def with_request_deadline(request: Request) -> None:
-    """Set when a request is given up that is not long-running; `?timeout=` may say when. Raises 400."""
+    """Set when a request is given up that is not long-running; `?timeout=` may say when.
+
+    Raises 400, and RequestTimeoutError for a request that is over at once.
+    """
     info = request.info
     if info.long_running:
         return
     seconds = request_timeout(request.query.get("timeout")) if request.query else 0.0
+    if 0 < seconds < _SHORTEST:
+        raise RequestTimeoutError
     now = request.clock.monotonic()
     request.deadline = now + (seconds if 0 < seconds < LONGEST else LONGEST)
     if info.verb in _WRITES and info.is_resource:
@@ -42,9 +48,6 @@ async def in_time(answering: Coroutine[Any, Any, T], request: Request) -> T:
     Raises RequestTimeoutError, and 504 for a write of an object that its client would wait longer for. A timer is made
     only for a request that waits for something.
     """
-    if request.seconds_left() <= 0:
-        answering.close()
-        raise RequestTimeoutError
     try:
         awaited = answering.send(None)
     except StopIteration as done:
