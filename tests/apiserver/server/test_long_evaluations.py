@@ -162,6 +162,15 @@ def test_large_object_is_evaluated_beside_others(server: Server, beside: ThreadP
     assert long.result(SECONDS).status == 504
 
 
+def test_deep_object_is_evaluated_for_long(server: Server) -> None:
+    """An object that recurses too deep for the event loop, and that a rule looks at for long, is stored."""
+    define_victims(server)
+    deep = '{"a":' * 2_000 + "{}" + "}" * 2_000
+    victim = '{"apiVersion": "example.com/v1", "kind": "Victim", "metadata": {"name": "a"}'
+    body = f'{victim}, "values": {list(range(250))}, "deep": {deep}}}'
+    assert send(server, "POST", VICTIMS, body.encode()).status == 201
+
+
 def test_server_stops_while_an_evaluation_goes_on(beside: ThreadPoolExecutor) -> None:
     """A server that stops does not wait for the end of an evaluation."""
     with ExitStack() as running:

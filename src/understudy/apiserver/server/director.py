@@ -286,6 +286,9 @@ class Director:
             return await self._worker.answer(handle, request, alone=not self._writes_at_most_one_object(request))
         except OnlyOnLoopError:
             raise bad_request("exceeded max depth") from None
+        except EvaluationTakesLongError:
+            del request.warnings[warnings:]
+            return await self._worker.evaluate(handle, request)
 
     def _meter(self, request: Request) -> Meter:
         """Return what limits expressions on the event loop: work, or only time if they come after a first write."""

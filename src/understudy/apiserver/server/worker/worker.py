@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 from understudy.admission.interrupts import EvaluationInterruptedError, Meter, metered
@@ -77,7 +78,7 @@ class Worker:
         await self._turn.acquire()
         store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), request.seconds_left)
         guard = store.stopped_loop if alone or not has_deep_stack() else None
-        thread = start_on_deep_stack(partial(self._answer, handle, request, store), guard)
+        thread = start_on_deep_stack(partial(self._answer, handle, request, store, inf if alone else BRIEFLY), guard)
         answer = asyncio.wrap_future(thread)
         answer.add_done_callback(self._end_turn)
         return await asyncio.shield(answer)
@@ -121,8 +122,8 @@ class Worker:
         if not answer.cancelled():
             answer.exception()  # the client that would get it may have gone
 
-    def _answer(self, handle: Handle, request: Request, store: StoreOnLoop) -> Answer:
-        """Return the answer of a handler, in the thread."""
+    def _answer(self, handle: Handle, request: Request, store: StoreOnLoop, most: float) -> Answer:
+        """Return the answer of a handler, in the thread. `most` is the work that its expressions may do."""
         warnings = len(request.warnings)
 
         def run() -> Answer:
@@ -131,9 +132,9 @@ class Worker:
 
         try:
             for _ in range(TRIES):
-                with suppress(OutdatedError), metered(Meter(most=BRIEFLY)):
+                with suppress(OutdatedError), metered(Meter(most=most)):
                     return _at_any_depth(run, store)
-            with store.stopped_loop(), metered(Meter(most=BRIEFLY)):
+            with store.stopped_loop(), metered(Meter(most=most)):
                 return _at_any_depth(run, store)
         except StatusError as error:
             return error_response(request, error)  # here, because there may be a hundred thousand causes
