@@ -9,7 +9,7 @@ from collections import Counter
 from torture_case import Case, Target, read_to_end, status_of
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-OBJECTS, WRITERS = 20_000, 4
+OBJECTS, WRITERS = 10_000, 4
 AT_ONCE = 4  # of one request
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
