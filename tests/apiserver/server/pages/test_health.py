@@ -14,6 +14,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32, V1_33
@@ -84,14 +85,14 @@ def test_metrics_name_verbs_as_http_does(apiserver: Server, method: str, path: s
     assert [line for line in counted if f'verb="{verb}"' in line and (f'resource="{resource}"' in line)]
 
 
-def test_metrics_count_requests() -> None:
+async def test_metrics_count_requests() -> None:
     """Requests are counted by verb, resource and code; durations are put in buckets; watches are not timed."""
     metrics = Metrics()
     pods = ("LIST", "", "v1", "pods", "", "namespace", "")
     metrics.observe(pods, 200, 0.02)
     metrics.observe(pods, 200, 70.0)
     metrics.observe(("WATCH", *pods[1:]), 200, 500.0)
-    text = metrics.text(
+    page = await metrics.text(
         version={"major": "1", "minor": "32", "gitVersion": "v1.32.5", "platform": "linux/amd64"},
         gates={"DRAAdminAccess": ("ALPHA", False)},
         objects={"pods": 3},
@@ -99,7 +100,9 @@ def test_metrics_count_requests() -> None:
         admission=AdmissionMetrics(V1_32),
         seats={"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)},
         dispatched={("probes", "exempt"): 3},
-    ).decode()
+        pauses=LoopPauses(),
+    )
+    text = page.decode()
     labels = 'dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"'
     assert f'apiserver_request_total{{code="200",component="apiserver",{labels}}} 2\n' in text
     timed = f'component="apiserver",{labels}'
