@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from asyncio import sleep
+from asyncio import new_event_loop, sleep
 
 import pytest
 
@@ -89,11 +89,18 @@ def test_limit_stays_raised_for_threads_that_are_deep() -> None:
 
 
 def test_coroutine_runs_to_its_end() -> None:
-    """A coroutine returns its result; one that suspends is an error, since nothing would wake it."""
+    """A coroutine returns its result. It may let others have their turn, and is woken by nothing else."""
 
     async def counted() -> int:
         return count(100_000)
 
     assert on_deep_stack(run_to_end, counted()) == 100_000
+    run_to_end(sleep(0))
+    loop = new_event_loop()
+
+    async def wait() -> None:
+        await loop.create_future()
+
     with pytest.raises(RuntimeError, match="suspended"):
-        run_to_end(sleep(0))
+        run_to_end(wait())
+    loop.close()
