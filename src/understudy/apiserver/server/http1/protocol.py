@@ -11,11 +11,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
+from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
 
 log = logging.getLogger("understudy")
@@ -41,10 +43,11 @@ class HTTPServer:
         self._handle = handle
         self._give_up = give_up
         self._connections: set[HTTPProtocol] = set()
+        self._large_parts = LargeParts()
 
     def connect(self) -> HTTPProtocol:
         """Return the protocol of a new connection, in the running event loop."""
-        return HTTPProtocol(self._handle, self._give_up, self._connections)
+        return HTTPProtocol(self._handle, self._give_up, self._connections, self._large_parts)
 
     async def shutdown(self, grace: float) -> None:
         """End all connections; requests that are being answered get some seconds to finish."""
@@ -54,10 +57,13 @@ class HTTPServer:
 class HTTPProtocol(asyncio.Protocol):
     """One connection. It is among the open `connections` of its server as long as it lasts."""
 
-    def __init__(self, handle: Handler, give_up: GiveUp, connections: set[HTTPProtocol]) -> None:
+    def __init__(
+        self, handle: Handler, give_up: GiveUp, connections: set[HTTPProtocol], large_parts: LargeParts
+    ) -> None:
         self._handle = handle
         self._give_up = give_up
         self._connections = connections
+        self._large_parts = large_parts
         self._loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
         self._parser = RequestParser(self._loop, self._close_if_idle, self._regulate)
@@ -93,12 +99,19 @@ class HTTPProtocol(asyncio.Protocol):
         self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read what the client has sent. After a large part of it others have their turn: loops read on at once."""
-        self._receive(data)
-        if len(data) > _LARGE_PART and self.transport is not None and not self._is_paused:
+        """Read what the client has sent, a large part of it when it is its turn. Until then nothing more comes."""
+        if len(data) <= _LARGE_PART or self.transport is None:
+            self._receive(data)
+            return
+        if not self._is_paused:
             self._is_paused = True
             self.transport.pause_reading()
-            self._loop.call_soon(self._regulate)
+        self._large_parts.add(partial(self._receive_in_turn, data))
+
+    def _receive_in_turn(self, data: bytes) -> None:
+        if self.transport is not None:
+            self._receive(data)
+            self._regulate()
 
     def eof_received(self) -> bool:
         """Give up the requests that are not answered: the client sends nothing more, and may read on.

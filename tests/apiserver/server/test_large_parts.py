@@ -1,0 +1,65 @@
+"""Clients that send much at once, all at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from tests.apiserver.server.test_websockets import Pipe
+from tests.waiting import until
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.parser import Received, RequestParser
+from understudy.apiserver.server.http1.protocol import HTTPServer
+
+HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"A:\r\n" * 50_000 + b"\r\n"
+
+
+async def test_large_heads_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two large parts of requests the event loop does what else there is to do, and both are answered."""
+    happened: list[str] = []
+    feed = RequestParser.feed
+
+    def noted(self: RequestParser, data: bytes) -> list[Received]:
+        happened.append("read")
+        return feed(self, data)
+
+    def tick() -> None:
+        happened.append("tick")
+        asyncio.get_running_loop().call_soon(tick)
+
+    async def handle(exchange: Exchange) -> None:
+        happened.append("answered")
+
+    monkeypatch.setattr(RequestParser, "feed", noted)
+    server, pipes = HTTPServer(handle), [Pipe() for _ in range(5)]
+    protocols = [server.connect() for _ in pipes]
+    tick()
+    for protocol, pipe in zip(protocols, pipes, strict=True):
+        protocol.connection_made(pipe)
+        protocol.data_received(HEAD)
+        assert not pipe.is_read
+    await until(lambda: happened.count("answered") == 5)
+    assert ("read", "read") not in pairwise(event for event in happened if event != "answered")
+    assert all(pipe.is_read for pipe in pipes)
+    for protocol in protocols:
+        protocol.connection_lost(None)
+
+
+async def test_client_that_leaves_before_its_turn() -> None:
+    """What it has sent is not read."""
+    answered: list[Exchange] = []
+
+    async def handle(exchange: Exchange) -> None:
+        answered.append(exchange)
+
+    server = HTTPServer(handle)
+    gone, stays = server.connect(), server.connect()
+    for protocol in (gone, stays):
+        protocol.connection_made(Pipe())
+        protocol.data_received(HEAD)
+    gone.connection_lost(None)
+    await until(lambda: answered)
+    assert len(answered) == 1
+    stays.connection_lost(None)
