@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +25,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 settings.load_profile("understudy")
+
+# The processes that tests start share compiled modules, where the environment forbids to write any beside the sources:
+# each would compile a thousand of them, for two seconds.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    bytecode = tempfile.mkdtemp(prefix="understudy-bytecode-")
+    atexit.register(shutil.rmtree, bytecode, ignore_errors=True)
+    os.environ["PYTHONPYCACHEPREFIX"] = bytecode
 
 
 @pytest.fixture(autouse=True, scope="session")
