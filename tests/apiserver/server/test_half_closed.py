@@ -23,8 +23,9 @@ TIMED_OUT = (
 
 
 @pytest.fixture
-def client(apiserver: Server) -> Iterator[socket.socket]:
-    """A connection to an empty server."""
+def client(apiserver: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A connection to an empty server, which waits long for a version that it has not reached yet."""
+    monkeypatch.setattr(apiserver.state.registry, "wait_seconds", 60.0)
     address = urlsplit(apiserver.url)
     with closing(socket.create_connection((address.hostname, address.port), timeout=60)) as connection:
         yield connection
