@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.endpoints.openapi.descriptions import described, package_and_type
-from understudy.apiserver.kinds.release import releases
+from understudy.apiserver.serving.release import releases
 from understudy.machinery.types import Obj
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "src/understudy/schemas"

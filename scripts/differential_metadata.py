@@ -35,7 +35,7 @@ from comparing import (
 )
 from differential import mask
 
-SAMPLES = Path(__file__).parent.parent / "tests/apiserver/kinds/recorded/metadata.jsonl"
+SAMPLES = Path(__file__).parent.parent / "tests/kinds/recorded/metadata.jsonl"
 Request = tuple[str, str, str, Any]  # method, path, content type, body
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}
 MANAGED = {"manager": "a\tb", "operation": "Odd", "apiVersion": "v1", "fieldsType": "Odd", "fieldsV1": {}}

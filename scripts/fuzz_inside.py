@@ -21,12 +21,12 @@ from typing import Any
 
 import orjson
 
-from understudy.admission.cel.checker.environment import device_environment
-from understudy.admission.cel.compiler import compile_anew
-from understudy.admission.cel.errors import EvaluationError
 from understudy.apiserver.authentication import jose
 from understudy.apiserver.authentication.errors import KeysAwaitedError, TokenError
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.cel.checker.environment import device_environment
+from understudy.cel.compiler import compile_anew
+from understudy.cel.errors import EvaluationError
 from understudy.machinery.clock import SystemClock
 from understudy.machinery.releases.version import V1_36
 

@@ -20,7 +20,7 @@ import orjson
 import yaml
 from comparing import MEDIA, Obj, Server
 
-RECORDED = Path(__file__).parent.parent / "tests/apiserver/kinds/recorded"
+RECORDED = Path(__file__).parent.parent / "tests/kinds/recorded"
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 AGGREGATED = "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"
 NAMES = 8  # objects of a kind; few names make requests meet the same objects

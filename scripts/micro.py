@@ -16,22 +16,22 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from understudy.admission.cel import compiler
-from understudy.admission.cel.checker.environment import device_environment
-from understudy.admission.context import Context
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoding.conversion import to_internal, typed
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.cel import compiler
+from understudy.cel.checker.environment import device_environment
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 
 from comparing import differences
 
-from understudy.apiserver.kinds.release import Release, releases
 from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import Release, releases
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.golang.yaml_writer import dump_yaml
 from understudy.machinery.releases.version import Version

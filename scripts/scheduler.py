@@ -53,7 +53,7 @@ from typing import Any
 from kubeconfig import write_kubeconfig
 
 from understudy import Server
-from understudy.apiserver.kinds.release import DEFAULT
+from understudy.apiserver.serving.release import DEFAULT
 from understudy.machinery.golang.yaml_reader import load_yaml
 
 MANIFESTS = Path(__file__).parent.parent / "fixtures" / "scheduler"

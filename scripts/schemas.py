@@ -36,7 +36,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from understudy.apiserver.kinds.release import releases, storage_version_hash
+from understudy.apiserver.serving.release import releases, storage_version_hash
 from understudy.machinery.releases.features import REMOVED, FeatureSpec
 from understudy.machinery.releases.version import ByRelease, Version
 from understudy.machinery.types import GroupVersionKind

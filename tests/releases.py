@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.kinds.release import Release, releases
+from understudy.apiserver.serving.release import Release, releases
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 

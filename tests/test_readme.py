@@ -19,7 +19,7 @@ import pytest
 from tests.ports import free_port
 from tests.releases import RELEASES
 from tests.waiting import PATIENCE
-from understudy.apiserver.kinds.release import SUFFICIENT_GATES, Release
+from understudy.apiserver.serving.release import SUFFICIENT_GATES, Release
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 

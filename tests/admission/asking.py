@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from understudy.admission.chain import Attributes, Chain, Operation, Plugin, Point
-from understudy.admission.context import Context
 from understudy.apiserver.authorization.authorizer import Attributes as Action
 from understudy.apiserver.authorization.authorizer import Decision, SubjectRules
+from understudy.kinds.context import Context
 from understudy.machinery.types import GroupVersionKind
 from understudy.machinery.users import User
 

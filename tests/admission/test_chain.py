@@ -10,8 +10,8 @@ import pytest
 from tests.http import send
 from understudy import Server
 from understudy.admission.chain import Attributes, Chain, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.plugins.ordered import ALL_ORDERED_PLUGINS
+from understudy.kinds.context import Context
 from understudy.machinery.errors import forbidden
 
 Obj = dict[str, Any]

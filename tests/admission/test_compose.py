@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.admission.context import Context
-from understudy.admission.validation.compose import since, until
+from understudy.kinds.common.compose import since, until
+from understudy.kinds.context import Context
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, Version
 from understudy.machinery.types import Obj

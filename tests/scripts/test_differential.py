@@ -16,9 +16,9 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy import Server
-from understudy.admission.cel.checker.declared_types import declared_type
-from understudy.admission.cel.interpreter.unstructured import converter
-from understudy.admission.cel.rules import compile_rule
+from understudy.cel.checker.declared_types import declared_type
+from understudy.cel.interpreter.unstructured import converter
+from understudy.cel.rules import compile_rule
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.releases import every_release
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
 

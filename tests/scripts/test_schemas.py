@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.kinds.release import storage_version_hash
+from understudy.apiserver.serving.release import storage_version_hash
 from understudy.machinery.releases.features import FeatureSpec
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind

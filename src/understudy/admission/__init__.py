@@ -1,1 +1,1 @@
-"""Admission: whether an object may be stored, and in which form (defaulting, feature gates, validation, CEL)."""
+"""Admission: whether an object may be stored, and in which form: admission plugins, policies, webhooks."""

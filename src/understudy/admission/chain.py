@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy

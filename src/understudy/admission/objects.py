@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.chain import Attributes
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery.patch.structured_merge_diff.typed import Type
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
 

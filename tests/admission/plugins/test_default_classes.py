@@ -8,8 +8,8 @@ import pytest
 
 from tests.admission.asking import ask
 from tests.releases import NEWEST
-from understudy.admission.context import Context
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
+from understudy.kinds.context import Context
 from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from tests.admission.asking import ask
-from understudy.admission.context import Context
 from understudy.admission.plugins.nodes.node_restriction import NodeRestriction
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version

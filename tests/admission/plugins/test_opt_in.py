@@ -9,11 +9,11 @@ import pytest
 from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy import Server, StatusError
-from understudy.admission.context import Context
 from understudy.admission.plugins.namespace_lifecycle import NamespaceExists
 from understudy.admission.plugins.permissions.denials import AlwaysDeny, DenyServiceExternalIPs
 from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from understudy.admission.plugins.pods.placement import ExtendedResourceToleration, LimitPodHardAntiAffinityTopology
+from understudy.kinds.context import Context
 from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]

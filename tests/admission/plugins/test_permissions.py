@@ -10,7 +10,6 @@ from tests.admission.asking import ALICE, Rights, ask
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.chain import Plugin
-from understudy.admission.context import Context
 from understudy.admission.plugins.permissions.owner_references import OwnerReferencesPermissionEnforcement
 from understudy.admission.plugins.permissions.signers import (
     CertificateApproval,
@@ -18,6 +17,7 @@ from understudy.admission.plugins.permissions.signers import (
     ClusterTrustBundleAttest,
 )
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.admission.asking import ask
 from tests.releases import NEWEST
-from understudy.admission.context import Context
 from understudy.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 

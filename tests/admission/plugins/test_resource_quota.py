@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
-from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version

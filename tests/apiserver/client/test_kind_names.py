@@ -7,7 +7,7 @@ import pytest
 from understudy import Server, StatusError
 from understudy.apiserver.client.kind_names import RequestError, find, find_kind_of
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 
 SERVING = Serving(Release.named("1.34"))
 CLAIMS = "/apis/resource.k8s.io"

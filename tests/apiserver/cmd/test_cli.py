@@ -19,7 +19,7 @@ import pytest
 
 from tests.http import send, watch
 from tests.program import PATIENCE, PROGRAM, serving
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.controlplane.cmd.cli import main
 
 

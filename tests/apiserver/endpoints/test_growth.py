@@ -22,10 +22,10 @@ from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server import director
 from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates

@@ -14,7 +14,7 @@ import pytest
 
 from tests.http import JSON, Response, send
 from understudy import Server
-from understudy.apiserver.kinds.release import releases
+from understudy.apiserver.serving.release import releases
 from understudy.machinery.releases.version import ByRelease, Version
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded/releases.jsonl").read_text().splitlines()]

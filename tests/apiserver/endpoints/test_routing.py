@@ -10,7 +10,7 @@ from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.endpoints.routing import Handler, Route, find
 from understudy.apiserver.endpoints.subresources import binding, connect, scale
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 

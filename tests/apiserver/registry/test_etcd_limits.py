@@ -10,7 +10,7 @@ from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, Obj, i
 from tests.http import exchange
 from tests.releases import every_release
 from understudy import Server
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
 

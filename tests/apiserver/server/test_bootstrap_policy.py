@@ -11,8 +11,8 @@ import pytest
 from tests.releases import every_release
 from understudy import Server
 from understudy.apiserver.authorization.rbac.bootstrap_policy import with_gates
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.bootstrap.policy import ensure_policy
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version

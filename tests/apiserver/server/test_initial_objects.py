@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.kinds.release import Release, releases
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.serving.release import Release, releases
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 

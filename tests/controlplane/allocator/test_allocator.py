@@ -205,5 +205,5 @@ def test_answers_of_selectors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     inventory = Inventory(NEWEST, frozenset(), [slice_(device("a"), device("b"))])
     obj = claim(request(expression='device.driver == "x"'))
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None
-    monkeypatch.setattr("understudy.admission.cel.compile", None)
+    monkeypatch.setattr("understudy.cel.compile", None)
     assert Allocator(NEWEST, frozenset(), [], [ANY], inventory).allocate(NODE, [obj]) is None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cel.library.authorization import AuthorizerValue, ResourceCheck
-from understudy.admission.cel.values import Value
 from understudy.admission.chain import Attributes
-from understudy.admission.context import Context
 from understudy.admission.objects import VersionedAttributes, admission_request
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.cel.library.authorization import AuthorizerValue, ResourceCheck
+from understudy.cel.values import Value
+from understudy.kinds.context import Context
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.types import GroupVersionResource, Obj
 from understudy.machinery.users import User

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import Budget, CostLimitError
-from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.values import Value
 from understudy.admission.expressions.activation import Activation
+from understudy.cel.compiler import Compiled
+from understudy.cel.cost.budget import Budget, CostLimitError
+from understudy.cel.errors import EvaluationError
+from understudy.cel.values import Value
 
 
 class Result(NamedTuple):

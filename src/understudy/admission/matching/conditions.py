@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
 from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.metrics import AdmissionMetrics
+from understudy.cel.compiler import Compiled
+from understudy.cel.cost.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
 from understudy.machinery.golang.text import aggregate
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Point
-from understudy.admission.context import Context
 from understudy.admission.matching import rules, selectors
 from understudy.admission.objects import ObjectInterfaces
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
 

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/{namespace,obje
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.selectors.labels import label_selector_matches
 from understudy.machinery.types import Obj

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.volumes import persistent_volumes
-from understudy.admission.validation.networking import ingresses
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.volumes import persistent_volumes
+from understudy.kinds.networking import ingresses
 from understudy.machinery.types import Obj
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota import amounts
 from understudy.admission.plugins.resource_quota.amounts import Amounts
-from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.quantity import Quantity, parse

@@ -6,7 +6,7 @@ The former keeps the system namespaces, too.
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 
 IMMORTAL = ("default", "kube-system", "kube-public")

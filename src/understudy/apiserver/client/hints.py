@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import SUFFICIENT_GATES, Release, releases
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import SUFFICIENT_GATES, Release, releases
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError, did_you_mean
 from understudy.machinery.types import split_api_version
 

@@ -24,7 +24,7 @@ from understudy.apiserver.client.manifests import Manifest, settled
 from understudy.apiserver.client.waiting import Condition, states, wait
 from understudy.apiserver.client.watching import Watch
 from understudy.apiserver.client.writing import Pause, Place
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.options import WriteOptions
 from understudy.machinery.types import Obj
 

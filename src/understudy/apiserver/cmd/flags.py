@@ -8,9 +8,9 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.options.values import READERS, names
+from understudy.apiserver.serving.release import Release, UnknownReleaseError, releases
 
 _BOOLEAN = {"nargs": "?", "const": True}
 # What argparse is told besides the reader of a flag's value, by the type of its option.

@@ -10,19 +10,19 @@ from contextlib import suppress
 from dataclasses import replace
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.keys import key_of
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage.interface import KeyExistsError
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.deep_recursion import run_to_end
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import Schemas

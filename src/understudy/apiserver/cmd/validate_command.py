@@ -19,8 +19,8 @@ from understudy.apiserver.cmd.flags import add_release_flags
 from understudy.apiserver.cmd.output import print_error
 from understudy.apiserver.cmd.report import FORMS, UNREADABLE, Located, Report
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
-from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.server.options.values import names
+from understudy.apiserver.serving.release import DEFAULT, Release
 from understudy.machinery.golang.yaml_reader import Document
 from understudy.machinery.releases.features import Gates, UnknownGateError
 

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from understudy.admission.context import Context
 from understudy.apiserver.client.hints import unknown_kind
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import rest
-from understudy.apiserver.registry.encoding.codec import Body
 from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import DEFAULT, Release
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.codec import Body
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import call_deeply

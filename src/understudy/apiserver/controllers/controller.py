@@ -10,8 +10,8 @@ from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.users import User, account_groups, account_name
 
 # User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.

@@ -27,10 +27,10 @@ from understudy.apiserver.controllers.controller import (
     UnknownOwnerError,
     service_account,
 )
-from understudy.apiserver.registry.delete import FOREGROUND, ORPHAN
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
 

@@ -20,9 +20,9 @@ from understudy.apiserver.controllers.controller import (
     service_account,
 )
 from understudy.apiserver.registry.encoding.encoded import versioned
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, with_condition

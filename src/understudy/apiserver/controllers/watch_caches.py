@@ -14,9 +14,9 @@ from understudy.apiserver.controllers.custom_resources.definitions import PREFIX
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.registry.kind import Kind
-from understudy.apiserver.registry.watch_cache import ASKED_AGAIN, GIVEN_UP, WatchCache
 from understudy.apiserver.storage.interface import Entry, Store, Watch
+from understudy.kinds.declarations.kind import Kind
+from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP, WatchCache
 from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import start_on_deep_stack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.types import GroupVersionKind
 
 

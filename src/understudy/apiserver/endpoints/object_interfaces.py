@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from understudy.admission.context import Context
 from understudy.admission.objects import OtherKindError, RestMapping
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.registry.encoding.encoded import load, versioned
 from understudy.apiserver.registry.keys import key_of, prefix_of
-from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.store import Registry
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote

@@ -17,8 +17,8 @@ from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
 from understudy.apiserver.extensions.conversion import cannot_convert
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import Release
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.releases.version import V1_34
 

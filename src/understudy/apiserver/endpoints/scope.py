@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
@@ -23,14 +22,15 @@ from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.encoding.codec import Codec, Decoder
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal, typed
 from understudy.apiserver.registry.encoding.go_codec import GoDecoder
-from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.serving.release import Release
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.codec import Codec, Decoder
+from understudy.kinds.declarations.kind import Behavior, Kind
 from understudy.machinery.clock import Clock, SystemClock, timestamp
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.options import ListOptions

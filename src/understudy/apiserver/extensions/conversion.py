@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from understudy.admission.structural_schema.json_values import json_type, with_go_numbers
-from understudy.admission.validation.objectmeta import annotation_errors, label_errors
 from understudy.admission.webhooks import Call, CallError, WebhookClient, read_review, target_of
 from understudy.apiserver.extensions.definition import Definition
+from understudy.kinds.apiextensions.structural_schema.json_values import json_type, with_go_numbers
+from understudy.kinds.common.objectmeta import annotation_errors, label_errors
 from understudy.machinery.errors import unknown_error
 from understudy.machinery.golang.fmt import type_name
 from understudy.machinery.golang.json_reader import DecodeError

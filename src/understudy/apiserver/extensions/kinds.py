@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.extensions.conversion import Converter, new_converter
 from understudy.apiserver.extensions.definition import Definition
@@ -15,7 +14,8 @@ from understudy.apiserver.extensions.schemas import Schemas
 from understudy.apiserver.extensions.storage import Storage
 from understudy.apiserver.extensions.strategies import CustomResource
 from understudy.apiserver.extensions.structural_codec import StructuralCodec
-from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
+from understudy.kinds.apiextensions.custom_resources import CustomResourceRules
+from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind
 

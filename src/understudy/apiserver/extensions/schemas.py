@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.admission.structural_schema.schema import StructuralSchema
 from understudy.apiserver.extensions.definition import Definition
+from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo import go_types
 from understudy.machinery.types import Obj, split_api_version

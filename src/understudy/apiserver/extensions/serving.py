@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.version_order import priority_key
-from understudy.apiserver.kinds.release import Group, Release
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import Group, Release
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
-from understudy.apiserver.registry.watch_cache import WatchCache
+from understudy.kinds.declarations.watch_cache import WatchCache
 from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from copy import deepcopy
 from typing import Any
 
-from understudy.admission.context import Context
-from understudy.admission.validation.custom_resources import CustomResourceRules
-from understudy.apiserver.registry.kind import Strategy
+from understudy.kinds.apiextensions.custom_resources import CustomResourceRules
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery.releases.version import V1_31, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, same_json
 

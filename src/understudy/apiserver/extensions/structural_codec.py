@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.apiserver.extensions.object_type import CustomObjectType
 from understudy.apiserver.extensions.schemas import Schemas
-from understudy.apiserver.registry.encoding.codec import Body, MissingKindError, Sent
+from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
+from understudy.kinds.declarations.codec import Body, MissingKindError, Sent
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode_map, go_interface

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from understudy.admission.context import Context
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.keys import key_of
-from understudy.apiserver.registry.kind import Behavior, Kind, ObjectName, Resources
 from understudy.apiserver.storage.interface import KeyExistsError, RevisionConflictError, Store
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Behavior, Kind, ObjectName, Resources
 from understudy.machinery import errors
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.types import Obj

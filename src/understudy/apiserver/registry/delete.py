@@ -15,33 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from understudy.admission.context import Context
 from understudy.apiserver.registry.encoding.conversion import stored
 from understudy.apiserver.registry.encoding.encoded import internal, read_again
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
+from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import clock, errors
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj
 
-ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 # Asks admission about the deletion of a stored object (`ValidateObjectFunc`). May raise StatusError.
 ValidateDeletion = Callable[[Obj], Awaitable[None]]
 
 
 async def validate_all(old: Obj) -> None:
     """Let every deletion pass, for what the server itself deletes (`ValidateAllObjectFunc`)."""
-
-
-def set_gc_finalizers(metadata: Obj, finalizers: list[str]) -> None:
-    """Set which of the garbage collector's finalizers an object has, in place; its other ones stay."""
-    before = metadata.get("finalizers") or []
-    after = [*(finalizer for finalizer in before if finalizer not in (ORPHAN, FOREGROUND)), *finalizers]
-    if set(after) != set(before):
-        metadata["finalizers"] = after
-        if not after:
-            del metadata["finalizers"]
 
 
 class Deletion:

@@ -6,9 +6,9 @@ Measured are the protobuf messages that kube-apiserver sends (`TxnRequest`) and 
 
 from __future__ import annotations
 
-from understudy.admission.context import Context
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.serializer import protobuf

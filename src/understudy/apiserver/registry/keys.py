@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.encoding.encoded import is_loaded, load, matches
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases.version import V1_33

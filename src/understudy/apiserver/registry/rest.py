@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.admission.context import Context
-from understudy.admission.validation import objectmeta
-from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.apiserver.storage.interface import Entry
+from understudy.kinds.common import objectmeta
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind, Strategy
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields

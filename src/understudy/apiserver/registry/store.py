@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from understudy.admission.context import Context
 from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.encoding.conversion import stored
 from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
-from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.rest import (
     WriteTarget,
@@ -30,6 +28,8 @@ from understudy.apiserver.registry.rest import (
     should_delete_during_update,
 )
 from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions

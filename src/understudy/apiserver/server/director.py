@@ -15,13 +15,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Operation
-from understudy.admission.interrupts import (
-    WORK_ON_LOOP,
-    EvaluationInterruptedError,
-    EvaluationTakesLongError,
-    Meter,
-    metered,
-)
 from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
@@ -46,7 +39,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.routing import Answer, Route
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
+from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.hints import Hints
@@ -61,6 +54,13 @@ from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, sli
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.worker import OnlyOnLoopError, Worker
+from understudy.cel.limits.interrupts import (
+    WORK_ON_LOOP,
+    EvaluationInterruptedError,
+    EvaluationTakesLongError,
+    Meter,
+    metered,
+)
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import is_limit_raised

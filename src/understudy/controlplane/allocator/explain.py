@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from understudy.admission.cel import Environment
+from understudy.cel import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.constraints import Constraint, DistinctAttribute, MatchAttribute
 from understudy.controlplane.allocator.checks.counters import SharedCounters

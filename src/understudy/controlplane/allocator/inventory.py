@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from understudy.admission.validation.resource.flat_form import nested_slice
 from understudy.controlplane.allocator.rules import Rules
+from understudy.kinds.resource.common.flat_form import nested_slice
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_34, Version
@@ -87,7 +87,7 @@ class Device:
 
         Its `allowMultipleAllocations` is false in an allocator that does not know capacity.
         """
-        from understudy.admission.cel.interpreter.device import device_value
+        from understudy.cel.interpreter.device import device_value
 
         shareable = self.shareable and self.slice.knows_capacity
         shown = {**self.spec, "driver": self.slice.driver, "allowMultipleAllocations": shareable}

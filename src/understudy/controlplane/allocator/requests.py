@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from understudy.admission.cel.checker.environment import Environment
-from understudy.admission.validation.resource.flat_form import nested_claim
+from understudy.cel.checker.environment import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.capacity import Demand
 from understudy.controlplane.allocator.checks.constraints import Constraint, read_constraint
@@ -18,6 +17,7 @@ from understudy.controlplane.allocator.inventory import FLAT_VERSIONS, Device
 from understudy.controlplane.allocator.pools import NodePools, device_is_for_node
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.selectors import SelectorError, Selectors
+from understudy.kinds.resource.common.flat_form import nested_claim
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.admission.cel.checker.environment import Environment, device_environment
+from understudy.cel.checker.environment import Environment, device_environment
 from understudy.controlplane.allocator.errors import AllocatorPanicError
 from understudy.controlplane.allocator.inventory import Device
 from understudy.machinery.releases import features as gates
@@ -66,7 +66,7 @@ class Selectors:
 
 def _ask(expression: str, device: Device, environment: Environment) -> bool | Exception:
     """Return what an expression says of a device, or the error that it ends with."""
-    from understudy.admission import cel
+    from understudy import cel
 
     compiled = cel.compile(expression, environment)
     if compiled.error is not None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags
 from understudy.apiserver.cmd.output import print_error
-from understudy.apiserver.kinds.release import Release, UnknownReleaseError
+from understudy.apiserver.serving.release import Release, UnknownReleaseError
 
 if TYPE_CHECKING:
     from understudy.machinery.releases.version import Version

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the server, with all controllers that its feature gates allow. Raises ValueError."""
-    from understudy.apiserver.kinds.release import Release
+    from understudy.apiserver.serving.release import Release
     from understudy.machinery.releases.features import Gates
 
     options = server_options(args)

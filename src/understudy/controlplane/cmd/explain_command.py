@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explained(args: argparse.Namespace) -> Iterator[_Explained]:
     """Yield what becomes of the claims that arguments name. Raises ValueError."""
-    from understudy.apiserver.kinds.release import Release
+    from understudy.apiserver.serving.release import Release
     from understudy.controlplane.allocator import Allocator
     from understudy.controlplane.allocator.allocated import key_of
     from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.cmd.flags import add_server_flags
-from understudy.apiserver.kinds.release import Release, releases
+from understudy.apiserver.serving.release import Release, releases
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection

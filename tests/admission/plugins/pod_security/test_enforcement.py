@@ -8,8 +8,8 @@ import pytest
 
 from tests.admission.asking import ask
 from tests.releases import NEWEST
-from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 

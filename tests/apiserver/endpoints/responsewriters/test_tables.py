@@ -17,8 +17,8 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     scale_table,
     table,
 )
-from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.serving.release import Release
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 

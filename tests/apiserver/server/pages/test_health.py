@@ -11,11 +11,11 @@ from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32, V1_33
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.admission.context import Context
-from understudy.admission.validation.certificates.signing_requests import common_name
 from understudy.apiserver.authorization.node.pod_references import is_mirror
+from understudy.kinds.certificates.signing_requests import common_name
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.admission.context import Context
 from understudy.apiserver.authorization import authorizer
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.node.pod_references import claim_of
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases import features

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.plugins.nodes import kubelet_certificates, kubelet_pods
 from understudy.admission.plugins.nodes.kubelet_tokens import TokenRestriction
-from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33

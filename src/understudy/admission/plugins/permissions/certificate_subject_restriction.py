@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.certificates.signing_requests import CLIENT_SIGNER, organizations
+from understudy.kinds.certificates.signing_requests import CLIENT_SIGNER, organizations
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.users import MASTERS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery.types import nested_field
 
 

@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/gc.
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.objects import ObjectInterfaces
 from understudy.apiserver.authorization import authorizer
+from understudy.kinds.context import Context
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 from understudy.machinery.users import User

@@ -9,10 +9,10 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/certificates, k8s.io/kubernetes/p
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
 from understudy.apiserver.authorization import authorizer
 from understudy.apiserver.authorization.rbac.escalation import changes_only_gc_fields
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.types import nested_field

@@ -11,7 +11,7 @@ from understudy.admission.plugins.pod_security.pod import (
     plural,
     quoted,
 )
-from understudy.admission.validation.core.pods.annotations import APP_ARMOR
+from understudy.kinds.core.pods.annotations import APP_ARMOR
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj, nested_field
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security.levels import ANYTHING, PRIVILEGED, Policy, Standard, policy
 from understudy.admission.plugins.pod_security.pod import Pod, Violation
 from understudy.admission.plugins.pod_security.standards import violations
-from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.machinery import errors
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33

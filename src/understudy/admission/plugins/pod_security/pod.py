@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery.types import Obj, nested_field
 
 

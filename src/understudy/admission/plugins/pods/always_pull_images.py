@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.pods.containers_of import containers, with_paths
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers_of import containers, with_paths
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.containers.resources import is_extended
-from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.resources import is_extended
+from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery import errors
 from understudy.machinery.types import Obj, nested_field
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.containers.pod_resources import aggregate
-from understudy.admission.validation.core.pods.in_use import is_sidecar
-from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_resources import aggregate
+from understudy.kinds.core.pods.in_use import is_sidecar
+from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import Quantity, parse

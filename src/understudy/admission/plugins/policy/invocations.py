@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from understudy.admission.cel.compiler import Compiled
 from understudy.admission.chain import Attributes
-from understudy.admission.context import Context
 from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.matching.conditions import Observed, conditions_match
@@ -20,8 +18,10 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.params import ConfigurationError, collect_params, param_mapping
 from understudy.admission.plugins.policy.source import PolicyHook
-from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.cel.compiler import Compiled
+from understudy.kinds.admissionregistration.expressions import Expressions
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
-from understudy.admission.cel.values import Value, count_values
 from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError
@@ -24,7 +21,10 @@ from understudy.admission.plugins.policy.invocations import (
 )
 from understudy.admission.plugins.policy.patchers import PatchError, apply_configuration, apply_json_patch
 from understudy.admission.plugins.policy.source import PolicyHook
-from understudy.admission.validation.admissionregistration.policies import PATCHES
+from understudy.cel.compiler import Compiled
+from understudy.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
+from understudy.cel.values import Value, count_values
+from understudy.kinds.admissionregistration.policies import PATCHES
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.interpreter.field_access import Message
-from understudy.admission.cel.interpreter.unstructured import to_json
-from understudy.admission.cel.values import Duration, Timestamp, Value
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.cel.errors import EvaluationError
+from understudy.cel.interpreter.field_access import Message
+from understudy.cel.interpreter.unstructured import to_json
+from understudy.cel.values import Duration, Timestamp, Value
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from understudy.admission import cel
-from understudy.admission.cel.checker.declared_types import DeclaredType, declared_type
-from understudy.admission.cel.checker.policy_environments import Composed, type_checking_environment, variable_type
-from understudy.admission.cel.compiler import Compiled
+from understudy import cel
+from understudy.cel.checker.declared_types import DeclaredType, declared_type
+from understudy.cel.checker.policy_environments import Composed, type_checking_environment, variable_type
+from understudy.cel.compiler import Compiled
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, split_api_version
 

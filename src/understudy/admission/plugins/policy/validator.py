@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.admission.chain import Attributes
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
 from understudy.admission.expressions.evaluation import Result
@@ -23,6 +21,8 @@ from understudy.admission.plugins.policy.invocations import (
     invocations,
 )
 from understudy.admission.plugins.policy.source import PolicyHook
+from understudy.cel.compiler import Compiled
+from understudy.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
+from understudy.kinds.context import Context
 from understudy.machinery.types import Obj
 
 # Takes the stored quota and returns its new `status.used`, None if it stays the same. May raise StatusError.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota import amounts
 from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage, whole
-from understudy.admission.validation.core.containers.resources import HUGE_PAGES, is_extended, is_native
-from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_extended, is_native
+from understudy.kinds.core.pods.containers_of import affinity_terms, containers
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_35, Version

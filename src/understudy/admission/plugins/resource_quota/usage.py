@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.admission.plugins.resource_quota.device_claims import DEVICE_CLAIMS
 from understudy.admission.plugins.resource_quota.evaluator import Usage, whole
 from understudy.admission.plugins.resource_quota.pods import PODS
-from understudy.admission.validation.core.volumes.persistent_volumes import class_of
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.volumes.persistent_volumes import class_of
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field

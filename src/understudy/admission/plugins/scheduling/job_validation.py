@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features

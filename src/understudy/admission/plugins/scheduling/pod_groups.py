@@ -4,7 +4,7 @@ workloads."""
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import nested_field

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.context import Context
-from understudy.admission.validation.core.volumes.persistent_volumes import class_of
+from understudy.kinds.context import Context
+from understudy.kinds.core.pods.volumes.persistent_volumes import class_of
 from understudy.machinery import errors
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.types import Obj, nested_field

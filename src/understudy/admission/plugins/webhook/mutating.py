@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Point
-from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
@@ -12,6 +11,7 @@ from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, internal_error, unknown_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import json_patch

@@ -10,11 +10,11 @@ import base64
 import uuid
 from typing import NamedTuple
 
-from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes, admission_request
 from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
 from understudy.admission.webhooks import Call, CallError, Reply, read_review, target_of
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, bad_request, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Point
-from understudy.admission.context import Context
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, HookSource, versions_by_kind
@@ -11,6 +10,7 @@ from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 
 

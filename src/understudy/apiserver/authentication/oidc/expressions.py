@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
-from understudy.admission import cel
-from understudy.admission.cel.ast import Call, Const, Ident, Node, Select, children
-from understudy.admission.cel.checker.declarations import Declarations
-from understudy.admission.cel.checker.environment import Environment, base_libraries, build_declarations
-from understudy.admission.cel.compiler import Compiled, parse
-from understudy.admission.cel.errors import Report
-from understudy.admission.cel.values import Value
+from understudy import cel
 from understudy.admission.expressions.activation import cel_value
 from understudy.apiserver.authentication.errors import TokenError
+from understudy.cel.ast import Call, Const, Ident, Node, Select, children
+from understudy.cel.checker.declarations import Declarations
+from understudy.cel.checker.environment import Environment, base_libraries, build_declarations
+from understudy.cel.compiler import Compiled, parse
+from understudy.cel.errors import Report
+from understudy.cel.values import Value
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
 

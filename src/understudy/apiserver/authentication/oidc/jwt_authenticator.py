@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from math import isinf
 from typing import Any, TypeVar
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.values import Value
 from understudy.apiserver.authentication import jose
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.key_set import KeySet
 from understudy.apiserver.authentication.oidc.validation import Expressions
+from understudy.cel.compiler import Compiled
+from understudy.cel.values import Value
 from understudy.machinery.clock import Clock
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_36, Version

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from understudy.admission.cel.compiler import Compiled
 from understudy.apiserver.authentication.oidc.expressions import Variable, compile_expression, uses_claim
+from understudy.cel.compiler import Compiled
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509.x509 import ca_bundle_error
 from understudy.machinery.releases import features

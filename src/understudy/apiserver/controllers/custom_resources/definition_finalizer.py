@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from understudy.admission.context import Context
-from understudy.admission.validation.apiextensions.definitions import CLEANUP
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.controller import TryAgainError
 from understudy.apiserver.endpoints.scope import ServerState
@@ -14,7 +12,9 @@ from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.encoding.encoded import is_loaded
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.apiextensions.definitions import CLEANUP
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj, with_condition

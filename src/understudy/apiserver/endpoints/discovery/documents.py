@@ -18,8 +18,8 @@ from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.kinds.release import Group, storage_version_hash
-from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.apiserver.serving.release import Group, storage_version_hash
+from understudy.kinds.declarations.kind import Kind, Subresource
 from understudy.machinery import errors
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates

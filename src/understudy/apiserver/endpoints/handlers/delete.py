@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.admission.chain import Operation
-from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.lists import list_response
@@ -18,6 +17,7 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState, sele
 from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
 from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.options import (
     DeleteOptions,

@@ -19,10 +19,10 @@ from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCH
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoding.codec import Sent
 from understudy.apiserver.registry.etcd_limits import TooLargeError
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Transform
+from understudy.kinds.declarations.codec import Sent
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply import apply_body

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from understudy.apiserver.registry.encoding.codec import Decoder, Sent
 from understudy.apiserver.registry.encoding.go_codec import GoDecoder
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.codec import Decoder, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.options import IGNORE, STRICT

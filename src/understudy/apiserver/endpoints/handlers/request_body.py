@@ -1,14 +1,14 @@
 """Bodies of requests, decoded to objects of the kind that the path names.
 
 The real server reads kind and apiVersion of the body first, decodes the type that they name, and then converts it to
-the type of the path (see `registry.encoding.codec`); the errors of all three steps name the type that was sent.
+the type of the path (see `kinds.declarations.codec`); the errors of all three steps name the type that was sent.
 """
 
 from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.registry.encoding.codec import Body, Codec, Decoder, MissingKindError, Sent
+from understudy.kinds.declarations.codec import Body, Codec, Decoder, MissingKindError, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.authenticator import NOBODY, completed
 from understudy.apiserver.authentication.bearer_token import header_token
 from understudy.apiserver.authentication.errors import TokenError
@@ -16,6 +15,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import value_respons
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
+from understudy.kinds import authorization
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features

@@ -44,9 +44,9 @@ from understudy.apiserver.registry.encoding.encoded import (
 )
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision
-from understudy.apiserver.registry.watch_cache import ASKED_AGAIN, GIVEN_UP
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
 from understudy.machinery.releases import features

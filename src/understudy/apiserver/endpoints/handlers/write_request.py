@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.admission.chain import Admission, Attributes, Operation
-from understudy.admission.context import Context
 from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoding.codec import Sent
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
-from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.codec import Sent
+from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import holds_unreadable
 from understudy.machinery.options import WriteOptions, write_options_object

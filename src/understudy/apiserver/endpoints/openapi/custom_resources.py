@@ -9,7 +9,7 @@ from typing import Any
 from understudy.apiserver.endpoints.openapi import meta_kinds
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import Schemas

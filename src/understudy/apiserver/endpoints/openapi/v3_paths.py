@@ -28,7 +28,7 @@ from understudy.apiserver.endpoints.openapi.operations import (
 )
 from understudy.apiserver.endpoints.openapi.parameters import in_path
 from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
-from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.kinds.declarations.kind import Kind, Subresource
 from understudy.machinery.types import GroupVersionKind, Obj
 
 # The methods of subresources that hand requests on.

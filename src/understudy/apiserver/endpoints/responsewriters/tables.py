@@ -13,9 +13,9 @@ from typing import Any
 from understudy.apiserver.endpoints.negotiation import CUSTOM, LIST, LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.extensions.fields.printer_columns import column_definitions
-from understudy.apiserver.kinds import printers
-from understudy.apiserver.registry.encoding.codec import Codec
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.common import printers
+from understudy.kinds.declarations.codec import Codec
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query

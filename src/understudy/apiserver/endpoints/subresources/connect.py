@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.chain import Operation
-from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time

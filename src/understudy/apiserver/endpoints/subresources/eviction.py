@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from understudy.admission.context import Context
-from understudy.admission.validation.label_selectors import matches
 from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response, form_of
@@ -18,6 +16,8 @@ from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.storage.interface import Entry
+from understudy.kinds.common.label_selectors import matches
+from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions, read_delete_options, validated_delete_options, write_options
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version

@@ -5,11 +5,11 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Protocol
 
-from understudy.admission.validation import objectmeta
-from understudy.admission.validation.custom_resources import nested
 from understudy.apiserver.endpoints.handlers.patch import apply_to_live
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.kinds.apiextensions.custom_resources import nested
+from understudy.kinds.common import objectmeta
 from understudy.machinery import errors
 from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.patch.apply.scale_handler import REPLICAS, to_scale, to_workload

@@ -13,7 +13,7 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding, connect, token
 from understudy.apiserver.endpoints.subresources.eviction import evict
 from understudy.apiserver.endpoints.subresources.scale import get_scale, patch_scale, update_scale
-from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.kinds.declarations.kind import Kind, Subresource
 from understudy.machinery import errors
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]

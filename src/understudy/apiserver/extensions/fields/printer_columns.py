@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from understudy.apiserver.extensions.fields.jsonpath import Find, JSONPathError, parse
-from understudy.apiserver.kinds.printers import Row, human_duration
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
+from understudy.kinds.common.printers import Row, human_duration
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.fmt import print_value
 from understudy.machinery.golang.json_writer import encode_map, encode_sorted, go_number

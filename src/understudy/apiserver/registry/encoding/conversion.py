@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.types import Obj
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.apiserver.registry.encoding.codec import Codec
 from understudy.apiserver.registry.encoding.conversion import from_internal
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
+from understudy.kinds.declarations.codec import Codec
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope

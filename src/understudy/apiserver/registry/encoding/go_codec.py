@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from understudy.apiserver.registry.encoding.codec import Body, Sent
 from understudy.apiserver.registry.encoding.conversion import bare
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.codec import Body, Sent
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import rewrite_raw
 from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.serializer import protobuf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import read_release_file

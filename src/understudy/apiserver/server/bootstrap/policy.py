@@ -15,7 +15,7 @@ from understudy.apiserver.authorization.rbac.bootstrap_policy import bootstrap_p
 from understudy.apiserver.authorization.rbac.rules import Rule, uncovered
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, split_api_version

@@ -18,8 +18,8 @@ from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.server.filters.waits import Hint, Waits
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.types import Obj
 
 DELAY = 1.0  # seconds that programs beside the server have to act, before it is said that none does

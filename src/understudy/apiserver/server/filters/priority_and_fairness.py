@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
+from understudy.apiserver.flowcontrol.classification import FlowControl
 
 
 def with_priority_and_fairness(flow_control: FlowControl) -> Callable[[Request], None]:

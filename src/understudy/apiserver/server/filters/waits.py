@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
-from understudy.apiserver.registry.kind import Kind
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj
 

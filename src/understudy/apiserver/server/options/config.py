@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
-from understudy.apiserver.kinds.release import DEFAULT, Release, releases
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
+from understudy.apiserver.serving.release import DEFAULT, Release, releases
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.clock import Clock, SystemClock

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from understudy.admission.metrics import AdmissionMetrics, Counter, Histogram
-from understudy.apiserver.kinds.flowcontrol.seats import SeatLimits
+from understudy.apiserver.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses

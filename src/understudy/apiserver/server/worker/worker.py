@@ -19,7 +19,6 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from understudy.admission.interrupts import EvaluationInterruptedError, Meter, metered
 from understudy.admission.webhooks import Call, CallError, Reply, TimedReply
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
@@ -28,6 +27,7 @@ from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
+from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, metered
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import (
     has_deep_stack,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from understudy.admission import cel
-from understudy.admission.cel.interpreter.device import device_value
+from understudy import cel
+from understudy.cel.interpreter.device import device_value
 from understudy.controlplane.allocator.selectors import selector_environment
 from understudy.machinery.releases import features as gates
 from understudy.machinery.releases.version import V1_33, V1_35, ByRelease, Version

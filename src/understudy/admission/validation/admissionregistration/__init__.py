@@ -1,1 +1,0 @@
-"""Validation of admissionregistration.k8s.io: webhook configurations, admission policies and their bindings."""

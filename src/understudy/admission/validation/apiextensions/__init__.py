@@ -1,1 +1,0 @@
-"""Validation of apiextensions.k8s.io: custom resource definitions and their schemas."""

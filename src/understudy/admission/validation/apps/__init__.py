@@ -1,1 +1,0 @@
-"""Validation of apps: deployments, replica sets, daemon sets, stateful sets, controller revisions."""

@@ -1,1 +1,0 @@
-"""Validation of batch: jobs and cron jobs."""

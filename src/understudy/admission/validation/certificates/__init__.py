@@ -1,1 +1,0 @@
-"""Validation of certificates.k8s.io: signing requests, trust bundles, certificates of pods."""

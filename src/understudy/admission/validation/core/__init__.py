@@ -1,1 +1,0 @@
-"""Validation of the core group: pods, services, nodes, volumes, namespaces, config maps and the others."""

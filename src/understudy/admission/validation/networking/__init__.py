@@ -1,1 +1,0 @@
-"""Validation of networking.k8s.io: ingresses, ingress classes, network policies."""

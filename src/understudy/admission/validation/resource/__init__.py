@@ -1,4 +1,0 @@
-"""Validation of resource.k8s.io, Dynamic Resource Allocation (KEP-4381): claims, templates, classes, slices.
-
-Each rule is a function of an object and the request's context; `release_rules` holds what differs between releases.
-"""

@@ -1,0 +1,207 @@
+"""Finds the flow schema and the priority level of each request, from what is stored. Nothing is queued or refused.
+
+A flow schema whose priority level does not exist is left out. Of the two that must always be there a missing one has no
+uid; a missing level keeps the uid that it had. Upstream: `configController` in k8s.io/apiserver/pkg/util/flowcontrol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
+from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.storage.interface import Watch
+from understudy.kinds.flowcontrol.mandatory import CATCH_ALL, EXEMPT, MANDATORY, mandatory_objects
+from understudy.kinds.flowcontrol.strategy import GROUP, precedence
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj, are_short
+from understudy.machinery.users import User
+
+SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
+USERS = 4096  # whose rules are kept
+GONE_LEVELS = 1024  # whose limits are still told
+
+
+# The headers of an answer that name the flow schema and the priority level of the request by their uids.
+Headers = tuple[tuple[str, str], tuple[str, str]]
+Flow = tuple[str, str]  # the names of a flow schema and of its priority level
+
+
+class _Tally:
+    """A number of requests, which is counted up."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Classification(NamedTuple):
+    """The flow schema and the priority level of requests: what answers say of them, and how many there were."""
+
+    headers: Headers
+    dispatched: _Tally
+
+
+def _headers(schema_uid: str, level_uid: str) -> Headers:
+    return ("X-Kubernetes-Pf-Flowschema-Uid", schema_uid), ("X-Kubernetes-Pf-Prioritylevel-Uid", level_uid)
+
+
+class _PolicyRule(NamedTuple):
+    """The subjects and rules of a flow schema (`PolicyRulesWithSubjects`); the rules by `RULES`."""
+
+    subjects: list[Obj]
+    rules: dict[str, list[Rule]]
+    classification: Classification
+
+
+class _Sieve(NamedTuple):
+    """The rules that may match a user's requests, in order, and the classification of those that no rule matches."""
+
+    rules: tuple[tuple[Rule, Classification], ...]
+    rest: Classification
+
+
+class FlowControl:
+    """Classifies the requests of one server.
+
+    The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
+    """
+
+    def __init__(self, registry: Registry, release: Version) -> None:
+        self._registry = registry
+        self._release = release
+        self._policy_rules: list[_PolicyRule] = []
+        self._tallies: dict[Flow, _Tally] = {}
+        self._catch_all = Classification(_headers("", ""), _Tally())
+        self._mandatory_levels = dict.fromkeys(MANDATORY, "")
+        mandatory = mandatory_objects(release, "PriorityLevelConfiguration")
+        self._mandatory_specs: dict[str, Obj] = {name: mandatory[name]["spec"] for name in MANDATORY}
+        self._limits: dict[str, SeatLimits] = {}
+        self._digested = 0  # the revision of the store that was read
+        self._sieves: dict[tuple[str, ...], tuple[_Sieve, _Sieve]] = {}
+        self._watches: list[Watch] = []
+        self._last_user: User | None = None  # None makes a new look necessary, after a write
+        self._last_sieves: tuple[_Sieve, _Sieve]
+        self._stale = True
+
+    @property
+    def limits(self) -> Mapping[str, SeatLimits]:
+        """Return the seats of the priority levels by name. One that is gone keeps those that it had, as upstream."""
+        if self._stale:
+            self._digest()
+        return self._limits
+
+    @property
+    def dispatched(self) -> dict[Flow, int]:
+        """Return how many requests there were, by the names of their flow schema and priority level."""
+        return {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
+
+    def classify(self, user: User, request: Attributes) -> Headers:
+        """Count a request of a user, and return the headers that say how it is classified (`startRequest`)."""
+        if user is not self._last_user:  # the same object comes again and again where no tokens are used
+            self._last_user, self._last_sieves = user, self._sieves_of(user)
+        rules, rest = self._last_sieves[request.is_resource]
+        for rule, classification in rules:
+            if rule.matches(request):
+                classification.dispatched.count += 1
+                return classification.headers
+        rest.dispatched.count += 1
+        return rest.headers
+
+    def _sieves_of(self, user: User) -> tuple[_Sieve, _Sieve]:
+        """Return the sieves of a user, for paths and for resources."""
+        if self._stale:
+            self._digest()
+        key = (user.name, *user.groups)
+        sieves = self._sieves.get(key)
+        if sieves is not None:
+            return sieves
+        own = [rule for rule in self._policy_rules if any(matches_subject(user, s) for s in rule.subjects)]
+        sieves = self._sieve(own, "nonResourceRules"), self._sieve(own, "resourceRules")
+        if are_short(key):
+            if len(self._sieves) >= USERS:
+                self._sieves.clear()
+            self._sieves[key] = sieves
+        return sieves
+
+    def _sieve(self, policy_rules: list[_PolicyRule], field: str) -> _Sieve:
+        """Return the sieve of policy rules, which ends at a rule that matches everything."""
+        rules: list[tuple[Rule, Classification]] = []
+        for policy_rule in policy_rules:
+            for rule in policy_rule.rules[field]:
+                if rule.everything:
+                    return _Sieve(tuple(rules), policy_rule.classification)
+                rules.append((rule, policy_rule.classification))
+        return _Sieve(tuple(rules), self._catch_all)
+
+    def _digest(self) -> None:
+        """Read the stored flow schemas and priority levels (`lockAndDigestConfigObjects`)."""
+        self._watch()
+        self._count_seats()
+        levels = {
+            level["metadata"]["name"]: level["metadata"]["uid"] for level in self._registry.listing(GROUP, LEVELS)
+        }
+        stored = sorted(self._registry.listing(GROUP, SCHEMAS), key=precedence)
+        schemas = self._with_mandatory([schema for schema in stored if _level(schema) in levels])
+        self._mandatory_levels |= {name: levels[name] for name in MANDATORY if name in levels}
+        levels |= self._mandatory_levels
+        self._policy_rules.clear()
+        self._tallies = {flow: tally for flow, tally in self._tallies.items() if tally.count}
+        for schema in schemas:
+            headers = _headers(schema["metadata"].get("uid", ""), levels[_level(schema)])
+            tally = self._tallies.setdefault((schema["metadata"]["name"], _level(schema)), _Tally())
+            classification = Classification(headers, tally)
+            self._policy_rules += [_policy_rule(rule, classification) for rule in schema["spec"].get("rules", [])]
+            if schema["metadata"]["name"] == CATCH_ALL:
+                self._catch_all = classification
+        self._sieves.clear()
+        self._stale = False
+
+    def _count_seats(self) -> None:
+        """Read how many seats each priority level has now, and forget all that is gone if the store was emptied."""
+        revision = self._registry.store.revision
+        if revision < self._digested:
+            self._limits.clear()
+        self._digested = revision
+        specs = {level["metadata"]["name"]: level["spec"] for level in self._registry.listing(GROUP, LEVELS)}
+        self._mandatory_specs |= {name: specs[name] for name in MANDATORY if name in specs}
+        specs |= self._mandatory_specs
+        self._limits |= seat_limits(specs)
+        gone = [name for name in self._limits if name not in specs]
+        for name in gone[:-GONE_LEVELS]:
+            del self._limits[name]
+
+    def _with_mandatory(self, schemas: list[Obj]) -> list[Obj]:
+        """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
+        names = {schema["metadata"]["name"] for schema in schemas}
+        mandatory = mandatory_objects(self._release, "FlowSchema")
+        first = [] if EXEMPT in names else [mandatory[EXEMPT]]
+        last = [] if CATCH_ALL in names else [mandatory[CATCH_ALL]]
+        return [*first, *schemas, *last]
+
+    def _watch(self) -> None:
+        """Note the next write of a flow schema or priority level, but not those that were digested already."""
+        store = self._registry.store
+        for watch in self._watches:
+            store.unwatch(watch)
+        self._watches = [store.watch(f"/registry/{resource}/", store.revision) for resource in (SCHEMAS, LEVELS)]
+        for watch in self._watches:
+            watch.wake = self._forget
+
+    def _forget(self) -> None:
+        self._stale = True
+        self._last_user = None
+
+
+def _level(schema: Obj) -> str:
+    name: str = schema["spec"]["priorityLevelConfiguration"]["name"]
+    return name
+
+
+def _policy_rule(policy_rule: Obj, classification: Classification) -> _PolicyRule:
+    rules = {field: [make(rule) for rule in policy_rule.get(field, [])] for field, make in RULES.items()}
+    return _PolicyRule(policy_rule["subjects"], rules, classification)

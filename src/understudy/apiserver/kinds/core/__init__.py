@@ -1,1 +1,0 @@
-"""Behaviour of the kinds of the core group."""

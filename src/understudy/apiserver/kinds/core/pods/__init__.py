@@ -1,1 +1,0 @@
-"""Pods and pod templates: defaults, fields behind feature gates, strategies, table cells."""

@@ -1,1 +1,0 @@
-"""Services and endpoints: defaults, allocation of addresses and ports, strategies, table cells."""

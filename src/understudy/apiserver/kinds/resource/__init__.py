@@ -1,1 +1,0 @@
-"""The kinds of resource.k8s.io, Dynamic Resource Allocation (DRA)."""

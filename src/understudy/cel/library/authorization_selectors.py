@@ -1,0 +1,22 @@
+"""The selectors of the `authorizer` library (`authzSelectors`), behind a feature gate that is on in 1.32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from understudy.apiserver.authorization.authorizer import field_terms
+from understudy.cel.values import Value
+
+DECLARATIONS = """
+fieldSelector
+    authorizer_fieldselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+labelSelector
+    authorizer_labelselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
+"""
+
+# Authorizers here know of no label selectors: they decide about everything that one could choose.
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "authorizer_fieldselector": lambda check, selector: replace(check, field_selector=field_terms(selector)),
+    "authorizer_labelselector": lambda check, selector: check,
+}

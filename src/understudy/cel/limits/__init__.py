@@ -1,0 +1,1 @@
+"""What an evaluation may cost, and how much work or time it may take."""

@@ -1,0 +1,257 @@
+"""Custom resource definitions and API services: defaults, strategies, table cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from understudy.kinds import apiregistration
+from understudy.kinds.admissionregistration.strategy import service_port
+from understudy.kinds.apiextensions import definitions, format_warnings
+from understudy.kinds.apiextensions.definitions import CLEANUP
+from understudy.kinds.common.compose import all_of, as_on_create
+from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields, remove_fields
+from understudy.kinds.common.objectmeta import PLAIN
+from understudy.kinds.common.printers import created_at, row
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Behavior
+from understudy.kinds.declarations.strategies import (
+    METADATA_RESET,
+    SPEC_RESET,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+)
+from understudy.machinery.golang.json_writer import as_read_again
+from understudy.machinery.options import DeleteOptions
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.types import Obj, default_if_nil, nested_field
+
+CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
+
+
+def _storage_version(definition: Obj) -> list[str]:
+    """Return a list of the version that is marked as the storage version, [] if none is."""
+    versions = nested_field(definition, "spec", "versions", default=[])
+    return [v.get("name", "") for v in versions if v.get("storage")][:1]
+
+
+def _default_definition(definition: Obj, ctx: Context) -> None:
+    """Set the defaults of a custom resource definition, in place (upstream:
+    `SetDefaults_CustomResourceDefinitionSpec`)."""
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    default_if_nil(spec, "conversion", {"strategy": "None"})
+    service_port(nested_field(spec, "conversion", "webhook", "clientConfig", "service"))
+    current_status = definition.setdefault("status", {})
+    if not current_status.get("storedVersions") and (version := _storage_version(definition)):
+        current_status["storedVersions"] = version
+
+
+def _schemas_within(schema: Obj) -> Iterator[Obj]:
+    """Yield a schema and those of its parts, without those of conditions such as `allOf`."""
+    yield schema
+    parts = [schema.get("additionalProperties"), schema.get("items"), *(schema.get("properties") or {}).values()]
+    for part in parts:
+        if isinstance(part, dict):
+            yield from _schemas_within(part)
+
+
+def _rules(definition: Obj) -> Iterator[Obj]:
+    """Yield the rules in the schemas of all versions."""
+    for version in definition["spec"].get("versions") or ():
+        for schema in _schemas_within(nested_field(version, "schema", "openAPIV3Schema", default={})):
+            yield from schema.get("x-kubernetes-validations") or ()
+
+
+def _drop_optional_old_self(definition: Obj) -> None:
+    for rule in _rules(definition):
+        remove_fields(rule, "optionalOldSelf")
+
+
+def _drop_selectable_fields(definition: Obj) -> None:
+    for version in definition["spec"].get("versions") or ():
+        remove_fields(version, "selectableFields")
+
+
+# What managers of the status do not own: up to 1.35 not even the metadata that they can change.
+_RESET_BY_STATUS = ByRelease[Mapping[str, tuple[tuple[str, ...], ...]]]({V1_36: SPEC_RESET, V1_31: METADATA_RESET})
+
+_GUARDS = (
+    Guard(
+        features.CRD_VALIDATION_RATCHETING,
+        lambda definition: any(rule.get("optionalOldSelf") is not None for rule in _rules(definition)),
+        _drop_optional_old_self,
+    ),
+    Guard(
+        features.CUSTOM_RESOURCE_FIELD_SELECTORS,
+        lambda definition: any(
+            version.get("selectableFields") is not None for version in definition["spec"]["versions"]
+        ),
+        _drop_selectable_fields,
+    ),
+)
+
+
+def _prepare(definition: Obj, ctx: Context) -> None:
+    _add_stored_version(definition, ctx)
+    definition["metadata"]["generation"] = 1
+    drop_disabled_fields(_GUARDS, definition, None, ctx.gates)
+
+
+def _prepare_update(definition: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an update. The generation counts fields that are dropped, too."""
+    _add_stored_version(definition, ctx)
+    if definition["spec"] != old["spec"]:
+        definition["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    drop_disabled_fields(_GUARDS, definition, old, ctx.gates)
+
+
+def _add_stored_version(definition: Obj, ctx: Context) -> None:
+    """Add the storage version to `status.storedVersions`."""
+    current_status = definition["status"]
+    stored = current_status.get("storedVersions") or []
+    if new := [version for version in _storage_version(definition) if version not in stored]:
+        current_status["storedVersions"] = stored + new
+
+
+def _read_again(definition: Obj, ctx: Context) -> None:
+    """Turn whole floats into integers, as which the definition is read from the store; validation tells them apart."""
+    definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
+
+
+def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:
+    """Add the finalizer and the condition Terminating when a definition is deleted: its objects are deleted first."""
+    metadata, current_status = definition["metadata"], definition["status"]
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": ctx.now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    definition["status"] = {**current_status, "conditions": [*(current_status.get("conditions") or ()), condition]}
+
+
+# {field of a version in v1: field of the spec in v1beta1, for what all versions have in common}
+_HOISTED = {
+    "subresources": "subresources",
+    "schema": "validation",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+
+
+def _stored_definition(definition: Obj) -> Obj:
+    """Return a definition as the real server stores it: in v1beta1, which says only once what all versions share."""
+    spec = definition["spec"]
+    first, *others = spec["versions"]
+    common = [name for name in _HOISTED if all(other.get(name) == first.get(name) for other in others)]
+    versions = [{name: value for name, value in item.items() if name not in common} for item in spec["versions"]]
+    hoisted = {_HOISTED[name]: first[name] for name in common if name in first}
+    stored = {**spec, "version": first["name"], "versions": versions, "preserveUnknownFields": False, **hoisted}
+    webhook = nested_field(spec, "conversion", "webhook")
+    if webhook is not None:
+        client = {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") else {}
+        reviews = {"conversionReviewVersions": webhook["conversionReviewVersions"]}
+        stored["conversion"] = {"strategy": spec["conversion"]["strategy"], **client, **reviews}
+    current_status = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, **definition["status"]}
+    kind = {"kind": "CustomResourceDefinition", "apiVersion": f"{CRDS}/v1beta1"}
+    return {**kind, **definition, "spec": stored, "status": current_status}
+
+
+def _stored_service(api_service: Obj) -> Obj:
+    """Return an API service as the real server stores it."""
+    return {"kind": "APIService", "apiVersion": f"{SERVICES}/v1", "status": {}, **api_service}
+
+
+def _service(api_service: Obj) -> str:
+    """Return the service cell of an API service: `NAMESPACE/NAME`, or Local."""
+    service = nested_field(api_service, "spec", "service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+
+
+def _available(api_service: Obj) -> str:
+    """Return the availability cell of an API service: `False (Reason)`."""
+    for condition in nested_field(api_service, "status", "conditions", default=[]):
+        if condition.get("type") == "Available":
+            status, reason = condition.get("status", ""), condition.get("reason")
+            return f"{status} ({reason})" if status != "True" and reason else status
+    return "Unknown"
+
+
+def _default_service(api_service: Obj, ctx: Context) -> None:
+    """Set the defaults of an API service, in place."""
+    service_port(nested_field(api_service, "spec", "service"))
+
+
+def _set_available(api_service: Obj, ctx: Context) -> None:
+    """Set the status of a new API service: one without a service is handled locally and available."""
+    if nested_field(api_service, "spec", "service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": ctx.now,
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        api_service["status"] = {"conditions": [condition]}
+
+
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+    """Return the behavior of these kinds by (group, kind)."""
+    return {
+        (CRDS, "CustomResourceDefinition"): Behavior(
+            defaults=_default_definition,
+            strategy=resource_strategy(
+                CRDS,
+                "v1",
+                "CustomResourceDefinition",
+                _prepare,
+                prepare_update=_prepare_update,
+                validate=definitions.create,
+                validate_metadata=definitions.metadata,
+                validate_update=definitions.UPDATE,
+                canonicalize=_read_again,
+                warn_create=format_warnings.warn_create,
+                warn_update=format_warnings.warn_update,
+                unconditional_update=False,
+            ),
+            status=status_strategy(
+                validate_update=definitions.status,
+                unconditional_update=False,
+                reset_fields=_RESET_BY_STATUS[release],
+            ),
+            table_row=created_at,
+            begin_termination=_terminate,
+            stored_as_json=_stored_definition,
+        ),
+        (SERVICES, "APIService"): Behavior(
+            defaults=_default_service,
+            strategy=resource_strategy(
+                SERVICES,
+                "v1",
+                "APIService",
+                _set_available,
+                validate=apiregistration.create,
+                validate_metadata=apiregistration.metadata,
+                validate_update=all_of(PLAIN.updated, as_on_create(apiregistration.metadata, apiregistration.create)),
+                unconditional_update=False,
+            ),
+            status=status_strategy(
+                keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
+                validate_update=all_of(PLAIN.updated, apiregistration.status),
+                unconditional_update=False,
+                reset_fields=METADATA_RESET,
+            ),
+            table_row=row(_service, _available),
+            stored_as_json=_stored_service,
+        ),
+    }

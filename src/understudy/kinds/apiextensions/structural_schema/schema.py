@@ -1,0 +1,207 @@
+"""The structural schema of one version of a custom resource definition, with all that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from understudy.kinds.apiextensions.structural_schema import values
+from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
+from understudy.kinds.apiextensions.structural_schema.defaulting import Change, compile_defaults, compile_null_pruner
+from understudy.kinds.apiextensions.structural_schema.embedded import (
+    Coerce,
+    Coercion,
+    Walk,
+    compile_coercion,
+    compile_walk,
+)
+from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
+from understudy.kinds.apiextensions.structural_schema.list_types import Check, compile_list_types
+from understudy.kinds.apiextensions.structural_schema.merge_type import merge_type
+from understudy.kinds.apiextensions.structural_schema.pruning import Pruner
+from understudy.machinery.patch.structured_merge_diff.typed import MapType
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path
+
+if TYPE_CHECKING:
+    from understudy.kinds.apiextensions.structural_schema.rules import Outcome, SchemaRules
+
+_ROOT = Path()
+_RATCHETS_STATUS = ByRelease({V1_33: True, V1_31: False})
+
+
+def has_rules(schema: Any) -> bool:
+    """Report whether a schema or one inside of it has CEL rules."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("x-kubernetes-validations"):
+        return True
+    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
+    return any(map(has_rules, parts))
+
+
+def _has_null_default(schema: Any) -> bool:
+    """Report whether the default of a schema, or of one inside of it, holds a null."""
+    if not isinstance(schema, dict):
+        return False
+    if _has_null(schema.get("default", "")):
+        return True
+    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
+    return any(map(_has_null_default, parts))
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_null, value.values() if isinstance(value, dict) else value))
+    return value is None
+
+
+class StructuralSchema:
+    """A schema, compiled part by part when a part is first needed.
+
+    schema                   `openAPIV3Schema` of the version, {} for none
+    preserve_unknown_fields  that field of the definition's spec: nothing is pruned
+
+    No method edits the object that it is given; one that nothing changes in is returned itself.
+    """
+
+    def __init__(self, schema: Obj, release: Version, *, preserve_unknown_fields: bool = False) -> None:
+        self.schema = schema
+        self.release = release
+        self.preserve_unknown_fields = preserve_unknown_fields
+
+    def coerce(self, obj: Obj, unknown: list[str] | None = None, *, stored: bool = False) -> Obj:
+        """Return a decoded object as the server takes it: metadata in canonical form, without unknown fields and
+        without nulls that are not allowed (upstream: `unstructuredSchemaCoercer.apply`).
+
+        The paths of unknown fields are added to `unknown`, if it is a list. Wrong metadata of an object that is
+        `stored` is dropped. Raises DecodeError for metadata that cannot be decoded.
+        """
+        coercion = Coercion(self.release, drop_invalid=stored, unknown=unknown)
+        metadata = coercion.metadata(obj["metadata"], _ROOT) if "metadata" in obj else None
+        out = obj
+        if not self.preserve_unknown_fields:
+            pruned: list[str] | None = None if unknown is None else []
+            out = self._pruner.prune(out, pruned)
+            if unknown is not None and pruned:
+                unknown += sorted(pruned)
+            out = self._prune_nulls(out) if self._prune_nulls is not None else out
+        if self._coerce is not None:
+            coercion.unknown = None if unknown is None else []
+            out = self._coerce(out, _ROOT, coercion)
+            if unknown is not None and coercion.unknown:
+                unknown += sorted(coercion.unknown)
+        if stored and metadata is not None and not metadata.get("generation"):
+            metadata = {**metadata, "generation": 1}
+        return out if metadata is None else {**out, "metadata": metadata}
+
+    @cached_property
+    def reads_as_decoded(self) -> bool:
+        """Report whether to coerce an object that was decoded and given its defaults changes nothing: not if a default
+        has a null or an embedded resource, which coercion may remove."""
+        return self._coerce is None and not _has_null_default(self.schema)
+
+    def default(self, obj: Obj) -> Obj:
+        """Return an object with its defaults."""
+        defaulted: Obj = self._default(obj) if self._default is not None else obj
+        return defaulted
+
+    def validate(self, obj: Obj) -> Errors:
+        """Return what is wrong with the values of a new object."""
+        return values.validate(self._values, obj)
+
+    def validate_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
+        """Return what is wrong with the values of an object that replaces another one. If it `ratchets`, parts that
+        did not change may be wrong."""
+        errors = values.validate(self._values, obj)
+        if not errors or not ratchets:
+            return errors
+        return values.validate(self._values, obj, old=Correlation(obj, old, self.schema))
+
+    def validate_status_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
+        """Return what is wrong with the status of an object that replaces another one. Its schema is all that is
+        looked at, and before 1.33 all of it is."""
+        if self._status_values is None or "status" not in obj:
+            return []
+        errors = values.validate(self._status_values, obj["status"], "status")
+        if not errors or not ratchets or not _RATCHETS_STATUS[self.release]:
+            return errors
+        correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
+        return values.validate(self._status_values, obj["status"], "status", correlation)
+
+    def validate_rules(self, obj: Obj, old: Obj | None, *, ratchets: bool = True, only_status: bool = False) -> Outcome:
+        """Return what the CEL rules say about an object, and about how it replaces an old one, None for a new object.
+
+        ratchets     whether unchanged parts may break rules, and rules with `optionalOldSelf` apply to new values
+        only_status  whether only the status is updated: before 1.33 it may not break rules even if it is unchanged
+        """
+        assert self.rules is not None
+        correlation = None
+        if old is not None and ratchets and (not only_status or _RATCHETS_STATUS[self.release]):
+            correlation = Correlation(obj, old, self.schema)
+        return self.rules.validate(obj, old, correlation=correlation, optional_rules=ratchets)
+
+    @cached_property
+    def rules(self) -> SchemaRules | None:
+        """Return the CEL rules of the schema, None if it has none."""
+        if not has_rules(self.schema):
+            return None
+        from understudy.kinds.apiextensions.structural_schema.rules import compile_rules  # here, since CEL is large
+
+        return compile_rules(self.schema, self.release)
+
+    def validate_list_types(self, obj: Obj) -> Errors:
+        """Return the duplicates in sets and list maps (upstream: `ValidateListSetsAndMaps`)."""
+        return self._list_types(obj, _ROOT) if self._list_types is not None else []
+
+    def embedded_resources(self, obj: Obj) -> Iterator[tuple[Path, Obj]]:
+        """Yield the resources embedded in an object, with their paths."""
+        return self._walk(obj, _ROOT) if self._walk is not None else iter(())
+
+    @cached_property
+    def merge_type(self) -> MapType:
+        """Return the type of the objects for server-side apply."""
+        return merge_type(self.schema, self.release, preserve_unknown_fields=self.preserve_unknown_fields)
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        return Pruner(self.schema, is_resource_root=True)
+
+    @cached_property
+    def _prune_nulls(self) -> Change | None:
+        return compile_null_pruner(self.schema)
+
+    @cached_property
+    def _coerce(self) -> Coerce | None:
+        return compile_coercion(self.schema)
+
+    @cached_property
+    def _walk(self) -> Walk | None:
+        return compile_walk(self.schema)
+
+    @cached_property
+    def _default(self) -> Change | None:
+        return compile_defaults(self.schema, self._prepare_default)
+
+    def _prepare_default(self, default: Any, schema: Obj) -> Any:
+        """Return a default without unknown fields (upstream: `PruneDefaults`)."""
+        default = with_go_numbers(default)
+        coerce = compile_coercion(schema)
+        if coerce is not None:
+            default = coerce(default, _ROOT, Coercion(self.release, drop_invalid=True, unknown=None))
+        return default if self.preserve_unknown_fields else Pruner(schema).prune(default)
+
+    @cached_property
+    def _values(self) -> values.Check:
+        return values.compile_values(self.schema, self.release)
+
+    @cached_property
+    def _status_values(self) -> values.Check | None:
+        status = (self.schema.get("properties") or {}).get("status")
+        return None if status is None else values.compile_values(status, self.release)
+
+    @cached_property
+    def _list_types(self) -> Check | None:
+        return compile_list_types(self.schema)

@@ -1,0 +1,1 @@
+"""The kinds of apps: deployments, replica sets, daemon sets, stateful sets, controller revisions."""

@@ -1,0 +1,1 @@
+"""The kinds of batch: jobs and cron jobs."""

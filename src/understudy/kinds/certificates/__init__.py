@@ -1,0 +1,1 @@
+"""The kinds of certificates.k8s.io: signing requests, trust bundles, certificates of pods."""

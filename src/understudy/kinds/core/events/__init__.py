@@ -1,0 +1,1 @@
+"""Events, of the core group and of events.k8s.io."""

@@ -1,0 +1,1 @@
+"""Persistent volumes and claims: defaults, strategies, table cells, warnings. `pods/volumes` validates them."""

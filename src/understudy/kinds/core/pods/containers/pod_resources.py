@@ -1,0 +1,110 @@
+"""Validation of the resources of a pod as a whole, and their sum over its containers (KEP-2837)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from understudy.kinds.core.pods.containers import resources
+from understudy.kinds.core.pods.containers_of import containers
+from understudy.kinds.core.pods.in_use import is_sidecar
+from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, ByRelease, Version
+from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.validation.bad_values import Stringer
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported
+
+Amounts = dict[str, Quantity]
+
+_NO_CLAIMS = ByRelease({V1_34: "may not", V1_32: "cannot"})
+
+
+def is_supported(resource: str, release: Version) -> bool:
+    """Report whether a pod as a whole can have a resource (upstream: `IsSupportedPodLevelResource`)."""
+    return resource in ("cpu", "memory") or (release >= V1_33 and resources.is_huge_page(resource))
+
+
+_SUPPORTED = ByRelease({V1_33: ("cpu", resources.HUGE_PAGES, "memory"), V1_32: ("cpu", "memory")})
+
+
+def _name(release: Version) -> resources.NameRule:
+    """Return the check of the name of a resource that a pod as a whole can have."""
+
+    def check(value: str, path: Path) -> Errors:
+        errors = resources.name(value, path)
+        if not errors and not is_supported(value, release):
+            errors.append(not_supported(path, Stringer(value, value), _SUPPORTED[release]))
+        return errors
+
+    return check
+
+
+def aggregate(spec: Obj, kind: str) -> Amounts:
+    """Return the `requests` or `limits` of all containers together, by resource.
+
+    Containers and sidecars add up; init containers run one after the other, each beside the sidecars before it.
+    Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
+    """
+    total: Amounts = {}
+    for container in containers(spec, "containers"):
+        total = _sum(total, _amounts(container, kind))
+    sidecars: Amounts = {}
+    initial: Amounts = {}
+    for container in containers(spec, "initContainers"):
+        amounts = _amounts(container, kind)
+        beside = _sum(sidecars, amounts)
+        if is_sidecar(container):
+            total, sidecars = _sum(total, amounts), beside
+        initial = _greatest(initial, beside)
+    return _greatest(total, initial)
+
+
+def _amounts(container: Obj, kind: str) -> Amounts:
+    return {name: parse(text) for name, text in nested_field(container, "resources", kind, default={}).items()}
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return one | {name: one[name] + amount if name in one else amount for name, amount in other.items()}
+
+
+def _greatest(one: Amounts, other: Amounts) -> Amounts:
+    return one | {name: amount for name, amount in other.items() if name not in one or one[name] < amount}
+
+
+def validate(spec: Obj, claims: Iterable[str], path: Path, release: Version) -> Errors:
+    """Check `resources` of a pod spec (upstream: `validatePodResources`); `claims` are the names of its claims."""
+    amounts: Obj | None = spec.get("resources")
+    if amounts is None:
+        return []
+    if release >= V1_34 and nested_field(spec, "os", "name") == "windows":
+        return [forbidden(path, "may not be set for a windows pod")]
+    errors: Errors = []
+    if amounts.get("claims") or "claims" in getattr(amounts, "empty", ()):
+        text = f"claims {_NO_CLAIMS[release]} be set for Resources at pod-level"
+        errors.append(forbidden(path.child("claims"), text))
+    errors += resources.requirements(amounts, claims, path, name_rule=_name(release))
+    return errors + _consistency(spec, amounts, path, release)
+
+
+def _consistency(spec: Obj, amounts: Obj, path: Path, release: Version) -> Errors:
+    """Check that the containers together fit into the pod (upstream: `validatePodResourceConsistency`)."""
+    requests, limits = amounts.get("requests") or {}, amounts.get("limits") or {}
+    # Before 1.34 a request that the pod does not have is 0.
+    missing: Mapping[str, str] = {} if release >= V1_34 else dict.fromkeys(aggregate(spec, "requests"), "0")
+    errors = _exceeded(aggregate(spec, "requests"), {**missing, **requests}, path.child("requests"), "requests")
+    if release >= V1_34:
+        pages = {name: amount for name, amount in aggregate(spec, "limits").items() if resources.is_huge_page(name)}
+        errors += _exceeded(pages, limits, path.child("limits"), "limits")
+    for i, container in enumerate(spec.get("containers") or ()):
+        for name, limit in nested_field(container, "resources", "limits", default={}).items():
+            if name in limits and parse(limits[name]) < parse(limit):
+                here = path.child("containers").index(i).key(name).child("limits")
+                errors.append(invalid(here, limit, f"must be less than or equal to pod limits of {limits[name]}"))
+    return errors
+
+
+def _exceeded(total: Amounts, most: Mapping[str, str], path: Path, kind: str) -> Errors:
+    return [
+        invalid(path.key(name), most[name], f"must be greater than or equal to aggregate container {kind} of {amount}")
+        for name, amount in total.items()
+        if name in most and parse(most[name]) < amount
+    ]

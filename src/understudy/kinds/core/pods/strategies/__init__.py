@@ -1,0 +1,1 @@
+"""The strategies of pods, of their status and resize, and of pod templates."""

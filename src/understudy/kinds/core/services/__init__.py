@@ -1,0 +1,1 @@
+"""Services: validation, defaults, allocation of addresses and ports, strategies, table cells."""

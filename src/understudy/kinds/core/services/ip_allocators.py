@@ -1,0 +1,165 @@
+"""The allocators of cluster IPs: one fixed range, or the ranges of all ServiceCIDRs with an IPAddress for each address.
+
+Both read only what is stored. Addresses are allocated in order, the lowest free one above the band for static choices
+first; the real server picks one at random. Upstream: `pkg/registry/core/service/ipallocator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network
+from itertools import chain
+from typing import Protocol
+
+from understudy.kinds.context import Context
+from understudy.kinds.core.services.cluster_ips import FAMILIES
+from understudy.kinds.declarations.kind import ObjectName
+from understudy.machinery.golang.netip import parse_cidr, parse_ip
+from understudy.machinery.releases import features
+from understudy.machinery.types import Obj, nested_field
+
+SERVICE_CIDR = IPv4Network("10.0.0.0/24")  # of --service-cluster-ip-range
+_IP_FAMILY, _MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
+CONTROLLER_NAME = "ipallocator.k8s.io"
+NETWORKING = "networking.k8s.io"
+# The band for static choices is a sixteenth of the range, but within these limits.
+_SMALLEST_BAND, _LARGEST_BAND = 16, 256
+
+
+class AllocationError(Exception):
+    """The reason why an address cannot be allocated."""
+
+
+class Allocator(Protocol):
+    """Allocates the cluster IPs of one request."""
+
+    def allocate(self, ip: str) -> None:
+        """Check that an address that a client chose can be allocated. Raises AllocationError."""
+
+    def allocate_next(self) -> str:
+        """Return a free address. Raises AllocationError if there is none."""
+
+
+def allocator(ctx: Context) -> Allocator:
+    """Return the allocator of a request."""
+    return _MetaAllocator(ctx) if ctx.gates[features.MULTI_CIDR_SERVICE_ALLOCATOR] else _BitmapAllocator(ctx)
+
+
+class _BitmapAllocator:
+    """Allocates from the range of the server's configuration."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._taken = set() if ctx.dry_run else _cluster_ips(ctx)
+        self._dry_run = ctx.dry_run
+
+    def allocate(self, ip: str) -> None:
+        if self._is_taken(ip):
+            raise AllocationError("provided IP is already allocated")
+        _check_range(ip, SERVICE_CIDR)
+
+    def allocate_next(self) -> str:
+        if self._dry_run:
+            return str(SERVICE_CIDR.network_address)
+        return _first_free([SERVICE_CIDR], self._is_taken)
+
+    def _is_taken(self, ip: str) -> bool:
+        return str(parse_ip(ip)) in self._taken
+
+
+class _MetaAllocator:
+    """Allocates from the ranges of the ServiceCIDRs that are ready. Stored IPAddresses are taken."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._ranges = list(_ready_ranges(ctx))
+        dual_write = not ctx.gates[features.DISABLE_ALLOCATOR_DUAL_WRITE]
+        self._taken = _cluster_ips(ctx) if dual_write and not ctx.dry_run else frozenset()
+
+    def allocate(self, ip: str) -> None:
+        if self._ctx.dry_run:  # the real server asks the allocator of any one range
+            if self._ranges:
+                _check_range(ip, self._ranges[0])
+        elif not any(_contains(network, ip) for network in self._ranges):
+            raise AllocationError("the provided network does not match the current range")
+        elif self._is_taken(ip):
+            raise AllocationError("provided IP is already allocated")
+
+    def allocate_next(self) -> str:
+        if self._ctx.dry_run and self._ranges:
+            return str(self._ranges[0].network_address)
+        return _first_free(self._ranges, self._is_taken)
+
+    def _is_taken(self, ip: str) -> bool:
+        name = str(parse_ip(ip))
+        return name in self._taken or self._ctx.lookup(NETWORKING, "ipaddresses", "", name) is not None
+
+
+def ip_addresses(service: Obj, ctx: Context) -> dict[ObjectName, Obj]:
+    """Return the IPAddresses of a service's cluster IPs (`createIPAddress`)."""
+    if not ctx.gates[features.MULTI_CIDR_SERVICE_ALLOCATOR]:
+        return {}
+    metadata, parsed = service["metadata"], [parse_ip(ip) for ip in service["spec"].get("clusterIPs") or ()]
+    parent = {"resource": "services", "namespace": metadata["namespace"], "name": metadata["name"]}
+    return {
+        ObjectName(NETWORKING, "IPAddress", "", str(ip)): {
+            "metadata": {
+                "name": str(ip),
+                "labels": {_IP_FAMILY: FAMILIES[ip.version == 6], _MANAGED_BY: CONTROLLER_NAME},
+            },
+            "spec": {"parentRef": parent},
+        }
+        for ip in parsed
+        if ip is not None
+    }
+
+
+def _cluster_ips(ctx: Context) -> set[str]:
+    """Return the cluster IPs of all stored services, without leading zeros."""
+    services = ctx.listing("", "services", "")
+    return {str(parse_ip(ip)) for service in services for ip in service["spec"].get("clusterIPs") or []} - {"None"}
+
+
+def _ready_ranges(ctx: Context) -> Iterator[IPv4Network]:
+    """Yield the IPv4 ranges of the ServiceCIDRs that are ready; one without the condition is."""
+    for service_cidr in ctx.listing(NETWORKING, "servicecidrs", ""):
+        conditions = nested_field(service_cidr, "status", "conditions", default=[])
+        ready = next((c.get("status") for c in conditions if c.get("type") == "Ready"), "True")
+        if ready != "True" or "deletionTimestamp" in service_cidr["metadata"]:
+            continue
+        for text in service_cidr["spec"].get("cidrs") or ():
+            network = parse_cidr(text)
+            if isinstance(network, IPv4Network):
+                yield network
+
+
+def _contains(network: IPv4Network, ip: str) -> bool:
+    """Report whether a network has a host with that address."""
+    address = parse_ip(ip)
+    return (
+        isinstance(address, IPv4Address)
+        and address in network
+        and address not in (network.network_address, network.broadcast_address)
+    )
+
+
+def _check_range(ip: str, network: IPv4Network) -> None:
+    """Raise AllocationError unless the network has a host with that address; a text that is no address passes."""
+    if parse_ip(ip) is not None and not _contains(network, ip):
+        raise AllocationError(f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {network}")
+
+
+def _first_free(networks: Iterable[IPv4Network], is_taken: Callable[[str], bool]) -> str:
+    """Return the first free address in the order of allocation. Raises AllocationError if there is none."""
+    for network in networks:
+        for ip in _in_order(network):
+            if not is_taken(ip):
+                return ip
+    raise AllocationError("range is full")
+
+
+def _in_order(network: IPv4Network) -> Iterator[str]:
+    """Yield the hosts of a network, those of the band for static choices last (`calculateRangeOffset`)."""
+    size, first, end = network.num_addresses, int(network.network_address) + 1, int(network.broadcast_address)
+    band = min(max(_SMALLEST_BAND, size // 16), _LARGEST_BAND) if size > _SMALLEST_BAND else 0
+    for number in chain(range(first + band, end), range(first, first + band)):
+        yield str(IPv4Address(number))

@@ -1,0 +1,1 @@
+"""The kind of node.k8s.io: runtime classes."""

@@ -1,0 +1,1 @@
+"""The kind of policy: pod disruption budgets."""

@@ -1,0 +1,1 @@
+"""ResourceClaim and ResourceClaimTemplate."""

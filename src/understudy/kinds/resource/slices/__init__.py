@@ -1,0 +1,1 @@
+"""Devices that drivers publish, in ResourceSlices, and kinds that are about them."""

@@ -1,0 +1,1 @@
+"""Storage versions of the API servers, and their migrations."""
