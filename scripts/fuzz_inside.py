@@ -27,8 +27,8 @@ from understudy.apiserver.authentication.service_account_tokens import AccountTo
 from understudy.cel.checker.environment import device_environment
 from understudy.cel.compiler import compile_anew
 from understudy.cel.errors import EvaluationError
-from understudy.machinery.clock import SystemClock
 from understudy.machinery.releases.version import V1_36
+from understudy.machinery.util.clock import SystemClock
 
 SECONDS = 1.0  # of CPU that an input may take
 PRINTED = 20  # failures

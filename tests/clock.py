@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from understudy.machinery.clock import parse_timestamp
+from understudy.machinery.util.clock import parse_timestamp
 
 
 @dataclass

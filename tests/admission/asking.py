@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from understudy.admission.chain import Attributes, Chain, Operation, Plugin, Point
-from understudy.apiserver.authorization.authorizer import Attributes as Action
-from understudy.apiserver.authorization.authorizer import Decision, SubjectRules
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Attributes as Action
+from understudy.machinery.auth.authorization import Decision, SubjectRules
+from understudy.machinery.auth.users import User
 from understudy.machinery.types import GroupVersionKind
-from understudy.machinery.users import User
 
 Obj = dict[str, Any]
 ALICE = User("alice", ["dev"])

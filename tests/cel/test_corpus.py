@@ -20,9 +20,9 @@ from understudy.cel.parser.parse_tree import RecursionDepthError
 from understudy.cel.parser.quick_parser import SyntaxMismatchError
 from understudy.cel.parser.quick_parser import parse as parse_quickly
 from understudy.cel.parser.tokens import scan
-from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36
+from understudy.machinery.util.deep_recursion import call_deeply, on_deep_stack
 
 ENVIRONMENT = device_environment(V1_32)
 

@@ -13,7 +13,7 @@ from understudy.cel.checker.environment import Environment
 from understudy.cel.checker.policy_environments import policy_environment
 from understudy.cel.compiler import parse
 from understudy.cel.errors import Report
-from understudy.cel.interpreter.shared_lists import ConcatList, GrowingList, GrowingMap, concat, grown
+from understudy.cel.library.shared_lists import ConcatList, GrowingList, GrowingMap, concat, grown
 from understudy.cel.limits.interrupts import EvaluationTakesLongError, Meter, metered
 from understudy.cel.values import Value, count_values, equal, type_of
 from understudy.machinery.releases.version import V1_32, V1_36

@@ -8,7 +8,8 @@ import pytest
 
 from understudy.cel import EvaluationError
 from understudy.cel.escaping import escape
-from understudy.cel.interpreter.unstructured import converter, to_json, with_type_and_object_meta
+from understudy.cel.interpreter.unstructured import converter, to_json
+from understudy.cel.types import with_type_and_object_meta
 from understudy.cel.values import Duration, ErrorValue, Timestamp, equal, raise_if_error
 
 STRINGS = {"type": "array", "items": {"type": "string"}}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.clock import FixedDate
 from understudy import Server
-from understudy.machinery.clock import SystemClock
+from understudy.machinery.util.clock import SystemClock
 
 from . import cel, replay, sessions
 from .client import Client

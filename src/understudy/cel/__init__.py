@@ -18,8 +18,8 @@ syntax errors.
 
 from understudy.cel.checker.environment import Environment, device_environment
 from understudy.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it
-from understudy.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
 from understudy.cel.errors import EvaluationError
+from understudy.cel.limits.budget import Budget, CostLimitError, OutOfBudgetError
 
 __all__ = [
     "Budget",

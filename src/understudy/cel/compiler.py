@@ -16,9 +16,9 @@ from understudy.cel.checker.checker import check
 from understudy.cel.checker.environment import Environment
 from understudy.cel.checker.validators import validate
 from understudy.cel.cost import estimator
-from understudy.cel.cost.budget import Budget, CostLimitError, CostTracker, PanicError
 from understudy.cel.errors import NO_LOCATION, EvaluationError, Report
 from understudy.cel.interpreter import cost_tracking, planner
+from understudy.cel.limits.budget import Budget, CostLimitError, CostTracker, PanicError
 from understudy.cel.parser import antlr_parser, quick_parser
 from understudy.cel.parser.antlr_parser import surely_within_limits
 from understudy.cel.parser.builder import NodeBuilder
@@ -27,8 +27,8 @@ from understudy.cel.parser.parse_tree import RecursionDepthError
 from understudy.cel.parser.tokens import Token, scan
 from understudy.cel.types import Type
 from understudy.cel.values import Value
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
+from understudy.machinery.util.deep_recursion import call_deeply
 
 MAX_COST = 2**64 - 1
 Program = Callable[[dict[str, Value]], Value]

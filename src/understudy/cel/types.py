@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from understudy.machinery.types import Obj
+
 
 class Type:
     """One type: `kind` is the first argument in the constructors below, and `name` distinguishes types of one kind.
@@ -270,3 +272,22 @@ def substitute(bindings: Bindings, type_: Type, type_param_to_dyn: bool = False)
         case "type":
             return type_of(params[0])
     return optional_of(params[0]) if type_.name == "optional_type" else opaque(type_.name, params)
+
+
+_STRING: Obj = {"type": "string"}
+
+
+_METADATA: Obj = {"type": "object", "properties": {"name": _STRING, "generateName": _STRING}}
+
+
+def with_type_and_object_meta(schema: Obj) -> Obj:
+    """Return the schema of a whole object, in which kind, apiVersion and the names in metadata are declared."""
+    properties = schema.get("properties") or {}
+    types = {name: (properties.get(name) or {}).get("type") for name in ("kind", "apiVersion", "metadata")}
+    names = (properties.get("metadata") or {}).get("properties") or {}
+    if types == {"kind": "string", "apiVersion": "string", "metadata": "object"} and all(
+        (names.get(name) or {}).get("type") == "string" for name in ("name", "generateName")
+    ):
+        return schema
+    whole = {**properties, "kind": _STRING, "apiVersion": _STRING, "metadata": _METADATA}
+    return {**schema, "properties": whole}

@@ -24,6 +24,7 @@ from understudy.kinds.core.services import strategy as services
 from understudy.kinds.declarations.kind import Behavior
 from understudy.kinds.flowcontrol import strategy as flowcontrol
 from understudy.kinds.networking import strategy as networking
+from understudy.kinds.node import strategy as node
 from understudy.kinds.policy import strategy as policy
 from understudy.kinds.rbac import strategy as rbac
 from understudy.kinds.resource import strategy as resource
@@ -51,6 +52,7 @@ FAMILIES = (
     policy,
     rbac,
     networking,
+    node,
     storage,
     storage_versions,
     scheduling,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.authorization import Attributes, Authorizer
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj

@@ -6,7 +6,7 @@ one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import aggregate, go_quote
@@ -74,18 +74,6 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> Obj:
         details["kind"] = kind
     details.update(more)
     return details
-
-
-def did_you_mean(text: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'pods'?" for the known name that is most like a mistyped one, "" if none is.
-
-    It ends messages for people who write Python or flags, never an answer of the server.
-    """
-    from difflib import get_close_matches  # only mistakes need it
-
-    names = {name.lower(): name for name in reversed(list(known))}  # of equal ones the first counts
-    close = get_close_matches(text.lower(), names, n=1, cutoff=0.7)
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
 def group_resource_text(group: str, resource: str) -> str:

@@ -15,13 +15,13 @@ from cryptography.x509.oid import NameOID
 
 from tests.admission.asking import ask
 from understudy.admission.plugins.nodes.node_restriction import NodeRestriction
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.kinds.context import Context
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
-from understudy.machinery.users import User
 
 Obj = dict[str, Any]
 KUBELET = User("system:node:n", ["system:nodes", "system:authenticated"])

@@ -19,7 +19,7 @@ from tests.http import TIMEOUT, send
 from understudy import Server
 from understudy.apiserver.authentication.authenticator import Authenticator, read_tokens
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.machinery.users import AUTHENTICATED
+from understudy.machinery.auth.users import AUTHENTICATED
 
 NAMESPACES = "/api/v1/namespaces"
 ORIGIN = {"Origin": "http://localhost"}

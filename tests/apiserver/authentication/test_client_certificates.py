@@ -9,7 +9,7 @@ from tests.clock import FixedDate
 from understudy.apiserver.authentication.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.machinery.users import User
+from understudy.machinery.auth.users import User
 
 CA = new_authority()
 MIDDLE = new_authority("middle", CA)

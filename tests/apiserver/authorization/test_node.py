@@ -10,14 +10,14 @@ import pytest
 
 from tests.http import send
 from understudy import Server
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, field_terms
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
 from understudy.cel.library.authorization import AuthorizerValue, ResourceCheck
 from understudy.cel.library.authorization_selectors import FUNCTIONS
+from understudy.machinery.auth.authorization import Attributes, Decision, field_terms
+from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33, V1_36, Version
-from understudy.machinery.users import User
 
 Obj = dict[str, Any]
 

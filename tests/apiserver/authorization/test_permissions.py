@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.authorization.permissions.judge import Judge
 from understudy.apiserver.authorization.permissions.log import MOST_TEXT, PermissionLog
 from understudy.apiserver.authorization.permissions.report import Permission, PermissionReport, Permissions
 from understudy.apiserver.authorization.permissions.resource_names import ResourceName
 from understudy.apiserver.authorization.permissions.roles import role_name, role_with_binding
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import AUTHENTICATED, MASTERS, User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36
-from understudy.machinery.users import AUTHENTICATED, MASTERS, User
 
 Obj = dict[str, Any]
 DRIVER = User("driver", [AUTHENTICATED])

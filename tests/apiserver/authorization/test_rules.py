@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.authorization.rbac.rules import Rule, compact, compact_string, uncovered
+from understudy.machinery.auth.authorization import Attributes
 
 
 def on(verb: str, resource: str, group: str = "", name: str = "") -> Attributes:

@@ -15,8 +15,8 @@ from tests.waiting import PATIENCE, wait_until
 from understudy import Server
 from understudy.apiserver.controllers import components
 from understudy.apiserver.controllers.components import ComponentContext
+from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import V1_33
-from understudy.machinery.users import User
 
 SCHEDULER = User("system:kube-scheduler", ["system:authenticated"])
 

@@ -15,8 +15,8 @@ from understudy.apiserver.server.bootstrap.policy import ensure_policy
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import Obj
 
 

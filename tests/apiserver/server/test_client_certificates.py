@@ -18,7 +18,7 @@ import pytest
 from tests.certificates import CN, SERVER, Holder, O, issue, new_authority
 from understudy import Server
 from understudy.apiserver.server.worker import loop_thread
-from understudy.machinery.users import CREDENTIAL_ID
+from understudy.machinery.auth.users import CREDENTIAL_ID
 
 SSL = pytest.importorskip("OpenSSL.SSL", reason="client certificates need pyOpenSSL")
 

@@ -9,7 +9,6 @@ import pytest
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, SubjectRules
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
@@ -17,8 +16,9 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
+from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.options import Query
-from understudy.machinery.users import AUTHENTICATED, User
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

@@ -30,10 +30,10 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage import turns
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.machinery.golang.deep_recursion import run_to_end
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
+from understudy.machinery.util.deep_recursion import run_to_end
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 COUNT = 140

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from understudy.apiserver.server.watch_stream import Alarm
-from understudy.machinery.clock import SystemClock
+from understudy.machinery.util.clock import SystemClock
 
 CLOCK = SystemClock()
 

@@ -27,7 +27,7 @@ from understudy.apiserver.server.director import LARGE
 from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.apiserver.server.worker.worker import TRIES
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.machinery.golang.deep_recursion import FRAMES, run_to_end
+from understudy.machinery.util.deep_recursion import FRAMES, run_to_end
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TEXT = "x" * LARGE

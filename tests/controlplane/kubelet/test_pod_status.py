@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from understudy.controlplane.kubelet.pod_status import PodState, PodStatusWriter
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 
 NOW = parse_timestamp("2026-01-01T00:00:10Z")
 EARLIER = parse_timestamp("2026-01-01T00:00:00Z")

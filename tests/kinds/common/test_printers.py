@@ -13,8 +13,8 @@ from understudy.kinds.common.printers import human_duration
 from understudy.kinds.core.nodes.strategy import behaviors as nodes
 from understudy.kinds.core.pods import pod_table
 from understudy.kinds.core.pods.strategies.pods import delete_grace
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
+from understudy.machinery.util.clock import parse_timestamp
 
 CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
 

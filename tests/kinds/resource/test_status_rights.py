@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.admission.asking import ALICE, Rights
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.kinds.context import Context
 from understudy.kinds.resource.claims.status_rights import NODE_NAME, validate
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import User, account_name
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_35, V1_36, Version
-from understudy.machinery.users import User, account_name
 
 Obj = dict[str, Any]
 ROBOT = User(account_name("ns", "robot"), [], extra={NODE_NAME: ["n"]})

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_writer import RawObject
 from understudy.machinery.releases.version import V1_32, V1_34, V1_36, Version
 from understudy.machinery.serializer.json import (
@@ -20,6 +19,7 @@ from understudy.machinery.serializer.json import (
 )
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
+from understudy.machinery.util.deep_recursion import call_deeply
 
 SCHEMAS = Schemas.of(V1_32)
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")

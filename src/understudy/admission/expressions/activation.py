@@ -9,13 +9,13 @@ from typing import Any
 
 from understudy.admission.chain import Attributes
 from understudy.admission.objects import VersionedAttributes, admission_request
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.cel.library.authorization import AuthorizerValue, ResourceCheck
 from understudy.cel.values import Value
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.users import User
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.types import GroupVersionResource, Obj
-from understudy.machinery.users import User
 
 Activation = dict[str, Value]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from understudy.admission.expressions.activation import Activation
 from understudy.cel.compiler import Compiled
-from understudy.cel.cost.budget import Budget, CostLimitError
 from understudy.cel.errors import EvaluationError
+from understudy.cel.limits.budget import Budget, CostLimitError
 from understudy.cel.values import Value
 
 

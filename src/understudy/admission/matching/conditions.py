@@ -13,7 +13,7 @@ from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.cel.compiler import Compiled
-from understudy.cel.cost.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
+from understudy.cel.limits.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
 from understudy.machinery.golang.text import aggregate
 
 

@@ -45,11 +45,11 @@ from understudy.admission.plugins.storage.persistent_volume_claim_resize import 
 from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebhook
 from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
 from understudy.admission.webhooks import WebhookClient
-from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery.errors import did_you_mean
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
+from understudy.machinery.util.spelling import did_you_mean
 
 # Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
 ALL_ORDERED_PLUGINS = (

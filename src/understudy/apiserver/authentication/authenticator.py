@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_token, protocol_token
 from understudy.apiserver.authentication.errors import CertificateError, TokenError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.machinery.auth.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from understudy.machinery.errors import unauthorized
-from understudy.machinery.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
 from understudy.apiserver.authentication.errors import CertificateError
-from understudy.machinery.clock import Clock
+from understudy.machinery.auth.users import CREDENTIAL_ID, User
 from understudy.machinery.golang.x509.verify import Chain, VerificationError, verify
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, Version
-from understudy.machinery.users import CREDENTIAL_ID, User
+from understudy.machinery.util.clock import Clock
 
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # of the subject: the user's uid
 REMEMBERED = 1000  # chains that are not verified again while their certificates are valid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from understudy.machinery.users import MASTERS, User
+from understudy.machinery.auth.users import MASTERS, User
 
 # Upstream: `user.APIServerUser`, as which kube-apiserver asks itself.
 APISERVER = User("system:apiserver", [MASTERS])

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from understudy.apiserver.authentication.authenticator import read_tokens
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokenOptions
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.machinery.clock import Clock, parse_timestamp
+from understudy.machinery.auth.users import CREDENTIAL_ID, User, account_groups, account_name
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import CREDENTIAL_ID, User, account_groups, account_name
+from understudy.machinery.util.clock import Clock, parse_timestamp
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.jose import PrivateKey, PublicKey

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
-from understudy.apiserver.authorization.authorizer import Authorizer, StoredObjects
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.union import Union
-from understudy.machinery.errors import did_you_mean
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.authorization import Authorizer, StoredObjects
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.spelling import did_you_mean
 
 ALWAYS_ALLOW, RBAC = "AlwaysAllow", "RBAC"
 _NOT_HERE = ("ABAC", "Webhook")

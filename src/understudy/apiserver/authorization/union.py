@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.apiserver.authorization.always_allow import ALLOWED
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision, SubjectRules
+from understudy.machinery.auth.always_allow import ALLOWED
+from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
+from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.golang.text import aggregate
-from understudy.machinery.users import MASTERS, User
 
 
 class Union:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.serving.release import SUFFICIENT_GATES, Release, releases
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.errors import StatusError, did_you_mean
+from understudy.machinery.errors import StatusError
 from understudy.machinery.types import split_api_version
+from understudy.machinery.util.spelling import did_you_mean
 
 
 def unknown_resource(serving: Serving, text: str) -> StatusError:

@@ -12,12 +12,12 @@ from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError, status_error
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import parse_query
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 JSON, JSON_PATCH, MERGE_PATCH = "application/json", "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"

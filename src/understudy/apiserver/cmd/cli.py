@@ -117,7 +117,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.server.server import Server
     from understudy.apiserver.server.worker.loop_thread import new_loop
-    from understudy.machinery.golang.deep_recursion import start_on_deep_stack
+    from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

@@ -13,7 +13,6 @@ from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import key_of
@@ -23,11 +22,12 @@ from understudy.apiserver.storage.interface import KeyExistsError
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.golang.deep_recursion import run_to_end
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.users import AUTHENTICATED, MASTERS, User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
-from understudy.machinery.users import AUTHENTICATED, MASTERS, User
+from understudy.machinery.util.deep_recursion import run_to_end
 
 _USER = User("kubernetes-admin", [MASTERS, AUTHENTICATED]).info()
 _OPTIONS = {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}

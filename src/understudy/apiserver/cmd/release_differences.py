@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.apiserver.cmd.validator import Validator
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import encode
+from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.validation.field import Path
 
 ACCEPTED, CHANGED, REFUSED = "accepted", "changed", "refused"

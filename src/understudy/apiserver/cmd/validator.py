@@ -29,12 +29,12 @@ from understudy.apiserver.serving.release import DEFAULT, Release
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Body
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.util.clock import SystemClock, timestamp
+from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.validation.field import Errors
 
 if TYPE_CHECKING:

@@ -48,7 +48,8 @@ from understudy.apiserver.controllers.node_lifecycle import NodeLifecycleControl
 from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
-from understudy.machinery.errors import StatusError, did_you_mean
+from understudy.machinery.errors import StatusError
+from understudy.machinery.util.spelling import did_you_mean
 
 NewController = Callable[[ControllerContext], Controller]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.client.connection import Connection
+from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.users import User
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -12,7 +12,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.users import User, account_groups, account_name
+from understudy.machinery.auth.users import User, account_groups, account_name
 
 # User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.
 APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"

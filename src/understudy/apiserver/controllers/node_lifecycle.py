@@ -16,9 +16,9 @@ from __future__ import annotations
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.storage.interface import Entry, Event
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import timestamp
 
 PREFIX = "/registry/minions/"
 ACCOUNT = "node-controller"

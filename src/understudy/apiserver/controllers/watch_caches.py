@@ -17,9 +17,9 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Entry, Store, Watch
 from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP, WatchCache
-from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import start_on_deep_stack
+from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
 log = logging.getLogger(__name__)
 

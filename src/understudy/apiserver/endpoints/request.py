@@ -8,10 +8,10 @@ from math import inf
 from typing import Protocol
 
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.machinery.clock import Clock, SystemClock
+from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
-from understudy.machinery.users import User
+from understudy.machinery.util.clock import Clock, SystemClock
 
 JSON = "application/json"
 SYSTEM_CLOCK = SystemClock()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from understudy.apiserver.authorization.authorizer import Attributes, field_terms
+from understudy.machinery.auth.authorization import Attributes, field_terms
 from understudy.machinery.types import SHORT_KEPT, cache_short_texts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.apiserver.endpoints import deprecation
-from understudy.apiserver.endpoints.handlers import create, delete, get, patch, reviews, update
+from understudy.apiserver.endpoints.handlers import create, delete, get, patch, update
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -130,7 +130,7 @@ def _handler(scope: RequestScope) -> Handler:
         else:
             handler = table.handler(kind, subresource, verb)
     elif kind.virtual:
-        handler = reviews.HANDLERS.get(kind.resource, {}).get(verb)
+        handler = table.VIRTUAL.get(kind.resource, {}).get(verb)
     else:
         handler = VERBS.get(verb) if verb in kind.verbs else None
     named = bool(scope.name) or verb in ON_COLLECTIONS

@@ -14,8 +14,6 @@ from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_account_tokens import AccountTokenOptions, AccountTokens
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -31,7 +29,9 @@ from understudy.apiserver.serving.release import Release
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Codec, Decoder
 from understudy.kinds.declarations.kind import Behavior, Kind
-from understudy.machinery.clock import Clock, SystemClock, timestamp
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.options import ListOptions
 from understudy.machinery.patch.apply.field_manager import FieldManager
@@ -41,7 +41,7 @@ from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
-from understudy.machinery.users import User
+from understudy.machinery.util.clock import Clock, SystemClock, timestamp
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
 from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Watch
 from understudy.kinds.flowcontrol.mandatory import CATCH_ALL, EXEMPT, MANDATORY, mandatory_objects
 from understudy.kinds.flowcontrol.strategy import GROUP, precedence
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, are_short
-from understudy.machinery.users import User
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 USERS = 4096  # whose rules are kept

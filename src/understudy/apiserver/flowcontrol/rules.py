@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import ACCOUNT, User, account_name
 from understudy.machinery.types import Obj
-from understudy.machinery.users import ACCOUNT, User, account_name
 
 EVERY = "*"  # alone in a list, it stands for every value; this is all it can do there
 

@@ -22,9 +22,10 @@ from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery import clock, errors
+from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj
+from understudy.machinery.util import clock
 
 # Asks admission about the deletion of a stored object (`ValidateObjectFunc`). May raise StatusError.
 ValidateDeletion = Callable[[Obj], Awaitable[None]]

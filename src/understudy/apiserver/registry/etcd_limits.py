@@ -10,12 +10,12 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import encode_varint, make_envelope
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
+from understudy.machinery.util.deep_recursion import call_deeply
 
 # Bytes from which on an object is measured: shorter requests about shorter objects do not reach a limit.
 MEASURED_FROM = 32 * 1024

@@ -63,9 +63,9 @@ from understudy.cel.limits.interrupts import (
 )
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, bad_request
-from understudy.machinery.golang.deep_recursion import is_limit_raised
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import SHORT_KEPT
+from understudy.machinery.util.deep_recursion import is_limit_raised
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI

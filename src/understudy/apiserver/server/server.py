@@ -61,10 +61,11 @@ from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, Web
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.apiserver.storage.compaction import compact_periodically
-from understudy.machinery.errors import StatusError, did_you_mean
+from understudy.machinery.auth.users import ACCOUNT, MASTERS, User, account_groups
+from understudy.machinery.errors import StatusError
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
-from understudy.machinery.users import ACCOUNT, MASTERS, User, account_groups
+from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates

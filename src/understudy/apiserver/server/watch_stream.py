@@ -21,9 +21,9 @@ from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http1 import websocket
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
-from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import start_on_deep_stack
+from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 log = logging.getLogger("understudy")

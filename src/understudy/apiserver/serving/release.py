@@ -22,13 +22,13 @@ from typing import Any, NamedTuple, TypedDict
 
 from understudy.apiserver.registry.encoding.go_codec import GoCodec
 from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
-from understudy.machinery.errors import did_you_mean
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
-from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.typeinfo.group_versions import registered
 from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.util.spelling import did_you_mean
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied
 # (k8s.io/apiserver/pkg/server/resourceconfig).

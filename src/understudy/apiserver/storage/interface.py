@@ -16,8 +16,8 @@ from io import BytesIO
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from understudy.machinery.golang.deep_recursion import on_deep_stack
 from understudy.machinery.types import Obj
+from understudy.machinery.util.deep_recursion import on_deep_stack
 
 # Bytes that a remembered write takes beside the value: the event, an entry, a version, and their places in lists.
 EVENT_SIZE = 400

@@ -19,7 +19,7 @@ from collections.abc import Generator
 from time import perf_counter
 from types import coroutine
 
-from understudy.machinery.golang.deep_recursion import ALONE
+from understudy.machinery.util.deep_recursion import ALONE
 
 SLICE = 0.005  # seconds of work until others have their turn
 FIRST = 0.001  # seconds of the first slice while others wait for theirs

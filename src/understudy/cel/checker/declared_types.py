@@ -14,8 +14,7 @@ from typing import Final
 from understudy.cel import types
 from understudy.cel.cost.estimate import Estimate, Path
 from understudy.cel.escaping import escape, keyword_field
-from understudy.cel.interpreter.unstructured import with_type_and_object_meta
-from understudy.cel.types import Type
+from understudy.cel.types import Type, with_type_and_object_meta
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 

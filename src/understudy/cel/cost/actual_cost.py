@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
-from understudy.cel.cost.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.cel.library.named_formats import NamedFormat
+from understudy.cel.limits.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.cel.values import NONE, Optional, Value, map_keys
 
 CallCost = Callable[[Sequence[Value]], int]

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from understudy.cel.ast import Call, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr, qualified_name
 from understudy.cel.checker.declarations import Declarations
 from understudy.cel.cost.actual_cost import call_cost
-from understudy.cel.cost.budget import CostTracker
 from understudy.cel.errors import EvaluationError
 from understudy.cel.escaping import keyword_field
 from understudy.cel.interpreter.control_flow import Program, Scope
 from understudy.cel.interpreter.field_access import has_field, index, optional_field, select_field
 from understudy.cel.interpreter.planner import Planner
+from understudy.cel.limits.budget import CostTracker
 from understudy.cel.values import NONE, ErrorValue, Optional, Value, raise_if_error
 from understudy.machinery.releases.version import Version
 

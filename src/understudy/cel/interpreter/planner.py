@@ -30,8 +30,8 @@ from understudy.cel.checker.declarations import Declarations, Overload
 from understudy.cel.errors import EvaluationError
 from understudy.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt
 from understudy.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
-from understudy.cel.interpreter.shared_lists import GrowingList, GrowingMap, grown
 from understudy.cel.interpreter.type_guards import type_guard
+from understudy.cel.library.shared_lists import GrowingList, GrowingMap, grown
 from understudy.cel.limits.interrupts import current_meter
 from understudy.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
 from understudy.machinery.golang import regexp

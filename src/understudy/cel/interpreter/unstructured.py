@@ -18,7 +18,7 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.escaping import escape
 from understudy.cel.interpreter.field_access import Message
 from understudy.cel.library.time import format_duration, format_timestamp, parse_timestamp
-from understudy.cel.types import DYN, Type, list_of, map_of
+from understudy.cel.types import DYN, Type, list_of, map_of, with_type_and_object_meta
 from understudy.cel.values import Declared, Duration, ErrorValue, Optional, Timestamp, Value, equal, map_keys
 from understudy.machinery.golang.json_scalars import base64_error_offset
 from understudy.machinery.golang.times import DATE_LAYOUT, LOCAL_LAYOUT, layout_error, parse_duration
@@ -26,22 +26,6 @@ from understudy.machinery.types import Obj
 
 Converter = Callable[[Any], Value]
 """Makes the CEL value of a JSON value."""
-
-_STRING: Obj = {"type": "string"}
-_METADATA: Obj = {"type": "object", "properties": {"name": _STRING, "generateName": _STRING}}
-
-
-def with_type_and_object_meta(schema: Obj) -> Obj:
-    """Return the schema of a whole object, in which kind, apiVersion and the names in metadata are declared."""
-    properties = schema.get("properties") or {}
-    types = {name: (properties.get(name) or {}).get("type") for name in ("kind", "apiVersion", "metadata")}
-    names = (properties.get("metadata") or {}).get("properties") or {}
-    if types == {"kind": "string", "apiVersion": "string", "metadata": "object"} and all(
-        (names.get(name) or {}).get("type") == "string" for name in ("name", "generateName")
-    ):
-        return schema
-    whole = {**properties, "kind": _STRING, "apiVersion": _STRING, "metadata": _METADATA}
-    return {**schema, "properties": whole}
 
 
 class SetList(Declared, list[Value]):

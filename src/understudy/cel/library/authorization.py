@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision
 from understudy.cel.errors import EvaluationError
 from understudy.cel.types import Type, struct
 from understudy.cel.values import Value
+from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision
+from understudy.machinery.auth.users import User, account_groups, account_name
 from understudy.machinery.selectors.fields import FieldTerm
-from understudy.machinery.users import User, account_groups, account_name
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 
 DECLARATIONS = """

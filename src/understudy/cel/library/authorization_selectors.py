@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from understudy.apiserver.authorization.authorizer import field_terms
 from understudy.cel.values import Value
+from understudy.machinery.auth.authorization import field_terms
 
 DECLARATIONS = """
 fieldSelector

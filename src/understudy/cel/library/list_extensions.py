@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from understudy.cel.cost.budget import check_size
 from understudy.cel.errors import EvaluationError
+from understudy.cel.limits.budget import check_size
 from understudy.cel.parser import extension_macros
 from understudy.cel.values import Value, equal, type_name
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from understudy.cel.ast import UnsignedInt
 from understudy.cel.errors import EvaluationError
-from understudy.cel.interpreter.shared_lists import concat
+from understudy.cel.library.shared_lists import concat
 from understudy.cel.library.time import duration_in_range, timestamp_in_range
 from understudy.cel.values import Value, equal, in_range, map_key, unsigned_in_range
 

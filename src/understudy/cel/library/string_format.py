@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import TypeVar
 
 from understudy.cel.ast import UnsignedInt
-from understudy.cel.cost.budget import LARGEST, check_size
 from understudy.cel.errors import EvaluationError
 from understudy.cel.library.standard import FUNCTIONS as STANDARD
 from understudy.cel.library.time import format_duration, format_timestamp
+from understudy.cel.limits.budget import LARGEST, check_size
 from understudy.cel.limits.interrupts import current_meter
 from understudy.cel.types import Type
 from understudy.cel.values import Duration, Timestamp, Value, count_values, map_keys, type_name

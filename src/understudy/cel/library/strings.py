@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from understudy.cel.cost.budget import check_size
 from understudy.cel.errors import EvaluationError
 from understudy.cel.library.string_format import formatter, quote
+from understudy.cel.limits.budget import check_size
 from understudy.cel.values import Value, type_name
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from understudy.cel.errors import EvaluationError
-from understudy.cel.interpreter.shared_lists import GrowingMap
+from understudy.cel.library.shared_lists import GrowingMap
 from understudy.cel.library.string_format import format_value
 from understudy.cel.parser import extension_macros
 from understudy.cel.values import Value, map_key, map_keys

@@ -9,13 +9,23 @@ An `AllocatedState` can follow claims as they come and go, so that it is not mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from understudy.controlplane.allocator.checks import capacity
-from understudy.controlplane.allocator.checks.capacity import Amounts
 from understudy.controlplane.allocator.rules import Rules
-from understudy.machinery.quantity import parse
+from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.types import Obj
+
+Amounts = dict[str, Quantity]
+
+
+def add(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
+    """Return the sums of amounts."""
+    return total | {name: total[name] + amount if name in total else amount for name, amount in amounts.items()}
+
+
+def subtract(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
+    """Return what is left of amounts; names that are not there are ignored."""
+    return total | {name: total[name] - amount for name, amount in amounts.items() if name in total}
 
 
 class AllocatedState:
@@ -40,7 +50,7 @@ class AllocatedState:
             if self._is_share(result):
                 self.shares.setdefault(device, []).append(name)
                 if (amounts := _consumed(result)) is not None:
-                    self.capacity[device] = capacity.add(self.capacity.get(device, {}), amounts)
+                    self.capacity[device] = add(self.capacity.get(device, {}), amounts)
                     self._parts[device] = self._parts.get(device, 0) + 1
             else:
                 self.devices.setdefault(device, []).append(name)
@@ -52,7 +62,7 @@ class AllocatedState:
             share = self._is_share(result)
             _remove(self.shares if share else self.devices, device, name)
             if share and (amounts := _consumed(result)) is not None:
-                self.capacity[device] = capacity.subtract(self.capacity[device], amounts)
+                self.capacity[device] = subtract(self.capacity[device], amounts)
                 self._parts[device] -= 1
                 if not self._parts[device]:
                     del self.capacity[device], self._parts[device]

@@ -20,9 +20,8 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
-from understudy.controlplane.allocator.allocated import AllocatedState
-from understudy.controlplane.allocator.checks import capacity
-from understudy.controlplane.allocator.checks.capacity import Amounts
+from understudy.controlplane.allocator import allocated
+from understudy.controlplane.allocator.allocated import AllocatedState, Amounts
 from understudy.controlplane.allocator.checks.counters import SharedCounters
 from understudy.controlplane.allocator.checks.taints import untolerated_taint
 from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
@@ -336,7 +335,7 @@ class Search:
         taken.share_id = str(uuid4())
         taken.consumed = taken.request.demand(taken.device).amounts
         taken.was_shared = id_ in self.allocating_capacity
-        self.allocating_capacity[id_] = capacity.add(self.allocating_capacity.get(id_, {}), taken.consumed)
+        self.allocating_capacity[id_] = allocated.add(self.allocating_capacity.get(id_, {}), taken.consumed)
 
     def _undo(self, taken: Allocated, refusal: Refusal, about: object) -> None:
         """Forget what has been done for a device that a check refuses.
@@ -361,7 +360,7 @@ class Search:
     def _restore(self, taken: Allocated) -> None:
         id_ = taken.device.id
         if taken.share_id is not None:
-            left = capacity.subtract(self.allocating_capacity.pop(id_, {}), taken.consumed or {})
+            left = allocated.subtract(self.allocating_capacity.pop(id_, {}), taken.consumed or {})
             if any(amount.value for amount in left.values()):
                 self.allocating_capacity[id_] = left
             elif taken.was_shared and self.rules.undoes_failures:

@@ -95,7 +95,7 @@ def _is_not_ready(taint: Obj) -> bool:
 def _components(chosen: list[str], context: ComponentContext) -> dict[str, Component]:
     """Return components by name. Raises ValueError for a name that none has, or none of the release."""
     from understudy.apiserver.controllers.components import component_names, load_component, short_name
-    from understudy.machinery.errors import did_you_mean
+    from understudy.machinery.util.spelling import did_you_mean
 
     known = component_names()
     if not chosen:

@@ -12,10 +12,10 @@ from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.kubelet.node import NodeKeeper
 from understudy.controlplane.kubelet.sandboxes import read_boot_id
-from understudy.machinery.clock import SystemClock
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import SystemClock
 
 log = logging.getLogger(__name__)
 

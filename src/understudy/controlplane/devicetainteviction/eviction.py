@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.controlplane.allocator.checks.taints import tolerates
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 
 NO_EXECUTE = "NoExecute"
 

@@ -8,10 +8,10 @@ from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.devicetainteviction.references import PodReference
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.util.clock import timestamp
 
 EVENT = "DeviceTaintManagerEviction"
 CONDITION = {

@@ -10,8 +10,8 @@ from understudy.controlplane.client.store import Store
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE
 from understudy.controlplane.devicetainteviction.references import RuleReference
 from understudy.controlplane.devicetainteviction.tainted_claims import TaintedClaims
-from understudy.machinery.clock import parse_timestamp, timestamp
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.util.clock import parse_timestamp, timestamp
 
 FIELD_MANAGER = "device-taint-eviction-controller"
 CONDITION = "EvictionInProgress"

@@ -26,11 +26,11 @@ from understudy.controlplane.kubelet.pluginmanager import PluginManager
 from understudy.controlplane.kubelet.pod_status import PodStatusWriter
 from understudy.controlplane.kubelet.pods import BACKOFF_PERIOD, RESYNC_PERIOD, PodIPs, PodRuntime, PodWorkers
 from understudy.controlplane.kubelet.sandboxes import Sandboxes, read_boot_id
-from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import Clock, SystemClock
 
 RECONCILE_PERIOD = 60.0  # seconds until claims of pods that are gone are looked for again
 

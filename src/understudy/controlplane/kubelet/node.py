@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.resources import NODES, Resource
-from understudy.machinery.clock import Clock, timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import Clock, timestamp
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.manager import DRAError, DRAManager
 from understudy.controlplane.kubelet.pod_status import OWN_CONDITIONS, PodState, PodStatusWriter, is_terminal
 from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
-from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import Clock
 
 log = logging.getLogger(__name__)
 

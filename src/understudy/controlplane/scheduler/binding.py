@@ -34,12 +34,12 @@ from understudy.controlplane.scheduler.plugins.dynamic_resources import (
     with_requests,
 )
 from understudy.controlplane.scheduler.plugins.extended_resources import Demand, is_in_memory
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import timestamp
 
 log = logging.getLogger(__name__)
 

@@ -34,11 +34,11 @@ from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import AUTHENTICATED, User
 
 USER = User("system:kube-scheduler", [AUTHENTICATED])
 AGENT = "kube-scheduler"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from understudy.controlplane.allocator import AllocatedState, Allocator, Inventory, Rules
 from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher
-from understudy.controlplane.scheduler.plugins.extended_resources import IMPLICIT
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"  # before the name of a class: its resource without further ado
+
 
 # The gates that the allocator asks for. Upstream: `AllocatorFeatures`.
 GATES = (

@@ -9,6 +9,7 @@ from understudy.kinds.common import label_selectors
 from understudy.kinds.common.formats import invalid_texts, nonnegative, percent_texts
 from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers_of import template_of
 from understudy.kinds.core.pods.pod_options import options
 from understudy.kinds.core.pods.validation import pod_spec, pod_warnings
 from understudy.machinery.types import Obj, nested_field
@@ -72,12 +73,6 @@ def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:
 def template(value: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMPLATE) -> Errors:
     """Check a pod template; `old` is the stored one."""
     return pod_spec.template(value, path, options(ctx.release, ctx.gates, (old or {}).get("spec")))
-
-
-def template_of(workload: Obj | None) -> Obj | None:
-    """Return the pod template of a workload, None if it has none."""
-    pod_template: Obj | None = nested_field(workload, "spec", "template")
-    return pod_template
 
 
 def warn_create(workload: Obj, ctx: Context) -> None:

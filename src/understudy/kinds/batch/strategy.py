@@ -16,10 +16,10 @@ from understudy.kinds.context import Context
 from understudy.kinds.core.pods import pod_defaults, pod_disabled_fields
 from understudy.kinds.declarations.kind import Behavior
 from understudy.kinds.declarations.strategies import create_steps, resource_strategy, status_strategy, update_steps
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
+from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.field import Path
 
 UID_LABELS = (jobs.UID_LABEL, jobs.OLD_UID_LABEL)

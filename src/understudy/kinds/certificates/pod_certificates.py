@@ -16,11 +16,11 @@ from understudy.kinds.common.formats import subdomain
 from understudy.kinds.common.objectmeta import ANNOTATIONS_SIZE, CORE, IMMUTABLE
 from understudy.kinds.common.signer_names import is_of_kubernetes, signer_name
 from understudy.kinds.context import Context
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.golang.x509.x509 import check_signature, parse_request
 from understudy.machinery.releases.version import V1_34, V1_35, V1_36, ByRelease
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.bad_values import Octets, Typed
 from understudy.machinery.validation.field import (
     OMITTED,

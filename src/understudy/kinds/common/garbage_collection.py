@@ -15,3 +15,17 @@ def set_gc_finalizers(metadata: Obj, finalizers: list[str]) -> None:
         metadata["finalizers"] = after
         if not after:
             del metadata["finalizers"]
+
+
+GC_FIELDS = ("ownerReferences", "finalizers", "managedFields")  # that the garbage collector changes
+
+
+def changes_only_gc_fields(obj: Obj, old: Obj | None) -> bool:
+    """Report whether an update changes nothing but what the garbage collector does. Upstream:
+    `IsOnlyMutatingGCFields`."""
+    return old is not None and _without_gc_fields(obj) == _without_gc_fields(old)
+
+
+def _without_gc_fields(obj: Obj) -> Obj:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in GC_FIELDS}
+    return {**obj, "metadata": metadata}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.util.clock import parse_timestamp
 
 UNKNOWN, NONE, UNSET = "<unknown>", "<none>", "<unset>"
 

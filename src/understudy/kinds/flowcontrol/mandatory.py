@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import Obj
 
 EXEMPT, CATCH_ALL = "exempt", "catch-all"

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_reader import Node, parse, to_text
 from understudy.machinery.golang.json_writer import GoFloat, go_number
+from understudy.machinery.util.deep_recursion import call_deeply
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}

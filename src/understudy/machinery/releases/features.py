@@ -17,9 +17,9 @@ from typing import NamedTuple, NewType
 
 import orjson
 
-from understudy.machinery.errors import did_you_mean
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import V1_31, ByRelease, Version
-from understudy.machinery.typeinfo.go_types import read_release_file
+from understudy.machinery.util.spelling import did_you_mean
 
 Gate = NewType("Gate", str)
 

@@ -19,8 +19,7 @@ from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any, TypeAlias
 
-import orjson
-
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
 
 INTERNAL = "__internal"
@@ -186,11 +185,6 @@ def openapi_name(name: str) -> str:
     """Return `io.k8s.api.core.v1.Pod` for `k8s.io/api/core/v1.Pod`."""
     host, _, rest = name.partition("/")
     return ".".join(reversed(host.split("."))) + "." + rest.replace("/", ".")
-
-
-def read_release_file(release: Version, name: str) -> Any:
-    """Return the content of the JSON file `schemas/RELEASE/NAME`."""
-    return orjson.loads((resources.files("understudy.schemas") / str(release) / name).read_bytes())
 
 
 class Schemas:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.http import exchange
 from understudy import Server
-from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.cel import Budget, CostLimitError
 from understudy.kinds.admissionregistration.expressions import Expressions
+from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.releases.version import V1_31
 
 CHECKS = " && ".join(["authorizer.group('').resource('pods').check('get').allowed()"] * 5)

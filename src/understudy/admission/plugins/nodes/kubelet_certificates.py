@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.apiserver.authorization.node.pod_references import is_mirror
 from understudy.kinds.certificates.signing_requests import common_name
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.pod_references import is_mirror
 from understudy.machinery import errors
+from understudy.machinery.auth.users import NODE
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
-from understudy.machinery.users import NODE
 
 _SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 

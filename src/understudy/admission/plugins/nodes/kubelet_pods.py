@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.apiserver.authorization.node import pod_references
-from understudy.apiserver.authorization.node.pod_references import MIRROR
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods import pod_references
+from understudy.kinds.core.pods.pod_references import MIRROR
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33, V1_34

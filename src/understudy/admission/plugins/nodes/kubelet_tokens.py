@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation
-from understudy.apiserver.authorization import authorizer
-from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.apiserver.authorization.node.pod_references import claim_of
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.pod_references import claim_of
 from understudy.machinery import errors
+from understudy.machinery.auth import authorization
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 # The CSI drivers that took over from volume plugins inside Kubernetes.
 _MIGRATED = {
@@ -73,7 +73,7 @@ class TokenRestriction:
         text = f"audience {go_quote(audience)} not found in pod spec volume"
         if ctx.release >= V1_33:
             user = User.of_info(attributes.user)
-            question = authorizer.Attributes(
+            question = authorization.Attributes(
                 "",
                 "request-serviceaccounts-token-audience",
                 is_resource=True,

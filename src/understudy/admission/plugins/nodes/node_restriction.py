@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.plugins.nodes import kubelet_certificates, kubelet_pods
 from understudy.admission.plugins.nodes.kubelet_tokens import TokenRestriction
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 from understudy.machinery.validation.bad_values import Difference
 
 LEASES = "kube-node-lease"

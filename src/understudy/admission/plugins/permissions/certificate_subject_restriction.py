@@ -6,7 +6,7 @@ from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.certificates.signing_requests import CLIENT_SIGNER, organizations
 from understudy.kinds.context import Context
 from understudy.machinery import errors
-from understudy.machinery.users import MASTERS
+from understudy.machinery.auth.users import MASTERS
 
 _REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
 

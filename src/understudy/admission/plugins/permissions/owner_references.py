@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.objects import ObjectInterfaces
-from understudy.apiserver.authorization import authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth import authorization
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
-from understudy.machinery.users import User
 
 _WRITES = (Operation.CREATE, Operation.UPDATE)
-_ANY_FINALIZERS = authorizer.Attributes(
+_ANY_FINALIZERS = authorization.Attributes(
     "", "update", is_resource=True, group="*", version="*", resource="*", subresource="finalizers", name="*"
 )
 
@@ -57,7 +57,7 @@ class OwnerReferencesPermissionEnforcement:
             no_match = f"no matches for kind {go_quote(kind)} in version {go_quote(api_version)}"
             text = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
             raise attributes.forbidden(f"{text} APIVersion {api_version} Kind {kind}: {no_match}")
-        question = authorizer.Attributes(
+        question = authorization.Attributes(
             "",
             "update",
             True,
@@ -76,7 +76,7 @@ class OwnerReferencesPermissionEnforcement:
 def _check_delete(user: User, attributes: Attributes, ctx: Context) -> None:
     """Raise 403 unless the user may delete the object."""
     point = attributes.point
-    question = authorizer.Attributes(
+    question = authorization.Attributes(
         "",
         "delete",
         True,

@@ -9,14 +9,14 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/certificates, k8s.io/kubernetes/p
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.apiserver.authorization import authorizer
-from understudy.apiserver.authorization.rbac.escalation import changes_only_gc_fields
+from understudy.kinds.common.garbage_collection import changes_only_gc_fields
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
+from understudy.machinery.auth import authorization
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.types import nested_field
-from understudy.machinery.users import User
 
 _GROUP = "certificates.k8s.io"
 
@@ -25,7 +25,7 @@ def _check(verb: str, signer: str, what: str, attributes: Attributes, ctx: Conte
     """Raise 403 unless the user has a verb for a signer, or for all of its domain (`IsAuthorizedForSignerName`)."""
     user = User.of_info(attributes.user)
     for name in (signer, f"{signer.partition('/')[0]}/*"):
-        question = authorizer.Attributes(
+        question = authorization.Attributes(
             "", verb, is_resource=True, group=_GROUP, version="*", resource="signers", name=name
         )
         if ctx.authorizer.authorize(user, question).allowed:

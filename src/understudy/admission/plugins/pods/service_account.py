@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.apiserver.authorization.node import pod_references
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods import pod_references
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_bool
 from understudy.machinery.types import Obj

@@ -18,10 +18,10 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.params import ConfigurationError, collect_params, param_mapping
 from understudy.admission.plugins.policy.source import PolicyHook
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.cel.compiler import Compiled
 from understudy.kinds.admissionregistration.expressions import Expressions
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj

@@ -12,8 +12,8 @@ from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj

@@ -22,7 +22,7 @@ from understudy.admission.plugins.policy.invocations import (
 from understudy.admission.plugins.policy.patchers import PatchError, apply_configuration, apply_json_patch
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.cel.compiler import Compiled
-from understudy.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
+from understudy.cel.limits.budget import Budget, CostLimitError, OutOfBudgetError
 from understudy.cel.values import Value, count_values
 from understudy.kinds.admissionregistration.policies import PATCHES
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error

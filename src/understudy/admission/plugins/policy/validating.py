@@ -13,8 +13,8 @@ from understudy.admission.chain import Attributes, Point
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version

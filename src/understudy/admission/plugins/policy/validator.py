@@ -22,7 +22,7 @@ from understudy.admission.plugins.policy.invocations import (
 )
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.cel.compiler import Compiled
-from understudy.cel.cost.budget import Budget, OutOfBudgetError
+from understudy.cel.limits.budget import Budget, OutOfBudgetError
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj

@@ -14,8 +14,8 @@ from understudy.admission.matching import rules
 from understudy.admission.matching.resources import Match, match_resources
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.types import GroupVersionKind, Obj
 

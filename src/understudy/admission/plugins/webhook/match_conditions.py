@@ -8,11 +8,11 @@ from understudy.admission.expressions.activation import new_activation
 from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.matching.conditions import ConditionError, Observed, conditions_match
 from understudy.admission.objects import VersionedAttributes
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.cel.compiler import Compiled
 from understudy.kinds.admissionregistration.expressions import Expressions
 from understudy.kinds.context import Context
 from understudy.machinery import errors
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 

@@ -10,8 +10,8 @@ from understudy.admission.plugins.webhook.hooks import ADMIT, Hook, HookSource
 from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
 from understudy.admission.webhooks import WebhookClient
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error, unknown_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import json_patch

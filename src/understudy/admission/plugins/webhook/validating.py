@@ -9,8 +9,8 @@ from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, HookSou
 from understudy.admission.plugins.webhook.metrics import observe
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
 from understudy.admission.webhooks import WebhookClient
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.kinds.context import Context
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError
 
 

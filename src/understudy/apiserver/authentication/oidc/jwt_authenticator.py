@@ -17,11 +17,11 @@ from understudy.apiserver.authentication.oidc.key_set import KeySet
 from understudy.apiserver.authentication.oidc.validation import Expressions
 from understudy.cel.compiler import Compiled
 from understudy.cel.values import Value
-from understudy.machinery.clock import Clock
+from understudy.machinery.auth.users import CREDENTIAL_ID, User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_36, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import CREDENTIAL_ID, User
+from understudy.machinery.util.clock import Clock
 
 LEEWAY = 60  # seconds by which a token may be used too early
 GOOGLE, BARE_GOOGLE = "https://accounts.google.com", "accounts.google.com"

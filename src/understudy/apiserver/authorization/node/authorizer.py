@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, StoredObjects, SubjectRules
 from understudy.apiserver.authorization.node import graph
 from understudy.apiserver.authorization.node.graph import Graph, GroupResource
 from understudy.apiserver.authorization.rbac.rules import Rule
+from understudy.machinery.auth.authorization import Attributes, Decision, StoredObjects, SubjectRules
+from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.users import User
 
 LEASES = "kube-node-lease"
 READ = ("get", "list", "watch")

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from understudy.apiserver.authorization.authorizer import StoredObjects
-from understudy.apiserver.authorization.node import pod_references
-from understudy.apiserver.authorization.node.pod_references import OF_CLAIM, OF_ITSELF
+from understudy.kinds.core.pods import pod_references
+from understudy.kinds.core.pods.pod_references import OF_CLAIM, OF_ITSELF
+from understudy.machinery.auth.authorization import StoredObjects
 from understudy.machinery.types import Obj
 
 PODS, SECRETS, CONFIG_MAPS = ("", "pods"), ("", "secrets"), ("", "configmaps")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from understudy.apiserver.authorization.authorizer import Attributes, StoredObjects
 from understudy.apiserver.authorization.rbac.authorizer import GROUP, RBACAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import bootstrap_policy
+from understudy.machinery.auth.authorization import Attributes, StoredObjects
+from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import MASTERS, User
 
 _RESOURCES = {
     "ClusterRole": "clusterroles",

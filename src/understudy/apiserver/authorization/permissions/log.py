@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision, SubjectRules
-from understudy.machinery.users import User
+from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
+from understudy.machinery.auth.users import User
 
 log = logging.getLogger("understudy")
 

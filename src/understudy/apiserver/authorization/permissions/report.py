@@ -8,7 +8,6 @@ from pathlib import Path
 
 import orjson
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.authorization.permissions.judge import Judge
 from understudy.apiserver.authorization.permissions.log import Note, PermissionLog, UserNotes
 from understudy.apiserver.authorization.permissions.roles import (
@@ -20,8 +19,9 @@ from understudy.apiserver.authorization.permissions.roles import (
     rule_key,
     smallest_rules,
 )
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.types import Obj
-from understudy.machinery.users import MASTERS, User
 
 YAML = (".yaml", ".yml")
 

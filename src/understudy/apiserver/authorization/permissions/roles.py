@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.authorization.permissions.log import Note
 from understudy.apiserver.authorization.permissions.resource_names import ResourceName
 from understudy.apiserver.authorization.rbac.authorizer import GROUP
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import ACCOUNT
 from understudy.machinery.types import Obj
-from understudy.machinery.users import ACCOUNT
 
 API_VERSION = f"{GROUP}/v1"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")  # of requests

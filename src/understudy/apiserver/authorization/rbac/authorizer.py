@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, StoredObjects, SubjectRules
 from understudy.apiserver.authorization.rbac.rules import Rule
+from understudy.machinery.auth.authorization import Attributes, Decision, StoredObjects, SubjectRules
+from understudy.machinery.auth.users import User, account_name
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.types import Obj, are_short
-from understudy.machinery.users import User, account_name
 
 GROUP = "rbac.authorization.k8s.io"
 RESOURCES = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from understudy.apiserver.authorization.rbac.rules import Rule
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import Obj
 
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
 from understudy.apiserver.authorization.rbac.authorizer import GROUP, RBACAuthorizer
 from understudy.apiserver.authorization.rbac.rules import compact, compact_string, quoted, uncovered
+from understudy.kinds.common.garbage_collection import changes_only_gc_fields
 from understudy.machinery import errors
+from understudy.machinery.auth.authorization import Attributes, Authorizer
+from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.users import MASTERS, User
 
 FULL_AUTHORITY = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 )
 AGGREGATION = "must have cluster-admin privileges to use the aggregationRule"
-GC_FIELDS = ("ownerReferences", "finalizers", "managedFields")  # that the garbage collector changes
 
 
 class EscalationCheck:
@@ -110,14 +110,3 @@ class EscalationCheck:
 
 def _forbidden(request: Attributes, name: str, text: str) -> StatusError:
     return errors.forbidden(GROUP, request.resource, name, text)
-
-
-def changes_only_gc_fields(obj: Obj, old: Obj | None) -> bool:
-    """Report whether an update changes nothing but what the garbage collector does. Upstream:
-    `IsOnlyMutatingGCFields`."""
-    return old is not None and _without_gc_fields(obj) == _without_gc_fields(old)
-
-
-def _without_gc_fields(obj: Obj) -> Obj:
-    metadata = {name: value for name, value in obj["metadata"].items() if name not in GC_FIELDS}
-    return {**obj, "metadata": metadata}

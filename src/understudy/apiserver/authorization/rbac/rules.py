@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 

@@ -1,4 +1,4 @@
-"""Kinds that answer a question and are not stored: access and token reviews, bindings, component statuses."""
+"""Kinds that answer a question and are not stored: access and token reviews, component statuses."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Awaitable, Callable
 from understudy.apiserver.authentication.authenticator import NOBODY, completed
 from understudy.apiserver.authentication.bearer_token import header_token
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authorization.authorizer import Attributes, field_terms
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.endpoints.subresources import binding
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.kinds import authorization
 from understudy.machinery import errors
+from understudy.machinery.auth.authorization import Attributes, field_terms
+from understudy.machinery.auth.users import User
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 INVALID_TOKEN = "invalid bearer token"
@@ -133,7 +132,6 @@ HANDLERS: dict[str, dict[str, Handler]] = {
     "subjectaccessreviews": {"create": _review(_allowed)},
     "selfsubjectrulesreviews": {"create": _review(_rules, keeps=False)},
     "selfsubjectreviews": {"create": _review(_self, keeps=False)},
-    "bindings": {"create": binding.create},
     "tokenreviews": {"create": _review(_token)},
     "componentstatuses": {"get": component_status.get, "list": component_status.list_, "watch": component_status.watch},
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.admission.chain import Admission, Attributes, Operation
-from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -16,6 +15,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Sent
 from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery import errors
+from understudy.machinery.auth.forbidden import forbidden
 from understudy.machinery.golang.json_writer import holds_unreadable
 from understudy.machinery.options import WriteOptions, write_options_object
 from understudy.machinery.patch.apply import managers

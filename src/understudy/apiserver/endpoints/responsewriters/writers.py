@@ -33,7 +33,6 @@ from understudy.apiserver.registry.encoding.encoded import (
 )
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import indent
@@ -41,6 +40,7 @@ from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.util.deep_recursion import call_deeply
 
 META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"

@@ -1,4 +1,4 @@
-"""The handlers of subresources that have a body of their own, or none.
+"""The handlers of subresources that have a body of their own, or none, and of kinds of which nothing is stored.
 
 Subresources that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object,
 with another strategy: see `Behavior.subresources`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from understudy.apiserver.endpoints.handlers import reviews
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding, connect, token
@@ -29,6 +30,8 @@ HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
     ("pods", "portforward"): dict.fromkeys(CONNECT, connect.forward),
     **{("pods", name): dict.fromkeys(CONNECT, connect.run) for name in ("attach", "exec")},
 }
+# Kinds of which nothing is stored. A binding is that of a pod, too: the pod's name is in its body.
+VIRTUAL: dict[str, dict[str, Handler]] = {**reviews.HANDLERS, "bindings": {"create": binding.create}}
 SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": patch_scale}
 
 

@@ -11,12 +11,13 @@ from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.machinery import clock, errors
+from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, default_if_nil, split_api_version
+from understudy.machinery.util import clock
 from understudy.machinery.validation.field import Errors, Path, invalid
 
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token

@@ -8,12 +8,12 @@ from typing import Any
 from understudy.apiserver.extensions.fields.jsonpath import Find, JSONPathError, parse
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.common.printers import Row, human_duration
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.fmt import print_value
 from understudy.machinery.golang.json_writer import encode_map, encode_sorted, go_number
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 
 Cell = Callable[[Any, float], Any]  # the cell of a value that was found, at a time
 

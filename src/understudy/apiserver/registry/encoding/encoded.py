@@ -8,10 +8,10 @@ from understudy.apiserver.registry.encoding.conversion import from_internal
 from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
 from understudy.machinery.types import Obj
+from understudy.machinery.util.deep_recursion import call_deeply
 
 ITEMS = b"\x12"  # tag of the field `items` in the protobuf of every list
 

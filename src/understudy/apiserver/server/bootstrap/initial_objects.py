@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.typeinfo.go_types import read_release_file
+from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.types import Obj, split_api_version
 
 # Notes when the server began to track which legacy tokens are used; the controller manager reads it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.authorization.permissions.log import PermissionLog
 from understudy.apiserver.endpoints.request import Request
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.forbidden import forbidden
 
 
 def with_authorization(authorizer: Authorizer, permissions: PermissionLog) -> Callable[[Request], None]:

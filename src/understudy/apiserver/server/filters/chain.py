@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
@@ -23,6 +22,7 @@ from understudy.apiserver.server.filters.impersonation import with_impersonation
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases.features import Gates
 
 Filter = Callable[[Request], None]

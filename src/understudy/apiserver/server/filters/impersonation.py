@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import unquote
 
-from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.impersonation_modes import API_GROUP, API_VERSION, ConstrainedModes, legacy
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_35, Version
-from understudy.machinery.users import User
 from understudy.machinery.validation.bad_values import strings
 
 PREFIX, GROUP, EXTRA = "impersonate-", "impersonate-group", "impersonate-extra-"

@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
-from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.request import Request
-from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import are_short
-from understudy.machinery.users import (
+from understudy.machinery.auth.authorization import Attributes, Authorizer
+from understudy.machinery.auth.forbidden import forbidden
+from understudy.machinery.auth.users import (
     ACCOUNT,
     ANONYMOUS,
     AUTHENTICATED,
@@ -32,6 +29,9 @@ from understudy.machinery.users import (
     User,
     account_groups,
 )
+from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import are_short
 from understudy.machinery.validation.names import label_name, subdomain_name
 
 API_GROUP, API_VERSION = "authentication.k8s.io", "v1"

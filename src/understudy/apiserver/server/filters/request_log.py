@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
-from understudy.machinery.users import User
 
 KEPT = 100  # requests
 TESTS_AGENT = "understudy"  # the user agent of what tests ask by methods of `Server`

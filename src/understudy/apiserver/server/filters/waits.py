@@ -13,8 +13,8 @@ from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 
 LEASE_SECONDS = 40.0  # for which a program counts as running after it has renewed its lease
 # The leases of programs beside the server, in these namespaces: each kubelet's has the name of its node.

@@ -20,10 +20,10 @@ from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, releases
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.configuration import Configuration

@@ -16,12 +16,12 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import render_document, text_response
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.server.pages.healthz import TEXT
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import not_acceptable
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import timestamp
 
 GROUP = "config.k8s.io"
 STATUSZ, FLAGZ = "/statusz", "/flagz"

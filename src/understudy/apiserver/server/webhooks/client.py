@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.waiting import is_on_loop
-from understudy.machinery.golang.deep_recursion import is_alone
+from understudy.machinery.util.deep_recursion import is_alone
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.exchange import Connections

@@ -7,7 +7,7 @@ import os
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from understudy.machinery.golang.deep_recursion import start_deep_thread
+from understudy.machinery.util.deep_recursion import start_deep_thread
 
 FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")

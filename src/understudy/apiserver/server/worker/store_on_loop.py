@@ -15,8 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, Watch
 from understudy.machinery.errors import timeout
-from understudy.machinery.golang.deep_recursion import run_to_end
 from understudy.machinery.types import Obj
+from understudy.machinery.util.deep_recursion import run_to_end
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -29,12 +29,7 @@ from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
 from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, metered
 from understudy.machinery.errors import StatusError, bad_request
-from understudy.machinery.golang.deep_recursion import (
-    has_deep_stack,
-    on_deep_stack,
-    run_to_end,
-    start_on_deep_stack,
-)
+from understudy.machinery.util.deep_recursion import has_deep_stack, on_deep_stack, run_to_end, start_on_deep_stack
 
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
 BRIEFLY = 200_000  # work of expressions for a large object, about 0.2 s: all other large objects wait for it

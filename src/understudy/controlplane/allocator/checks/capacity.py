@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from understudy.controlplane.allocator.allocated import Amounts
 from understudy.controlplane.allocator.inventory import Capacity, Device
 from understudy.machinery.quantity import BINARY_SI, Quantity, parse
 from understudy.machinery.types import Obj
-
-Amounts = dict[str, Quantity]
 
 
 class Demand:
@@ -48,16 +47,6 @@ class Demand:
             if amount > self.capacity[name].value:
                 return name
         return None
-
-
-def add(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
-    """Return the sums of amounts."""
-    return total | {name: total[name] + amount if name in total else amount for name, amount in amounts.items()}
-
-
-def subtract(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
-    """Return what is left of amounts; names that are not there are ignored."""
-    return total | {name: total[name] - amount for name, amount in amounts.items() if name in total}
 
 
 def _consumed(requested: str | None, capacity: Capacity) -> Quantity:

@@ -19,9 +19,9 @@ from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.rate_limit import TokenBucket
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import timestamp
 
 AGGREGATE_FROM, AGGREGATE_SECONDS = 10, 600.0
 BURST, PER_SECOND = 25, 1 / 300

@@ -20,9 +20,9 @@ from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.events.recorder import event_name
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS_V1, Resource, object_reference
-from understudy.machinery.clock import timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import timestamp
 
 FINISH_SECONDS = 360.0  # without another event, after which a series ends
 

@@ -20,11 +20,11 @@ from understudy.controlplane.kubelet.dra.health_state import (
     read_health_state,
     write_health_state,
 )
-from understudy.machinery.clock import Clock
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_35, V1_36, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import Clock
 
 LONGEST_MESSAGE = 1024
 _NAMES = {HealthStatus.HEALTHY: "Healthy", HealthStatus.UNHEALTHY: "Unhealthy"}

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from understudy.controlplane.kubelet.files import replace_file
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.util.clock import parse_timestamp
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 from __future__ import annotations
 
 from understudy.controlplane.allocator.allocated import device_results
-from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import parse_timestamp
 
 TIMEOUT = 600.0  # seconds from the allocation on. Upstream: `DynamicResourcesBindingTimeoutDefault`
 

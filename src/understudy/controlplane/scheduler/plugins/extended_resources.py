@@ -14,7 +14,6 @@ from uuid import uuid4
 from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts, is_sidecar
 from understudy.machinery.types import Obj
 
-IMPLICIT = "deviceclass.resource.kubernetes.io/"  # before the name of a class: its resource without further ado
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY = "<extended-resources>"  # name of a claim that is not written yet
 

@@ -18,8 +18,9 @@ from typing import Any, Final
 from understudy.cel import Budget, CostLimitError, EvaluationError, OutOfBudgetError
 from understudy.cel.checker.declared_types import declared_type, has_typed_elements, is_typed
 from understudy.cel.escaping import escape
-from understudy.cel.interpreter.unstructured import Converter, converter, with_type_and_object_meta
+from understudy.cel.interpreter.unstructured import Converter, converter
 from understudy.cel.rules import NO_DECLARATION, Rule, compile_rule
+from understudy.cel.types import with_type_and_object_meta
 from understudy.cel.values import NONE, Optional, Value
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
 from understudy.machinery.golang.text import go_quote

@@ -1,4 +1,4 @@
-"""Nodes and runtime classes: defaults, strategies, table cells."""
+"""Nodes: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 from understudy.kinds.common.compose import all_of, as_on_create
 from understudy.kinds.common.disabled_fields import drop_disabled_fields, field_guard
-from understudy.kinds.common.objectmeta import CORE, PLAIN
-from understudy.kinds.common.printers import NONE, UNKNOWN, age, field, name, row
+from understudy.kinds.common.objectmeta import CORE
+from understudy.kinds.common.printers import NONE, UNKNOWN, age, name
 from understudy.kinds.context import Context
 from understudy.kinds.core import resource_lists
 from understudy.kinds.core.nodes import validation
 from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import STATUS_RESET, copy_stored, status_strategy
-from understudy.kinds.node import validation as runtime_classes
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
@@ -147,16 +146,4 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Node"): replace(NODES, table_row=partial(_row, release=release)),
-        ("node.k8s.io", "RuntimeClass"): Behavior(
-            strategy=Strategy(
-                validate_metadata=PLAIN.created,
-                validate=runtime_classes.create,
-                validate_update=all_of(
-                    as_on_create(PLAIN.created, runtime_classes.create), PLAIN.updated, runtime_classes.same_handler
-                ),
-                create_on_update=True,
-                unconditional_update=False,
-            ),
-            table_row=row(field("handler")),
-        ),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Path
 
 KINDS_OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -31,3 +31,9 @@ def affinity_terms(spec: Obj) -> Iterable[Obj]:
         yield from terms_of_kind.get("requiredDuringSchedulingIgnoredDuringExecution") or []
         for weighted in terms_of_kind.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
             yield weighted.get("podAffinityTerm") or {}
+
+
+def template_of(workload: Obj | None) -> Obj | None:
+    """Return the pod template of a workload, None if it has none."""
+    pod_template: Obj | None = nested_field(workload, "spec", "template")
+    return pod_template

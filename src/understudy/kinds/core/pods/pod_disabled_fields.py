@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from understudy.kinds.apps.common import template_of
 from understudy.kinds.common.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard, remove_fields
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods import in_use
-from understudy.kinds.core.pods.containers_of import affinity_terms, containers
+from understudy.kinds.core.pods.containers_of import affinity_terms, containers, template_of
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease

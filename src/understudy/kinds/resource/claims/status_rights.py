@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from understudy.apiserver.authorization.forbidden import forbidden as action_forbidden
 from understudy.kinds.context import Context
 from understudy.kinds.resource.common.equality import semantic_deep_equal
+from understudy.machinery.auth.forbidden import forbidden as action_forbidden
+from understudy.machinery.auth.users import ACCOUNT, User
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.users import ACCOUNT, User
 from understudy.machinery.validation.field import Errors, Path, forbidden
 
 NODE_NAME = "authentication.kubernetes.io/node-name"  # extra information of a token that is bound to a pod

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from understudy.machinery.auth.users import User
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import SelectorError
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User
 
 
 @dataclass(frozen=True, slots=True)

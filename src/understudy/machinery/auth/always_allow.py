@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, SubjectRules
-from understudy.machinery.users import User
+from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
+from understudy.machinery.auth.users import User
 
 ALLOWED = Decision(True)
 

@@ -9,7 +9,7 @@ from asyncio import new_event_loop, sleep
 import pytest
 
 from tests.waiting import PATIENCE, wait_until
-from understudy.machinery.golang.deep_recursion import (
+from understudy.machinery.util.deep_recursion import (
     call_deeply,
     is_limit_raised,
     on_deep_stack,

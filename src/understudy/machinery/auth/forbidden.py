@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.machinery import errors
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.users import User
 
 
 def forbidden(user: User, attributes: Attributes, reason: str) -> StatusError:
