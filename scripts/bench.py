@@ -550,7 +550,7 @@ def understudy(*more: str) -> list[str]:
     return [
         sys.executable,
         "-c",
-        "from understudy.controlplane.cmd.cli import main; main()",
+        "from understudy.cli.main import main; main()",
         "serve",
         "--port",
         "0",

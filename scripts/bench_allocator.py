@@ -40,7 +40,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.emulated_version < V1_34:
         parser.error("the cases are in v1, which releases have from 1.34 on")
-    program = "import sys; from understudy.controlplane.cmd.cli import main; sys.exit(main())"
+    program = "import sys; from understudy.cli.main import main; sys.exit(main())"
     ours = [sys.executable, "-c", program, "allocate", "--emulated-version", str(args.emulated_version)]
     print(f"{'':44}{'kept':>10}{'fresh':>10}{'command':>10}{'oracle':>10}{'ratio':>8}")
     features = Gates.of(args.emulated_version).in_force()

@@ -25,7 +25,7 @@ from typing import Any
 
 from mutate_cases import broken, mutated
 
-from understudy.controlplane.cmd.allocate_command import CaseError, answer_of, read_case
+from understudy.cli.commands.allocate_command import CaseError, answer_of, read_case
 from understudy.machinery.releases.version import Version
 
 BATCH = 500

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 START_SECONDS = 180.0  # that a server may take to say where it listens
 STOP_SECONDS = 30.0  # that it may take to end
-UNDERSTUDY = (sys.executable, "-c", "import sys; from understudy.controlplane.cmd.cli import main; sys.exit(main())")
+UNDERSTUDY = (sys.executable, "-c", "import sys; from understudy.cli.main import main; sys.exit(main())")
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _URL = re.compile(r"https?://\S+")

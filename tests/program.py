@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PATIENCE = 30  # seconds that an answer or the end may take; an end that waits for watches takes 60
-PROGRAM = [sys.executable, "-c", "import sys; from understudy.controlplane.cmd.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from understudy.cli.main import main; sys.exit(main())"]
 
 
 def limited(limit: str) -> list[str]:

@@ -33,27 +33,27 @@ FLOORS = [
     ["apiserver.endpoints"],
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
-    ["apiserver.cmd"],
+    ["apiserver.offline"],
     ["controlplane.client"],
     [
         *("controlplane.resourceclaim", "controlplane.devicetainteviction"),
         *("controlplane.scheduler", "controlplane.kubelet"),
     ],
     ["controlplane.dev"],
-    ["controlplane.cmd"],
+    ["cli"],
 ]
 # Packages whose module holds a docstring and nothing to import.
 PACKAGES = {"admission", "apiserver", "controlplane"}
 # May use an event loop or HTTP library. Everything else is plain functions (sans-IO).
 EDGE = {
-    *("apiserver.server", "apiserver.cmd", "apiserver.controllers", "apiserver.storage.waiting"),
+    *("apiserver.server", "apiserver.controllers", "apiserver.storage.waiting"),
     *(
         "controlplane.client",
         "controlplane.resourceclaim",
         "controlplane.devicetainteviction",
         "controlplane.scheduler",
     ),
-    *("controlplane.kubelet", "controlplane.dev", "controlplane.cmd"),
+    *("controlplane.kubelet", "controlplane.dev", "cli"),
 }
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 

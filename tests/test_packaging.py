@@ -146,8 +146,8 @@ def test_wheel_declares_its_ways_in(wheel: Path) -> None:
         (entry_points,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
         text = archive.read(entry_points).decode()
         assert any(name.endswith("/LICENSE") for name in archive.namelist())
-    assert "understudy = understudy.controlplane.cmd.cli:main" in text
-    assert "understudy = understudy.apiserver.cmd.pytest_plugin" in text
+    assert "understudy = understudy.cli.main:main" in text
+    assert "understudy = understudy.pytest_plugin" in text
 
 
 def test_suite_ends_with_a_summary() -> None:

@@ -124,7 +124,7 @@ def test_fresh_machine_commands_are_in_ci() -> None:
 @pytest.mark.parametrize(("section", "command"), [("As a server", "serve"), ("Without a server", "validate")])
 def test_readme_flags_exist(section: str, command: str) -> None:
     """Every flag that the README names in the table of a command exists."""
-    argv = [sys.executable, "-c", f"from understudy.controlplane.cmd.cli import main; main(['{command}', '--help'])"]
+    argv = [sys.executable, "-c", f"from understudy.cli.main import main; main(['{command}', '--help'])"]
     known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     _, _, text = (ROOT / "README.md").read_text().partition(f"\n### {section}\n")
     rows = re.findall(r"^\| (`-.*?`) \|", text.partition("\n### ")[0], re.MULTILINE)

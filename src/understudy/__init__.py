@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
-    from understudy.apiserver.cmd.validator import Finding, validate
+    from understudy.apiserver.offline.validator import Finding, validate
     from understudy.apiserver.server.server import Server
     from understudy.machinery.errors import StatusError
     from understudy.machinery.releases.features import UnknownGateError
 
 _HOMES = {
-    "Finding": "understudy.apiserver.cmd.validator",
+    "Finding": "understudy.apiserver.offline.validator",
     "LoadError": "understudy.apiserver.client.manifests",
     "Server": "understudy.apiserver.server.server",
     "ServerUser": "understudy.apiserver.client.server_user",
@@ -31,7 +31,7 @@ _HOMES = {
     "UnknownGateError": "understudy.machinery.releases.features",
     "Watch": "understudy.apiserver.client.watching",
     "WatchEvent": "understudy.apiserver.client.watching",
-    "validate": "understudy.apiserver.cmd.validator",
+    "validate": "understudy.apiserver.offline.validator",
 }
 
 __all__ = [

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from understudy import Server
-from understudy.apiserver.cmd.pytest_plugin import marked
 from understudy.machinery.releases.version import Version
+from understudy.pytest_plugin import marked
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1beta1",

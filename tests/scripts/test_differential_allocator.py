@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from understudy.cli.commands.allocate_command import CaseError, answer_of
 from understudy.controlplane.allocator.errors import AllocationTimeoutError
-from understudy.controlplane.cmd.allocate_command import CaseError, answer_of
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

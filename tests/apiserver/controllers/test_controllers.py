@@ -13,7 +13,7 @@ from tests.http import send, watch
 from tests.releases import every_release
 from understudy import Server
 from understudy.apiserver.controllers.namespace import NamespaceController
-from understudy.controlplane.cmd.cli import main
+from understudy.cli.main import main
 from understudy.machinery.releases.version import Version
 
 Obj = dict[str, Any]

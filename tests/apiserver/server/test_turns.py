@@ -278,9 +278,9 @@ def test_long_search_for_cycles_is_the_last_of_its_objects() -> None:
     """What a search for cycles has looked at that took long is not looked at again, though it is freed."""
     code = """
 import gc, sys
-from understudy.apiserver.cmd import cli
-cli.LONG_GARBAGE_PAUSE = float(sys.argv[1])
-gc.callbacks.append(cli._KeepGarbagePausesShort())
+from understudy.cli import program
+program.LONG_GARBAGE_PAUSE = float(sys.argv[1])
+gc.callbacks.append(program._KeepGarbagePausesShort())
 gc.collect()
 print(gc.get_freeze_count())
 """

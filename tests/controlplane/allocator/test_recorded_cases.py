@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from understudy.controlplane.cmd.allocate_command import answer_of
+from understudy.cli.commands.allocate_command import answer_of
 from understudy.machinery.releases.version import Version
 
 CASES = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.offline.validator import Validator
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.common import conditions
 from understudy.kinds.common.objectmeta import CORE

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.kinds.resource.objects import STATUS, objects
-from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.offline.validator import Validator
 from understudy.kinds.common import objectmeta
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.offline.validator import Validator
 from understudy.machinery.serializer.json import decode_json
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "validation"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kinds.resource.objects import TERM, objects
-from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.offline.validator import Validator
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind

@@ -14,9 +14,9 @@ from tests.certificates import new_authority
 from tests.clock import FixedClock
 from understudy import Server
 from understudy.apiserver.authentication.options import AuthenticationOptions
-from understudy.apiserver.cmd.flags import add_server_flags, server_options
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.cli.flags import add_server_flags, server_options
 
 OPTIONS = [option.name for option in fields(ServerConfig)]
 FLAGS = [option.name for option in fields(ServerConfig) if option.metadata]

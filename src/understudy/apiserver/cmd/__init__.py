@@ -1,1 +1,0 @@
-"""The command line, the offline validator and the pytest plugin."""

@@ -1,0 +1,158 @@
+"""Reads the manifests that a command is given: files, folders and standard input, and the lines of what is in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below, why_unread
+from understudy.apiserver.offline.validator import is_list
+from understudy.machinery.golang.yaml_reader import Document, Node, YAMLError, load_yaml
+
+STDIN = "-"
+
+# One step of a path: a field, or an index or key in brackets.
+_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
+
+
+class UnreadableError(ValueError):
+    """A file that is missing or holds no YAML, or a folder without manifests; str(error) begins with its place.
+
+    file     its name, "" for several
+    line     counted from 1, 0 for the whole file
+    problem  what is wrong with it
+    """
+
+    def __init__(self, file: str, problem: str, line: int = 0) -> None:
+        super().__init__(f"{place(file, line)}: {problem}" if file else problem)
+        self.file, self.line, self.problem = file, line, problem
+
+
+def read_manifests(
+    paths: Sequence[str], exclude: Sequence[str] = ()
+) -> tuple[dict[str, list[Document]], list[UnreadableError]]:
+    """Return what `read_all` does, with one more error if all can be read and nothing is there."""
+    documents, unreadable = read_all(paths, exclude)
+    if not unreadable and not any(documents.values()):
+        unreadable.append(UnreadableError(paths[0] if len(paths) == 1 else "", "no objects to look at"))
+    return documents, unreadable
+
+
+def read_all(
+    paths: Iterable[str], exclude: Sequence[str] = ()
+) -> tuple[dict[str, list[Document]], list[UnreadableError]]:
+    """Return the documents of files, and of the manifests below folders, by file, and an error for each unreadable one.
+
+    exclude  globs of files that are left out, as `is_excluded` reads them
+    """
+    documents: dict[str, list[Document]] = {}
+    unreadable = []
+    for path in paths:
+        is_folder = path != STDIN and os.path.isdir(path)
+        files = list(map(str, manifests_below(path))) if is_folder else [path]
+        if not files:
+            unreadable.append(UnreadableError(path, NO_MANIFESTS))
+        for file in files:
+            if is_excluded(file, exclude):
+                continue
+            if is_folder and (problem := why_unread(file)):
+                unreadable.append(UnreadableError(file, problem))
+                continue
+            try:
+                documents[file] = parse(file)
+            except UnreadableError as why:
+                unreadable.append(why)
+    return documents, unreadable
+
+
+def is_excluded(file: str, globs: Iterable[str]) -> bool:
+    """Report whether a glob matches a file or a folder around it: its name, or the end of its path (`charts/*/crds`).
+
+    `*` is a part of one name, `**` any number of names.
+    """
+    parts = Path(file).parts
+    return any(
+        _matches_first(parts[start:], [name for name in glob.split("/") if name not in ("", ".")])
+        for glob in globs
+        for start in range(len(parts))
+    )
+
+
+def _matches_first(names: Sequence[str], globs: Sequence[str]) -> bool:
+    """Report whether globs match the first of some names, one glob for each name but `**`."""
+    if not globs:
+        return True
+    if globs[0] == "**":
+        return _matches_first(names, globs[1:]) or (bool(names) and _matches_first(names[1:], globs))
+    return bool(names) and fnmatchcase(names[0], globs[0]) and _matches_first(names[1:], globs[1:])
+
+
+def parse(file: str) -> list[Document]:
+    """Return the documents of a file. Raises UnreadableError."""
+    try:
+        if file == STDIN:
+            return load_yaml(sys.stdin.read())
+        with open(file, encoding="utf-8") as opened:
+            return load_yaml(opened.read())
+    except OSError as why:
+        raise UnreadableError(file, why.strerror or str(why)) from None
+    except UnicodeDecodeError as why:
+        raise UnreadableError(file, str(why), why.object.count(b"\n", 0, why.start) + 1) from None
+    except YAMLError as why:
+        raise UnreadableError(file, why.problem, why.line) from None
+
+
+def place(file: str, line: int) -> str:
+    """Return `FILE:LINE`, and only the file for line 0."""
+    return f"{file}:{line}" if line else file
+
+
+# --- where things stand -----------------------------------------------------------------------------------------------
+
+
+def all_objects(documents: Mapping[str, list[Document]]) -> list[Any]:
+    """Return the objects of files."""
+    return [obj for parsed in documents.values() for document in parsed for obj, _ in objects_in(document)]
+
+
+def objects_in(document: Document) -> Iterator[tuple[Any, Node | None]]:
+    """List the object of a document with its YAML node; of a List the items, and those of Lists in it, with theirs."""
+    todo: list[tuple[Any, Node | None]] = [(document.value, document.root)]
+    while todo:
+        obj, node = todo.pop()
+        if not is_list(obj):
+            yield obj, node
+            continue
+        _, items = _step(node, "items") or (0, None)
+        members = (_step(items, str(i)) for i in range(len(obj["items"])))
+        nodes = [member[1] if member else None for member in members]
+        todo += reversed([*zip(obj["items"], nodes, strict=True)])
+
+
+def line_of(field: str, node: Node | None) -> int:
+    """Return the line of a field, or of the nearest field above it that the file has."""
+    line = node.line if node else 0
+    for step in _STEP.finditer(field):
+        member = _step(node, step["field"] or step["key"])
+        if member:
+            line, node = member
+    return line
+
+
+def _step(node: Node | None, name: str) -> tuple[int, Node] | None:
+    """Return (line, node) of a member of a mapping or a list, None if there is none."""
+    if node and node.kind == "alias":
+        (node,) = node.children
+    if node and node.kind == "sequence" and name.isdecimal() and int(name) < len(node.children):
+        item = node.children[int(name)]
+        return item.line, item
+    if node and node.kind == "mapping":
+        for key, member in zip(node.children[::2], node.children[1::2], strict=True):
+            if key.text == name:
+                return key.line, member
+    return None

@@ -1,0 +1,217 @@
+"""The program `understudy`: its parser, and the command `understudy serve`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from understudy.cli.flags import add_server_flags, server_options
+from understudy.cli.output import print_error
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from ctypes import CDLL
+
+    from understudy.apiserver.server.server import Server
+
+    UseServer = Callable[[Server, Future[None]], Coroutine[Any, Any, None]]
+    AddCommand = Callable[["_SubParsersAction[_Parser]"], None]
+
+PORT = 8001  # default port of `understudy serve`
+USAGE_ERROR = 2
+# Objects that are made and not freed yet, before Python looks for cycles among them: its default is 700. A server keeps
+# nearly all of what outlives a request, and makes cycles only of connections (some 20 objects each), not of requests.
+# So there is little to find; the search took 31 µs of each CREATE, and takes 10 now.
+# The two older generations are looked at after 5 and 10 times as many; see `_KeepGarbagePausesShort`.
+GARBAGE_THRESHOLDS = (10_000, 5, 2)
+LONG_GARBAGE_PAUSE = 0.015  # seconds
+GIVING_BACK = 10.0  # seconds until freed memory is given back
+MMAP_THRESHOLD = (-3, 128 * 1024)  # glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses a wrong flag in one line, with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message}\n")
+
+
+class _PrintVersion(argparse.Action):
+    """Prints the version of the installed distribution, which takes its time to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print("understudy", version("understudy"))
+        parser.exit()
+
+
+def _parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
+    parser = _Parser(prog="understudy", description="A stand-in for the Kubernetes API server.")
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version of understudy and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    serve = commands.add_parser("serve", help="serve the API", description="Serves the Kubernetes API until stopped.")
+    add_server_flags(serve)
+    serve.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
+    serve.add_argument("-v", "--verbose", action="store_true", help="one line on stderr per request")
+    serve.set_defaults(run=_serve, port=PORT)
+    for add_command in more:
+        add_command(commands)
+    return parser
+
+
+def main(argv: list[str] | None = None, more: Iterable[AddCommand] = ()) -> int:
+    """Run `serve` or a command of `more`; return its exit code. Without a command the help is printed."""
+    parser = _parser(more)
+    args = parser.parse_args(argv)
+    if not args.command:
+        parser.print_help()
+        return 0
+    run: Callable[[argparse.Namespace], int] = args.run
+    return run(args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    logging.basicConfig(format="%(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+    async def announce(server: Server, stopped: Future[None]) -> None:
+        if args.kubeconfig:
+            server.write_kubeconfig(args.kubeconfig)
+        print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
+        await asyncio.wrap_future(stopped)
+
+    return run_server(lambda: server_options(args), announce)
+
+
+def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
+    """Run a server while it is used; return the exit code, 2 with one line for options that make no sense.
+
+    options  returns the options of the server; raises ValueError
+    use      is run with the server once it listens, and a future that SIGINT and SIGTERM complete; the server ends
+             when it returns
+
+    Before it listens, when it may be reading what it begins with, such a signal ends the process at once, as a second
+    one does (upstream: `SetupSignalHandler`).
+    """
+    from understudy.apiserver.client.manifests import LoadError
+    from understudy.apiserver.server.server import Server
+    from understudy.apiserver.server.worker.loop_thread import new_loop
+    from understudy.machinery.util.deep_recursion import start_on_deep_stack
+
+    _raise_descriptor_limit()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.callbacks.append(_KeepGarbagePausesShort())
+    _give_back_large_memory()
+    try:
+        server = Server(**options())
+        stopped: Future[None] = Future()
+        listens = threading.Event()
+
+        def stop(number: int, _: object) -> None:
+            if stopped.done() or not listens.is_set():
+                os._exit(128 + number)
+            stopped.set_result(None)
+
+        async def use_listening(server: Server, stopped: Future[None]) -> None:
+            listens.set()
+            await use(server, stopped)
+
+        def run_loop() -> None:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(_use_server(server, use_listening, stopped))
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        start_on_deep_stack(run_loop).result()
+    except (ValueError, LoadError, OSError) as why:
+        print_error(why)
+        return USAGE_ERROR
+    finally:
+        gc.freeze()  # at the end of the process, freeing a hundred thousand objects one by one would take seconds
+    return 0
+
+
+class _KeepGarbagePausesShort:
+    """Lets Python's search for cycles pass over what is stored, once there is so much that the search takes long.
+
+    Everything stands still during a search: for a second, if a million objects are stored. What a search has looked at
+    that took long is not looked at again (`gc.freeze`). It is freed as soon as nothing refers to it, but for the cycles
+    in it: those of the connections of that moment.
+    """
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """Note the beginning of a search, or judge how long it took."""
+        if phase == "start":
+            self._began = perf_counter()
+        elif perf_counter() - self._began > LONG_GARBAGE_PAUSE:
+            gc.freeze()
+
+
+def _give_back_large_memory() -> None:
+    """Let the allocator give every large block back to the system when it is freed, where that can be set (glibc).
+
+    Otherwise it keeps larger and larger ones: clients that sent a hundred large bodies would leave 150 MiB behind.
+    """
+    if (allocator := _allocator()) is not None:
+        allocator.mallopt(*MMAP_THRESHOLD)
+
+
+def _allocator() -> CDLL | None:
+    """Return the library with the functions of glibc's allocator, None where there is another one."""
+    from ctypes import CDLL  # only servers need it
+
+    with suppress(AttributeError, OSError, TypeError):
+        allocator = CDLL(None)
+        if allocator.mallopt and allocator.malloc_trim:
+            return allocator
+    return None
+
+
+async def _give_back_memory_periodically() -> None:
+    """Give memory between what is in use back to the system now and then, where the allocator keeps it (glibc).
+
+    Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
+    some milliseconds, and in none if little was freed.
+    """
+    if (allocator := _allocator()) is not None:
+        while True:
+            await asyncio.sleep(GIVING_BACK)
+            await asyncio.to_thread(allocator.malloc_trim, 0)
+
+
+def _raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files to the hard one, as Go's runtime does.
+
+    Each watcher needs a descriptor, and libuv resets connections for which there is none.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS takes no limit above its own, whatever the hard one is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _use_server(server: Server, use: UseServer, stopped: Future[None]) -> None:
+    await server.start()
+    giving_back = asyncio.create_task(_give_back_memory_periodically())
+    try:
+        await use(server, stopped)
+    finally:
+        giving_back.cancel()
+        await server.stop()

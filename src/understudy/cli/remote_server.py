@@ -1,0 +1,52 @@
+"""Flags of programs that run beside an API server: which one, and the release and feature gates that it has."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.serving.release import Release, releases
+from understudy.cli.flags import add_server_flags
+
+if TYPE_CHECKING:
+    from understudy.apiserver.client.connection import Connection
+    from understudy.machinery.releases.version import Version
+
+
+def add_remote_server_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--server` and `--kubeconfig`, of which one is needed, `--emulated-version` and `--feature-gates`."""
+    server = parser.add_mutually_exclusive_group(required=True)
+    server.add_argument("--server", metavar="URL", help="an API server that asks for no credentials")
+    server.add_argument("--kubeconfig", metavar="PATH", help="server and user of its current context")
+    text = f"{', '.join(map(str, releases()))} (default: the server's)"
+    parser.add_argument("--emulated-version", metavar="VERSION", help=text)
+    add_server_flags(parser, ("feature_gates",))
+
+
+def connection_of(args: argparse.Namespace) -> Connection:
+    """Return how to reach the server that the flags name. Raises KubeconfigError."""
+    from understudy.apiserver.client.connection import Connection
+    from understudy.controlplane.client.kubeconfig import read_kubeconfig
+
+    return read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
+
+
+async def version_of(name: str | None, connection: Connection) -> Version:
+    """Return a release by name, or that of the server. Raises ValueError and ConnectionError."""
+    from understudy.controlplane.client.api_client import APIClient
+
+    if name is None:
+        async with APIClient(connection, "understudy") as client:
+            answer = await client.request("GET", "/version")
+        name = f"{answer['major']}.{answer['minor'].rstrip('+')}"
+    return Release.named(name).version
+
+
+def stopped_by_signal() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped

@@ -1,0 +1,72 @@
+"""The program `understudy` as a whole: how it is called, and what the help of each command says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from understudy.apiserver.authorization.modes import MODES
+from understudy.apiserver.controllers import KNOWN
+from understudy.apiserver.controllers.components import component_names
+from understudy.cli import main as cli
+
+COMMANDS = (
+    *("serve", "validate", "diff-releases", "allocate", "controllers"),
+    *("dev", "devices", "explain-allocation", "kubelet"),
+)
+
+
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the help of a command, without line breaks and indents."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_module_is_the_program() -> None:
+    """`python -m understudy` is the command `understudy`, exit code included."""
+    for argv, code in (["--help"], 0), (["serve", "--port", "x"], 2):
+        done = subprocess.run([sys.executable, "-m", "understudy", *argv], capture_output=True, text=True)
+        assert done.returncode == code
+        assert (done.stdout or done.stderr).startswith(("usage: understudy ", "understudy serve: "))
+
+
+def test_every_command_is_tested_here(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of the program lists these commands."""
+    cli.main([])
+    assert re.findall(r"^    (\S+)", capsys.readouterr().out, re.MULTILINE) == list(COMMANDS)
+
+
+def test_help_of_dev_names_its_controllers(capsys: pytest.CaptureFixture[str]) -> None:
+    """The controllers that `dev` runs by itself are said to be the default."""
+    assert "(default: namespace, garbage-collector, serviceaccount," in help_of("dev", capsys)
+    assert "scheduler, device-taint-eviction (default: none)" in help_of("serve", capsys)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No default is a value of Python, and a flag that may stand alone says what it takes otherwise: BOOL."""
+    shown = help_of(command, capsys)
+    assert "None" not in shown
+    assert set(re.findall(r"--\S+ \[([A-Z]+)\]", shown)) <= {"BOOL"}
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+def test_help_of_a_server_has_every_name(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help names all controllers and authorization modes that there are."""
+    shown = help_of(command, capsys)
+    for flag, names in (("controllers", [*KNOWN, *component_names()]), ("authorization-mode", MODES)):
+        text = re.findall(rf"--{flag} A,B (.*?) --", shown)[-1]
+        assert [name for name in names if name not in re.split("[ ,]+", text)] == []
+
+
+def test_help_of_controllers_has_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of `understudy controllers` names those that run beside any server, and where the release is from."""
+    shown = help_of("controllers", capsys)
+    text = re.findall(r"--controllers A,B (.*?) -v", shown)[-1]
+    assert [name for name in component_names() if name not in re.split("[ ,:]+", text)] == []
+    assert "1.36 (default: the server's)" in shown

@@ -1,0 +1,191 @@
+"""`understudy serve` as a program: what it prints, how it ends, and which options it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.http import send, watch
+from tests.program import PATIENCE, PROGRAM, serving
+from understudy.apiserver.serving.release import Release
+from understudy.cli.main import main
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(os.fspath(path))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_server(number: signal.Signals) -> None:
+    """On SIGINT and SIGTERM open watches end cleanly, and the server exits with 0 at once."""
+    with serving() as (process, url):
+        with watch(url, "/api/v1/namespaces") as events:
+            assert next(events)["type"] == "ADDED"
+            process.send_signal(number)
+            assert [event["type"] for event in events] == ["ADDED"] * 3
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_a_server_that_loads(number: signal.Signals, tmp_path: Path) -> None:
+    """A server that waits for what it begins with ends at once on SIGINT and SIGTERM."""
+    os.mkfifo(tmp_path / "x.yaml")
+    argv = [*PROGRAM, "serve", "--port", "0", "--load", str(tmp_path / "x.yaml")]
+    # the pipe is open to write as soon as the server has opened it to read
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process, open(tmp_path / "x.yaml", "w"):
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 128 + number
+
+
+def test_objects_are_not_freed_at_the_end() -> None:
+    """A server that ends leaves its objects to the system: freeing tens of thousands takes seconds."""
+    run = "import gc, sys; from understudy.cli.main import main; main(); "
+    frozen = f"{run}sys.exit(gc.get_freeze_count() > 1000)"
+    with serving("--load", "demo", program=[sys.executable, "-c", frozen]) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 1
+
+
+def test_manifests_through_a_pipe(tmp_path: Path) -> None:
+    """A named pipe that is given by name is read, and a link that leads to no file is written to."""
+    pipe = tmp_path / "x.yaml"
+    os.mkfifo(pipe)
+    manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: piped}\n"
+    writer = threading.Thread(target=pipe.write_text, args=(manifest,))
+    writer.start()
+    reading, writing = os.pipe()
+    link = tmp_path / "link"
+    link.symlink_to(f"/proc/{os.getpid()}/fd/{writing}")
+    with serving("--load", str(pipe), "--kubeconfig", str(link)) as (_, url):
+        assert send(url, "GET", "/api/v1/namespaces/piped").status == 200
+        assert json.loads(os.read(reading, 1 << 16))["clusters"][0]["cluster"]["server"] == url
+    writer.join()
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("command", [["serve", "--port", "0", "--load"], ["validate"]], ids=["serve", "validate"])
+@pytest.mark.parametrize(("make", "kind"), [(os.mkfifo, "a named pipe"), (_socket, "a socket")], ids=["pipe", "socket"])
+def test_pipe_in_a_folder_is_refused(
+    make: Callable[[Path], None], kind: str, command: list[str], tmp_path: Path
+) -> None:
+    """What might never come to an end is not read from a folder: one line says so, and the exit status is 2."""
+    (tmp_path / "dir" / "c.yaml").mkdir(parents=True)  # a folder by the name of a file is a folder
+    (tmp_path / "dir" / "c.yaml" / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    make(tmp_path / "dir" / "x.yaml")
+    done = subprocess.run([*PROGRAM, *command, "dir"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 2
+    assert f"dir/x.yaml: {kind}, not a file: in a folder only files are read\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_kubeconfig_names_the_server(tmp_path: Path) -> None:
+    """The kubeconfig points at the server, trusts its certificate, and only its owner can read it."""
+    path = tmp_path / "kubeconfig"
+    with serving("--kubeconfig", str(path), "--tls") as (_, url):
+        cluster = json.loads(path.read_text())["clusters"][0]["cluster"]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert (cluster["server"], url[:5]) == (url, "https")
+        assert cluster["certificate-authority-data"]
+
+
+def test_unknown_token_is_refused(tmp_path: Path) -> None:
+    """With a token file, only the tokens in it are accepted."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,ann,1,"dev,ops"\n')
+    with serving("--token-auth-file", str(tokens), "--tls=false") as (_, url):
+        for token, status in (("secret", 200), ("wrong", 401)):
+            headers = {"Authorization": f"Bearer {token}"}
+            assert send(url, "GET", "/api/v1/nodes", headers=headers).status == status
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--tls=maybe"], "argument --tls: want true or false, not 'maybe'"),
+        (["--port", "99999"], "want a port from 0 to 65535"),
+        (["--emulated-version", "1.40"], "unknown release '1.40'"),
+        (["--feature-gates", "NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),
+        (["--feature-gates", "DRAAdminAccess=maybe"], "want NAME=true or NAME=false"),
+        (["--runtime-config", "resource.k8s.io/v9=false"], "has not been registered"),
+        (["--load", "missing.yaml"], "missing.yaml: No such file or directory"),
+        (["--load", "broken.yaml"], "broken.yaml, document 2 (line 6): "),
+        (["--load", "syntax.yaml"], "understudy: syntax.yaml:3: yaml: "),
+        (
+            ["--load", "empty"],
+            "understudy: empty: no manifests there: recognized file extensions are .yaml, .yml, .json",
+        ),
+        (["--token-auth-file", "missing.csv"], "missing.csv: No such file or directory"),
+        (["--tls-cert-file", "missing.pem"], "go together"),
+        (["--controllers", "podgc"], "unknown controller 'podgc'"),
+        (["--enable-admission-plugins", "Nope"], 'enable-admission-plugins plugin "Nope" is unknown'),
+        (["--disable-admission-plugins", "Nope"], 'disable-admission-plugins plugin "Nope" is unknown'),
+        (
+            ["--enable-admission-plugins=Priority,RuntimeClass", "--disable-admission-plugins=RuntimeClass,Priority"],
+            "[Priority RuntimeClass] in enable-admission-plugins and disable-admission-plugins overlapped",
+        ),
+        (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+    ],
+)
+def test_wrong_options_are_refused(argv: list[str], message: str, tmp_path: Path) -> None:
+    """A wrong option prints one clear line on stderr and exits with 2."""
+    good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\n"
+    (tmp_path / "broken.yaml").write_text(f"{good}apiVersion: v1\nkind: Namespace\nmetadata:\n  name: A b\n")
+    (tmp_path / "syntax.yaml").write_text("a: b\nc:\n- [\n")
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [*PROGRAM, "serve", "--port", "0", *argv], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints name and version."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"understudy {metadata.version('understudy')}\n"
+
+
+def test_program_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command the help is printed."""
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: understudy ")
+
+
+@pytest.mark.parametrize("name", ["v1.32", "1.32.2", "v1.32.11"])
+def test_release_may_be_named_by_its_patches(name: str) -> None:
+    """A release is named with or without v and patch number."""
+    assert str(Release.named(name).version) == "1.32"
+
+
+@pytest.mark.parametrize("name", ["1.32.", "v", "1.32-rc1", "1.320", "\u0661.32", ""])
+def test_other_names_of_releases_are_refused(name: str) -> None:
+    """Names that are no release are refused with those that are."""
+    with pytest.raises(ValueError, match=r"unknown release .*: there are 1\.31, 1\.32"):
+        Release.named(name)
+
+
+def test_used_port_is_refused() -> None:
+    """A port that another program listens on is an error that names it."""
+    with serving() as (_, url):
+        port = url.rpartition(":")[2]
+        argv = [*PROGRAM, "serve", "--port", port]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env=os.environ)
+        assert done.returncode == 2
+        assert re.search(rf"cannot listen on 127.0.0.1:{port}: .*[Aa]ddress already in use", done.stderr)

@@ -1,0 +1,450 @@
+"""The `apiserver` fixture, as projects see it that install understudy."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+CLAIM = """
+    CLAIM = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
+    }
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """Return an empty project whose tests run in processes of their own, so that nothing it imports stays here."""
+    pytester.makeini(
+        "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
+    )
+    return pytester
+
+
+def test_sync_and_async_tests(project: pytest.Pytester) -> None:
+    """A test gets a server with an address and a kubeconfig; it runs beside the event loop of an async test."""
+    project.makepyfile("""
+        import aiohttp, json, urllib.request
+        from pathlib import Path
+
+        def test_sync(apiserver):
+            with urllib.request.urlopen(apiserver.url + "/version") as answer:
+                assert json.load(answer)["minor"] == "36"
+            assert apiserver.url in Path(apiserver.kubeconfig).read_text()
+
+        async def test_async(apiserver):
+            async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
+                assert (await answer.json())["minor"] == "36"
+    """)
+    project.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
+    """Objects and gates of one test are gone for the next one, though the server goes on running."""
+    project.makepyfile(
+        CLAIM
+        + """
+    import pytest
+
+    pytestmark = pytest.mark.apiserver(emulated_version="1.32")
+    ports = []
+
+    def check(apiserver):
+        assert apiserver.list("resourceclaims", namespace="default") == []
+        made = apiserver.apply(CLAIM | {"spec": {"devices": {"requests": [
+            {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "All", "adminAccess": True}]}}})
+        assert "adminAccess" not in str(apiserver.get("resourceclaims", "gpu", namespace="default"))
+        apiserver.set_feature_gates({"DRAAdminAccess": True})
+        ports.append(apiserver.url)
+
+    def test_one(apiserver):
+        check(apiserver)
+
+    def test_two(apiserver):
+        check(apiserver)
+
+    def test_same():
+        assert len(ports) == 2 and len(set(ports)) == 1
+    """
+    )
+    project.runpytest_subprocess().assert_outcomes(passed=3)
+
+
+def test_marker_sets_options(project: pytest.Pytester) -> None:
+    """The marker sets release, gates and objects to load; the nearest marker wins, option by option."""
+    world = project.path / "worlds" / "one.yaml"
+    world.parent.mkdir()
+    world.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: loaded, namespace: default}\n")
+    project.makepyfile(
+        CLAIM
+        + """
+    import json, urllib.request
+    import pytest
+
+    pytestmark = pytest.mark.apiserver(emulated_version="1.31")
+
+    def minor(apiserver):
+        with urllib.request.urlopen(apiserver.url + "/version") as answer:
+            return json.load(answer)["minor"]
+
+    def test_module(apiserver):
+        assert minor(apiserver) == "31"
+
+    @pytest.mark.apiserver(load=["worlds/one.yaml"])
+    def test_both(apiserver):
+        assert minor(apiserver) == "31"
+        assert apiserver.get("ConfigMap", "loaded", namespace="default")["metadata"]["name"] == "loaded"
+
+    @pytest.mark.apiserver(load=["worlds/one.yaml"])
+    def test_again(apiserver):
+        assert apiserver.get("ConfigMap", "loaded", namespace="default")["metadata"]["name"] == "loaded"
+
+    @pytest.mark.apiserver(emulated_version="1.32", feature_gates={"DRAAdminAccess": True})
+    def test_nearest(apiserver):
+        assert minor(apiserver) == "32"
+        claim = CLAIM | {"spec": {"devices": {"requests": [
+            {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "All", "adminAccess": True}]}}}
+        apiserver.apply(claim)
+        assert "adminAccess" in str(apiserver.get("resourceclaims", "gpu", namespace="default"))
+    """
+    )
+    project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
+
+
+def test_marker_loads_worlds(project: pytest.Pytester) -> None:
+    """A world is loaded by its name, unless there is a file of that name beside the test."""
+    (project.path / "demo").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: mine}\n")
+    project.makepyfile(
+        """
+    import pytest
+
+    @pytest.mark.apiserver(emulated_version="1.33", load=["gpu-cluster", "demo"])
+    def test_worlds(apiserver):
+        assert len(apiserver.list("resourceslices")) == 2
+        assert apiserver.get("namespace", "mine")
+    """
+    )
+    project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1)
+
+
+def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
+    """A marker with options that no server has fails its test in one line, which says why."""
+    (project.path / "bad.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n")
+    project.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.parametrize("number", [
+            pytest.param(1, marks=pytest.mark.apiserver("1.31")),
+            pytest.param(2, marks=pytest.mark.apiserver(emulated_version="1.2")),
+            pytest.param(3, marks=pytest.mark.apiserver(feature_gate={})),
+            pytest.param(4, marks=pytest.mark.apiserver(feature_gates={"DRAAdminAcess": True})),
+            pytest.param(5, marks=pytest.mark.apiserver(load=["absent.yaml"])),
+            pytest.param(6, marks=pytest.mark.apiserver(load="bad.yaml")),
+            pytest.param(7, marks=pytest.mark.apiserver(token_auth_file="absent.csv")),
+        ])
+        def test_it(number, apiserver): pass
+    """
+    )
+    result = project.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=7)
+    errors = result.stdout.str().partition(" ERRORS ")[2].partition(" short test summary ")[0].splitlines()
+    nowhere = f"No such file or directory, neither in {project.path} nor in the working directory {project.path}"
+    texts = [
+        "the marker takes keyword arguments only, such as emulated_version",
+        "unknown release '1.2': there are 1.31, ",
+        "Server has no option 'feature_gate'; did you mean 'feature_gates'?",
+        "unrecognized feature gate: DRAAdminAcess; did you mean 'DRAAdminAccess'?",
+        f"absent.yaml: {nowhere}",
+        f'{project.path / "bad.yaml"}, document 1 (line 1): ConfigMap "A" is invalid: metadata.name: ',
+        f"absent.csv: {nowhere}",
+    ]
+    lines = [line for line in errors[1:-1] if not line.startswith("_")]
+    assert [line[: len(text) + 11] for line, text in zip(lines, texts, strict=True)] == [
+        f"apiserver: {t}" for t in texts
+    ]
+
+
+def test_paths_mean_the_same_everywhere(project: pytest.Pytester) -> None:
+    """A relative path is one of the test's folder, or else of the working directory, in the marker and in methods."""
+    tests = project.mkdir("tests")
+    for path, name in (("tests/one.yaml", "beside"), ("one.yaml", "hidden"), ("two.yaml", "working-directory")):
+        world = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\n"
+        (project.path / path).write_text(world)
+    (project.path / "tokens.csv").write_text("secret,ann,1\n")
+    (tests / "test_it.py").write_text("""
+import pytest
+from pathlib import Path
+
+FILES = ["one.yaml", Path("two.yaml")]
+
+def names(apiserver):
+    return [each["metadata"]["name"] for each in apiserver.list("configmaps", "default")]
+
+@pytest.mark.apiserver(load=FILES, token_auth_file="tokens.csv", tls=False)
+def test_marker(apiserver):
+    assert names(apiserver) == ["beside", "working-directory"]
+
+def test_method(apiserver):
+    apiserver.apply(*FILES)
+    assert names(apiserver) == ["beside", "working-directory"]
+
+def test_user(apiserver):
+    apiserver.user("ann").apply(*FILES)
+    assert names(apiserver) == ["beside", "working-directory"]
+""")
+    project.runpytest_subprocess().assert_outcomes(passed=3)
+
+
+SUITE = """
+    import json, urllib.request
+    import pytest
+    import understudy
+
+    def test_suite(apiserver):
+        with urllib.request.urlopen(apiserver.url + "/version") as answer:
+            assert json.load(answer)["minor"] == "34"
+        assert apiserver.set_feature_gates({})["DRADeviceTaints"]
+
+    def test_wider(apiserver_options):
+        assert understudy.Server(**apiserver_options).set_feature_gates({})["DRADeviceTaints"]
+
+    @pytest.mark.apiserver(emulated_version="1.31", feature_gates={})
+    def test_marker(apiserver):
+        assert "DRADeviceTaints" not in apiserver.set_feature_gates({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "flags"),
+    [
+        ("apiserver_version = 1.34\napiserver_feature_gates = DRADeviceTaints=true", ""),
+        ("apiserver_version = 1.34\napiserver_feature_gates =\n  DRADeviceTaints=true\n  AllAlpha=false", ""),
+        ("apiserver_version = 1.32\napiserver_feature_gates = DRADeviceTaints=false", "1.34 DRADeviceTaints=true"),
+        ("", "v1.34 AllAlpha=true"),
+    ],
+)
+def test_release_and_gates_of_a_suite(project: pytest.Pytester, configuration: str, flags: str) -> None:
+    """Keys of pytest's configuration choose release and gates for all tests; flags come before them, markers first."""
+    with (project.path / "tox.ini").open("a") as file:
+        file.write(f"\n{configuration}\n")
+    project.makepyfile(SUITE)
+    names = ("--apiserver-version", "--apiserver-feature-gates")
+    chosen = [f"{name}={value}" for name, value in zip(names, flags.split(), strict=False)]
+    result = project.runpytest_subprocess(*chosen)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["apiserver: emulated_version=*1.34, feature_gates=*=*"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--apiserver-version=1.99", "unknown release '1.99': there are *"),
+        ("--apiserver-feature-gates=DRAAdminAcess=true", "*DRAAdminAcess; did you mean 'DRAAdminAccess'?"),
+        ("--apiserver-feature-gates=DRAAdminAccess", "feature_gates: want NAME=true or NAME=false, *"),
+    ],
+)
+def test_wrong_release_of_a_suite(project: pytest.Pytester, flag: str, text: str) -> None:
+    """A release or a gate that there is not ends pytest before any test, with one line."""
+    project.makepyfile("def test_it(apiserver): pass")
+    result = project.runpytest_subprocess(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: apiserver: {text}"])
+    result.stdout.no_fnmatch_line("*test_it*")
+
+
+@pytest.mark.parametrize("conftest", [True, False], ids=["conftest", "no-conftest"])
+def test_packages_of_the_same_names_stay_the_projects(tmp_path: Path, conftest: bool) -> None:
+    """A project's own `schemas`, `admission` and `apiserver` packages are not hidden by understudy's."""
+    for package in ("schemas", "admission", "apiserver"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(f"OWNER = 'the project, {package}'\n")
+    if conftest:
+        (tmp_path / "conftest.py").write_text("import admission, schemas\n")
+    (tmp_path / "test_project.py").write_text(
+        "import admission, apiserver as own, schemas\n"
+        "def test_it(apiserver):\n"
+        "    assert apiserver.get('Namespace', 'default')['metadata']['name'] == 'default'\n"
+        "    owners = [admission.OWNER, own.OWNER, schemas.OWNER]\n"
+        "    assert owners == ['the project, admission', 'the project, apiserver', 'the project, schemas']\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_plugin_imports_no_server() -> None:
+    """A project that has understudy installed and does not use it loads no server library."""
+    heavy = [
+        "aiohttp",
+        "asyncio",
+        "jsonpatch",
+        "orjson",
+        "understudy.apiserver.server.server",
+        "uvloop",
+        "yaml",
+    ]
+    code = (
+        "import pytest, sys\n"
+        "before = set(sys.modules)\n"
+        "import understudy.pytest_plugin\n"
+        f"print(sorted((set(sys.modules) - before) & {set(heavy)!r}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("scope", ["class", "module", "session"])
+def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -> None:
+    """A fixture that outlives a test cannot have the server of one; every test that needs it hears of the way out."""
+    project.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture(scope="{scope}")
+        def asks_for_it(apiserver):
+            return apiserver
+
+        @pytest.fixture(scope="{scope}")
+        def asks_later(request):
+            return request.getfixturevalue("apiserver")
+
+        def test_one(asks_for_it): pass
+        def test_two(asks_later): pass
+        def test_three(asks_later): pass
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(errors=3)
+    errors, _, _ = result.stdout.str().partition("short test summary info")  # which CI does not shorten
+    assert errors.count("    with understudy.Server(**apiserver_options) as server:") == 3
+    assert errors.count("ScopeMismatch: You tried to access the function scoped fixture apiserver") == 3
+
+
+def test_other_scope_mismatches_are_left_alone(project: pytest.Pytester) -> None:
+    """A mismatch of other fixtures, and a test that fails in its setup, say what they always say."""
+    project.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def narrow(): pass
+
+        @pytest.fixture(scope="module")
+        def wide(narrow): pass
+
+        @pytest.fixture
+        def failing(apiserver): pytest.fail("apiserver is not to blame")
+
+        def test_one(wide): pass
+        def test_two(failing): pass
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(errors=2)
+    result.stdout.no_fnmatch_line("*understudy.Server*")
+    result.stdout.fnmatch_lines(["*apiserver is not to blame*"])
+
+
+REFUSALS = [
+    (
+        'apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A"}})',
+        "StatusError: ConfigMap*invalid*",
+    ),
+    ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory, neither in *"),
+    ('get("pods", "absent")', 'StatusError: pods "absent" not found'),
+    ('list("nothing")', """StatusError: the server doesn't have a resource type "nothing\""""),
+    ('delete("pods", "absent")', 'StatusError: pods "absent" not found'),
+    ('create({"kind": "Pod"})', "RequestError: the manifest has no apiVersion"),
+    ("create(3)", "TypeError: want an object, a path, YAML or JSON, not 3"),
+    ('update({"apiVersion": "v1", "kind": "Pod"})', "RequestError: resource name may not be empty"),
+    ('patch("pods", "absent", {})', 'StatusError: pods "absent" not found'),
+    (
+        'delete_collection("pods", "")',
+        "StatusError: the server does not allow this method on the requested resource",
+    ),
+    ('watch("pdos")', """StatusError: the server doesn't have a resource type "pdos"; did you mean 'pods'?"""),
+    ('wait_for("po", "a", "Ready", timeout=0)', 'TimeoutError: po "a" is not Ready=True after 0 s; there is no*'),
+    ('wait_for("po", "a", "a=b")', "ValueError: want a function, *"),
+    ('user("a").get("pods", "absent")', 'StatusError: pods "absent" not found'),
+]
+
+
+def test_refusal_shows_the_status(project: pytest.Pytester) -> None:
+    """A test that fails by a refused request shows its own line and the error, and nothing of understudy."""
+    tests = [f"def test_{number}(apiserver):\n    apiserver.{line}\n" for number, (line, _) in enumerate(REFUSALS)]
+    project.makepyfile("".join(tests))
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=len(REFUSALS))
+    failures, _, _ = result.stdout.str().partition("short test summary info")
+    _, *shown = re.split(r"^_+ test_\d+ _+$", failures, flags=re.MULTILINE)
+    for number, ((line, error), text) in enumerate(zip(REFUSALS, shown, strict=True)):
+        last = f"test_refusal_shows_the_status.py:{2 * number + 2}: *Error"
+        pytest.LineMatcher(text.splitlines()).fnmatch_lines([f">*apiserver.{line[:3]}*", f"E*{error}", last])
+        assert "/understudy/" not in text, line
+
+
+def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:
+    """The report of a failed test has what its server has answered; that of others and of another test has not."""
+    project.makepyfile("""
+        import urllib.request
+
+        def test_good(apiserver):
+            urllib.request.urlopen(apiserver.url + "/version").read()
+
+        def test_failed(apiserver):
+            urllib.request.urlopen(apiserver.url + "/api/v1/nodes").read()
+            apiserver.get("pods", "absent")
+
+        def test_silent(apiserver):
+            assert False
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*- Last requests to <Server of Kubernetes 1.36 at http://127.0.0.1:*> -*",
+            "list  /api/v1/nodes *200",
+            'get   /api/v1/namespaces/default/pods/absent *404  pods "absent" not found',
+        ]
+    )
+    assert result.stdout.str().count("- Last requests to ") == 1
+    result.stdout.no_fnmatch_line("*/version*200")
+
+
+class _GivesWay:
+    """Lets another thread run when the garbage collector finds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+def test_threads_may_parse_at_once() -> None:
+    """pytest parses modules in the threads of servers, too: one that parses meanwhile has no SystemError."""
+    source = f"[{', '.join(['f(a, b)[1]'] * 40)}]"
+    until = time.monotonic() + 2
+
+    def parse() -> None:
+        while time.monotonic() < until:
+            _GivesWay()
+            ast.parse(source)
+
+    before = gc.get_threshold()
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            for outcome in [threads.submit(parse) for _ in range(2)]:
+                outcome.result()
+    finally:
+        gc.set_threshold(*before)
