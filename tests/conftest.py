@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -40,6 +41,17 @@ def frozen_values() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         freeze_stored_values(patch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def ordinary_garbage_collection() -> Iterator[None]:
+    """Undo what a command of this process has set for that of a server, in which little is looked at to be freed."""
+    thresholds = gc.get_threshold()
+    yield
+    for callback in [each for each in gc.callbacks if type(each).__module__.startswith("understudy.")]:
+        gc.callbacks.remove(callback)
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
