@@ -133,7 +133,7 @@ def test_error_of_one_node() -> None:
 def test_variant(release: Version, features: frozenset[str], variant: Variant, on: frozenset[str]) -> None:
     """The first allocator that knows all features runs; 1.35 and 1.36 have binding conditions only with both gates."""
     rules = Rules.of(release, features)
-    assert (rules.variant, rules.on) == (variant, on)
+    assert (rules.variant, rules.enabled) == (variant, on)
 
 
 def test_pool_that_grows() -> None:

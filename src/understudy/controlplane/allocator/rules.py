@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache
 
-from understudy.machinery.releases import features as gates
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gate
+from understudy.machinery.releases.rules import RulesOfRelease
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
 
 
@@ -50,12 +51,12 @@ class CountersOf(Enum):
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The rules of one allocator, with those of 1.36 (incubating) as defaults.
+class Rules(RulesOfRelease):
+    """The rules of one allocator, with those of the newest release (incubating) as defaults.
 
     release     the release that the rules are those of
     variant     the allocator of that release
-    on          the feature gates that are on, of those that the allocator knows
+    enabled     the feature gates that are on, of those that the allocator knows
 
     How pools are gathered:
     sorted_pools         whether pools are visited in the order of driver and name, and slices in that of their names;
@@ -104,9 +105,7 @@ class Rules:
     first_of_name        whether the node selector is that of the first slice with a device of that name
     """
 
-    release: Version = V1_36
     variant: Variant = Variant.INCUBATING
-    on: frozenset[str] = frozenset()
     sorted_pools: bool = True
     own_slices_first: bool = True
     binding_last: bool = True
@@ -145,80 +144,78 @@ class Rules:
     picks_claim_config: bool = True
     first_of_name: bool = False
 
-    @staticmethod
-    @cache
-    def of(release: Version, features: frozenset[str] = frozenset()) -> Rules:
-        """Return the rules of the allocator that runs in a release when some feature gates are on."""
+    @classmethod
+    def _chosen(cls, release: Version, enabled: frozenset[Gate]) -> Rules:
         variants = _VARIANTS[release]
-        known = frozenset().union(*variants.values())
-        on = features & known
-        if _BINDING_NEEDS_BOTH[release] and not on >= _BINDING:
-            on -= _BINDING
-        variant = next(variant for variant, supported in variants.items() if on <= supported)
-        return replace(_RULES[release][variant], release=release, variant=variant, on=on)
+        known = enabled & frozenset[Gate]().union(*variants.values())
+        if _BINDING_NEEDS_BOTH[release] and not known >= _BINDING:
+            known -= _BINDING
+        variant = next(variant for variant, supported in variants.items() if known <= supported)
+        return replace(_RULES[release][variant], variant=variant, enabled=known)
 
     @property
     def admin_access(self) -> bool:
         """Report whether requests may ask for admin access."""
-        return gates.DRA_ADMIN_ACCESS in self.on or self.release < V1_32
+        return features.DRA_ADMIN_ACCESS in self.enabled or self.release < V1_32
 
     @property
     def prioritized_list(self) -> bool:
         """Report whether requests may have subrequests."""
-        return gates.DRA_PRIORITIZED_LIST in self.on
+        return features.DRA_PRIORITIZED_LIST in self.enabled
 
     @property
     def partitionable_devices(self) -> bool:
         """Report whether devices may consume shared counters and say themselves which nodes they are for."""
-        return gates.DRA_PARTITIONABLE_DEVICES in self.on
+        return features.DRA_PARTITIONABLE_DEVICES in self.enabled
 
     @property
     def device_taints(self) -> bool:
         """Report whether taints keep devices from being allocated."""
-        return gates.DRA_DEVICE_TAINTS in self.on
+        return features.DRA_DEVICE_TAINTS in self.enabled
 
     @property
     def consumable_capacity(self) -> bool:
         """Report whether devices can be shared by capacity."""
-        return gates.DRA_CONSUMABLE_CAPACITY in self.on
+        return features.DRA_CONSUMABLE_CAPACITY in self.enabled
 
     @property
     def binding_conditions(self) -> bool:
         """Report whether devices with binding conditions can be allocated."""
-        return self.on >= _BINDING or self.release < V1_34
+        return self.enabled >= _BINDING or self.release < V1_34
 
     @property
     def binding_conditions_in_results(self) -> bool:
         """Report whether results have the binding conditions of their devices."""
-        return gates.DRA_DEVICE_BINDING_CONDITIONS in self.on
+        return features.DRA_DEVICE_BINDING_CONDITIONS in self.enabled
 
 
 _BASIC = frozenset(
     {
-        gates.DRA_ADMIN_ACCESS,
-        gates.DRA_PRIORITIZED_LIST,
-        gates.DRA_PARTITIONABLE_DEVICES,
-        gates.DRA_DEVICE_TAINTS,
+        features.DRA_ADMIN_ACCESS,
+        features.DRA_PRIORITIZED_LIST,
+        features.DRA_PARTITIONABLE_DEVICES,
+        features.DRA_DEVICE_TAINTS,
     }
 )
-_BINDING = frozenset({gates.DRA_DEVICE_BINDING_CONDITIONS, gates.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
-_CAPACITY = _BASIC | _BINDING | {gates.DRA_CONSUMABLE_CAPACITY}
+_BINDING = frozenset({features.DRA_DEVICE_BINDING_CONDITIONS, features.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
+_CAPACITY = _BASIC | _BINDING | {features.DRA_CONSUMABLE_CAPACITY}
 
 # The feature gates that each allocator of a release supports, in the order in which the allocators are tried.
 # kube-scheduler does not pass DRAListTypeAttributes on to any of them.
-_VARIANTS: ByRelease[Mapping[Variant, frozenset[str]]] = ByRelease(
+_VARIANTS: ByRelease[Mapping[Variant, frozenset[Gate]]] = ByRelease(
     {
         V1_36: {Variant.STABLE: _BASIC, Variant.INCUBATING: _CAPACITY},
         V1_34: {Variant.STABLE: frozenset(), Variant.INCUBATING: _BASIC, Variant.EXPERIMENTAL: _CAPACITY},
         V1_33: {Variant.STABLE: _BASIC},
-        V1_32: {Variant.STABLE: frozenset({gates.DRA_ADMIN_ACCESS})},
+        V1_32: {Variant.STABLE: frozenset({features.DRA_ADMIN_ACCESS})},
         V1_31: {Variant.STABLE: frozenset()},
     }
 )
 # Whether binding conditions are off as long as one of their two gates is off.
 _BINDING_NEEDS_BOTH = ByRelease({V1_35: True, V1_31: False})
 
-_V36 = Rules()
+LATEST = Rules()
+_V36 = replace(LATEST)  # nothing newer has changed a rule yet
 _V36_STABLE = replace(
     _V36, sorted_pools=False, own_slices_first=False, binding_last=False, knows_capacity=False, resumes=False
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from understudy.kinds.context import Context
@@ -16,6 +15,7 @@ from understudy.kinds.resource.common.device_id import DeviceID
 from understudy.kinds.resource.common.flat_form import flat_claim
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
+from understudy.machinery.releases.rules import RulesOfRelease
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import FieldError, Path, invalid, required, too_long, too_many, type_invalid
@@ -54,11 +54,11 @@ def _required_value(path: Path) -> FieldError:
 
 
 @dataclass(frozen=True)
-class ReleaseRules:
+class ReleaseRules(RulesOfRelease):
     """The rules of one release, with the newest one's as defaults. None is no limit.
 
     release             the release that the rules are those of
-    enabled             the feature gates that are on, of those that validators ask for
+    enabled             the feature gates that are on, of those that validators ask for (`_GATES`)
     reserved_for        entries of a claim's status.reservedFor
     expression_length   bytes of a CEL expression; longer ones are not compiled
     expression_cost     the estimated cost of a CEL expression
@@ -100,8 +100,6 @@ class ReleaseRules:
     flat                whether errors show paths and values of the flat form, which was the internal one; see flat_form
     """
 
-    release: Version
-    enabled: frozenset[Gate] = frozenset()
     reserved_for: int = 256
     expression_length: int | None = 10 * 1024
     expression_cost: int | None = 1_000_000
@@ -142,11 +140,9 @@ class ReleaseRules:
     shows_deallocating: bool = False
     flat: bool = False
 
-    @staticmethod
-    @cache
-    def of(release: Version, enabled: frozenset[Gate] = frozenset()) -> ReleaseRules:
-        """Return the rules of a release: those of the newest release that changed any, up to this one."""
-        return replace(_RULES[release], release=release, enabled=enabled)
+    @classmethod
+    def _chosen(cls, release: Version, enabled: frozenset[Gate]) -> ReleaseRules:
+        return replace(_RULES[release], enabled=enabled)
 
     @staticmethod
     def in_force(ctx: Context) -> ReleaseRules:
@@ -170,7 +166,8 @@ class ReleaseRules:
         return flat_claim(spec) if self.flat else spec
 
 
-_V36 = ReleaseRules(V1_36)
+LATEST = ReleaseRules()
+_V36 = replace(LATEST)  # nothing newer has changed a rule yet
 _V35 = replace(_V36, keys_in_paths=True, attribute_values=None, renews_time_added=False)
 _V34 = replace(
     _V35,
