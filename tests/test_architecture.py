@@ -27,6 +27,7 @@ FLOORS = [
     ],
     ["controlplane.allocator"],
     ["apiserver.storage", "apiserver.authentication", "apiserver.authorization"],
+    ["apiserver.permissions"],
     ["apiserver.registry"],
     ["apiserver.serving", "apiserver.flowcontrol"],
     ["apiserver.extensions"],

@@ -26,10 +26,6 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import ProviderError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authorization.modes import new_authorization
-from understudy.apiserver.authorization.permissions.judge import Judge
-from understudy.apiserver.authorization.permissions.log import PermissionLog
-from understudy.apiserver.authorization.permissions.report import PermissionReport, Permissions
-from understudy.apiserver.authorization.permissions.roles import role_with_binding
 from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.frames import Frames
@@ -47,6 +43,10 @@ from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.permissions.judge import Judge
+from understudy.apiserver.permissions.log import PermissionLog
+from understudy.apiserver.permissions.report import PermissionReport, Permissions
+from understudy.apiserver.permissions.roles import role_with_binding
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.director import Director

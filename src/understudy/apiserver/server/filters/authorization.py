@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.apiserver.authorization.permissions.log import PermissionLog
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.permissions.log import PermissionLog
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.auth.forbidden import forbidden
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authorization.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
+from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization

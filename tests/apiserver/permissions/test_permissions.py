@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.authorization.permissions.judge import Judge
-from understudy.apiserver.authorization.permissions.log import MOST_TEXT, PermissionLog
-from understudy.apiserver.authorization.permissions.report import Permission, PermissionReport, Permissions
-from understudy.apiserver.authorization.permissions.resource_names import ResourceName
-from understudy.apiserver.authorization.permissions.roles import role_name, role_with_binding
+from understudy.apiserver.permissions.judge import Judge
+from understudy.apiserver.permissions.log import MOST_TEXT, PermissionLog
+from understudy.apiserver.permissions.report import Permission, PermissionReport, Permissions
+from understudy.apiserver.permissions.resource_names import ResourceName
+from understudy.apiserver.permissions.roles import role_name, role_with_binding
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import AUTHENTICATED, MASTERS, User
 from understudy.machinery.releases.features import Gates

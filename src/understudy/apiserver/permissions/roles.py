@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from understudy.apiserver.authorization.permissions.log import Note
-from understudy.apiserver.authorization.permissions.resource_names import ResourceName
 from understudy.apiserver.authorization.rbac.authorizer import GROUP
+from understudy.apiserver.permissions.log import Note
+from understudy.apiserver.permissions.resource_names import ResourceName
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import ACCOUNT
 from understudy.machinery.types import Obj

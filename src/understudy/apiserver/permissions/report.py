@@ -8,9 +8,9 @@ from pathlib import Path
 
 import orjson
 
-from understudy.apiserver.authorization.permissions.judge import Judge
-from understudy.apiserver.authorization.permissions.log import Note, PermissionLog, UserNotes
-from understudy.apiserver.authorization.permissions.roles import (
+from understudy.apiserver.permissions.judge import Judge
+from understudy.apiserver.permissions.log import Note, PermissionLog, UserNotes
+from understudy.apiserver.permissions.roles import (
     binding,
     namespace_of,
     resource_of,
