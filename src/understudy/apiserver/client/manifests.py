@@ -17,7 +17,7 @@ Manifest = str | os.PathLike[str] | Obj | Iterable["Manifest"]
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
 T = TypeVar("T")
-WORLDS = Path(__file__).parent.parent / "worlds"
+WORLDS = Path(__file__).parents[2] / "worlds"
 
 
 class LoadError(ValueError):
