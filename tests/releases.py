@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.apiserver.serving.release import Release, releases
+from understudy.apiserver.serving.runtime_config import served as what_is_served
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
@@ -27,4 +28,4 @@ def served(
     release: Version, runtime_config: dict[str, bool] | None = None, gates: dict[str, bool] | None = None
 ) -> Release:
     """Return a release with what a server of it serves, given its flags."""
-    return Release.of(release).served(runtime_config or {}, Gates.of(release, gates))
+    return what_is_served(Release.of(release), runtime_config or {}, Gates.of(release, gates))

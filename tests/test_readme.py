@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from tests.ports import free_port
-from tests.releases import RELEASES
+from tests.releases import RELEASES, served
 from tests.waiting import PATIENCE
-from understudy.apiserver.serving.release import SUFFICIENT_GATES, Release
-from understudy.machinery.releases.features import Gates
+from understudy.apiserver.serving.release import Release
+from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.machinery.releases.version import Version
 
 ROOT = Path(__file__).parent.parent
@@ -160,7 +160,7 @@ def table(head: Sequence[str], *body: Sequence[str]) -> str:
 def versions(release: Version, group: str, name: str) -> str:
     """Return the versions of a kind in a release, preferred first, in italics those that are off by default."""
     kind = Release.of(release).kind(group, name)
-    on = Release.of(release).served({}, Gates.of(release)).kind(group, name)
+    on = served(release).kind(group, name)
     of_kind = kind.versions if kind else ()
     return ", ".join(version if on and version in on.versions else f"*{version}*" for version in of_kind)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.serving.release import SUFFICIENT_GATES, Release, releases
+from understudy.apiserver.serving.release import Release, releases
+from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import split_api_version

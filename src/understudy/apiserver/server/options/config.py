@@ -18,6 +18,7 @@ from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, 
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, releases
+from understudy.apiserver.serving.runtime_config import served
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.golang.times import parse_duration
@@ -176,7 +177,7 @@ class ServerConfig(AuthenticationOptions):
     @cached_property
     def release(self) -> Release:
         """Return what is served. Raises ValueError for an unknown release, group or version."""
-        return Release.named(self.emulated_version).served(self.runtime_config or {}, self.gates())
+        return served(Release.named(self.emulated_version), self.runtime_config or {}, self.gates())
 
     def flags(self) -> dict[str, str]:
         """Return the options that are flags as text, in the order of their names."""
