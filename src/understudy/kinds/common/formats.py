@@ -189,10 +189,16 @@ def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 def canonical_ip(value: str, path: Path) -> Errors:
     """Check an IP address that has to be in canonical form (upstream: `IsValidIP`)."""
-    address = parse_ip(value)
-    if errors := ip(value, path, strict=True):
-        return errors
-    canonical = str(address)
+    return ip(value, path, strict=True) or in_canonical_form(value, str(parse_ip(value)), path)
+
+
+def canonical_cidr(value: str, path: Path) -> Errors:
+    """Check a network that has to be in canonical form (upstream: `IsValidCIDR`)."""
+    return cidr(value, path, strict=True) or in_canonical_form(value, str(parse_cidr(value)), path)
+
+
+def in_canonical_form(value: str, canonical: str, path: Path) -> Errors:
+    """Check that a valid address or network is spelled as Go writes it."""
     return [] if value == canonical else [invalid(path, value, f"must be in canonical form ({go_quote(canonical)})")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.kinds.common.formats import (
-    CIDR_TEXT,
+    canonical_cidr,
     canonical_ip,
     has_leading_zeros,
     invalid_texts,
@@ -91,26 +91,10 @@ def _of_one_family(networks: list[str]) -> bool:
 
 
 def _canonical_networks(obj: Obj, networks: list[str]) -> Errors:
-    errors = [error for i, network in enumerate(networks) for error in _canonical_network(network, _CIDRS.index(i))]
+    errors = [error for i, network in enumerate(networks) for error in canonical_cidr(network, _CIDRS.index(i))]
     if _of_one_family(networks):
         errors.append(invalid(_CIDRS, Typed(networks, "[]string"), _ONE_OF_EACH))
     return errors
-
-
-def _canonical_network(value: str, path: Path) -> Errors:
-    """Check a network in canonical form (upstream: `IsValidCIDR`)."""
-    network = parse_cidr(value)
-    if network is None:
-        return [invalid(path, value, CIDR_TEXT)]
-    if has_leading_zeros(value):
-        return [invalid(path, value, "must not have leading 0s in IP or prefix length")]
-    if is_mapped(network.network_address):
-        return [invalid(path, value, "must not have an IPv4-mapped IPv6 address")]
-    if parse_ip(value.partition("/")[0]) != network.network_address:
-        return [invalid(path, value, "must not have bits set beyond the prefix length")]
-    return (
-        [] if value == str(network) else [invalid(path, value, f"must be in canonical form ({go_quote(str(network))})")]
-    )
 
 
 def _networks_of_netip(obj: Obj, networks: list[str]) -> Errors:

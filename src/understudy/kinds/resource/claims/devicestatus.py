@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from understudy.kinds.common import conditions
-from understudy.kinds.common.formats import CIDR_TEXT
+from understudy.kinds.common.formats import CIDR_TEXT, in_canonical_form
 from understudy.kinds.resource.claims import allocation
 from understudy.kinds.resource.common import configuration
 from understudy.kinds.resource.common.device_id import DeviceID
@@ -19,7 +19,6 @@ from understudy.kinds.resource.common.release_rules import (
     INTERFACE_LENGTH,
     ReleaseRules,
 )
-from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Worded
@@ -91,7 +90,7 @@ def _interface_address(text: str, path: Path) -> Errors:
         return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
     address, bits = parsed
     canonical = f"{address}/{bits - 96 if address.version == 4 and bits > 32 else bits}"  # of ::ffff:1.2.3.4/120
-    return [] if text == canonical else [invalid(path, text, f"must be in canonical form ({go_quote(canonical)})")]
+    return in_canonical_form(text, canonical, path)
 
 
 def _address(text: str, path: Path) -> Errors:
