@@ -33,9 +33,9 @@ from scheduler_stories import DRIVER, Maker
 from server_process import ServerProcess
 
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, PODS, resource_claims
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.scheduler import run as run_scheduler
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version

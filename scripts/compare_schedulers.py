@@ -39,7 +39,6 @@ from scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import (
     EVENTS,
@@ -51,6 +50,7 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.scheduler import queue
 from understudy.controlplane.scheduler import run as run_scheduler
 from understudy.machinery.errors import StatusError

@@ -35,7 +35,10 @@ FLOORS = [
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
     ["apiserver.offline"],
+    ["controlplane.components"],
     ["controlplane.client"],
+    ["controlplane.controllers"],
+    ["controlplane.server"],
     [
         *("controlplane.resourceclaim", "controlplane.devicetainteviction"),
         *("controlplane.scheduler", "controlplane.kubelet"),
@@ -50,6 +53,7 @@ EDGE = {
     *("apiserver.server", "apiserver.controllers", "apiserver.storage.waiting"),
     *(
         "controlplane.client",
+        "controlplane.controllers",
         "controlplane.resourceclaim",
         "controlplane.devicetainteviction",
         "controlplane.scheduler",

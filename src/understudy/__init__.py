@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
     from understudy.apiserver.offline.validator import Finding, validate
-    from understudy.apiserver.server.server import Server
+    from understudy.controlplane.server import Server
     from understudy.machinery.errors import StatusError
     from understudy.machinery.releases.features import UnknownGateError
 
 _HOMES = {
     "Finding": "understudy.apiserver.offline.validator",
     "LoadError": "understudy.apiserver.client.manifests",
-    "Server": "understudy.apiserver.server.server",
+    "Server": "understudy.controlplane.server",
     "ServerUser": "understudy.apiserver.client.server_user",
     "StatusError": "understudy.machinery.errors",
     "UnknownGateError": "understudy.machinery.releases.features",

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from understudy.apiserver.authorization.modes import MODES
-from understudy.apiserver.controllers import KNOWN
-from understudy.apiserver.controllers.components import component_names
 from understudy.cli import main as cli
+from understudy.controlplane.components import component_names
+from understudy.controlplane.controllers import KNOWN
 
 COMMANDS = (
     *("serve", "validate", "diff-releases", "allocate", "controllers"),

@@ -15,8 +15,8 @@ from tests.program import PROGRAM
 from tests.releases import NEWEST
 from tests.waiting import PATIENCE, until
 from understudy import Server
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.cli.main import main
+from understudy.controlplane.components import ComponentContext
 
 TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from ctypes import CDLL
 
-    from understudy.apiserver.server.server import Server
+    from understudy.controlplane.server import Server
 
     UseServer = Callable[[Server, Future[None]], Coroutine[Any, Any, None]]
     AddCommand = Callable[["_SubParsersAction[_Parser]"], None]
@@ -105,8 +105,8 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     one does (upstream: `SetupSignalHandler`).
     """
     from understudy.apiserver.client.manifests import LoadError
-    from understudy.apiserver.server.server import Server
     from understudy.apiserver.server.worker.loop_thread import new_loop
+    from understudy.controlplane.server import Server
     from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()

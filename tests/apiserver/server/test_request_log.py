@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from tests.apiserver.controllers.test_components import SCHEDULER, install
+from tests.controlplane.test_components import SCHEDULER, install
 from tests.http import send
 from tests.waiting import PATIENCE
 from understudy import Server, StatusError
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.server.filters.request_log import KEPT
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES
+from understudy.controlplane.components import ComponentContext
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

@@ -11,10 +11,10 @@ from tests.releases import every_release
 from tests.waiting import running, until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS, Resource, resource_claim_templates, resource_claims
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.controller import Controller
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version

@@ -1,20 +1,7 @@
-"""Controllers that run behind a server. By default only kube-apiserver's own do.
+"""The controllers of kube-apiserver itself: those of custom resource definitions, API services and flow schemas.
 
-    namespace           empties a namespace that is being deleted, and then lets it go
-    garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
-    clusterrole-aggregation
-                        fills in the rules of ClusterRoles that are made of others
-    validatingadmissionpolicy-status
-                        warns in the status of policies of expressions that do not fit the objects they are about
-    serviceaccount      creates the service account `default` of every namespace
-    root-ca-certificate-publisher
-                        publishes in every namespace whose certificates the server's clients have to trust
-    node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; it runs with the
-                        scheduler in any case
-
-Their names may end in `-controller`, as kube-controller-manager's do. Those of custom resource definitions, of their
-API services and of flow schemas always run. Further ones are components: clients that run beside the server
-(`components`).
+They always run. Those of kube-controller-manager are in `understudy.controlplane`, and reach a server as its
+`ControllerManager`.
 
 Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
 is stored then. A key that cannot be dealt with is looked at again later, after the delays of client-go's rate limiter
@@ -25,45 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from understudy.apiserver.controllers import flow_schemas
-from understudy.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from understudy.apiserver.controllers.components import (
-    ComponentContext,
-    component_names,
-    load_component,
-    short_name,
-)
 from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
 from understudy.apiserver.controllers.custom_resources import definitions
 from understudy.apiserver.controllers.custom_resources.api_services import APIServiceController
 from understudy.apiserver.controllers.custom_resources.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
-from understudy.apiserver.controllers.garbage import GarbageCollector
-from understudy.apiserver.controllers.namespace import NamespaceController
-from understudy.apiserver.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
-from understudy.apiserver.controllers.node_lifecycle import NodeLifecycleController
-from understudy.apiserver.controllers.policy_status import PolicyStatusController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.errors import StatusError
-from understudy.machinery.util.spelling import did_you_mean
 
 NewController = Callable[[ControllerContext], Controller]
 
-KNOWN: dict[str, NewController] = {
-    "namespace": NamespaceController,
-    "garbage-collector": GarbageCollector,
-    "clusterrole-aggregation": ClusterRoleAggregationController,
-    "validatingadmissionpolicy-status": PolicyStatusController,
-    "serviceaccount": ServiceAccountController,
-    "root-ca-certificate-publisher": RootCAPublisher,
-    "node-lifecycle": NodeLifecycleController,
-}
-# Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
-COMPANIONS = {"scheduler": "node-lifecycle"}
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (
     (DefinitionController, definitions.PREFIX),
@@ -77,81 +41,66 @@ FIRST_DELAY, LONGEST_DELAY = 0.005, 1000.0  # seconds until another try; doubled
 log = logging.getLogger(__name__)
 
 
-class UnknownControllerError(ValueError):
-    """A name that no controller has."""
+class ControllerManager(Protocol):
+    """The controllers behind a server that are not kube-apiserver's own: those of kube-controller-manager, and others.
 
-    def __init__(self, name: str) -> None:
-        known = [*KNOWN, *component_names()]
-        super().__init__(f"unknown controller {name!r}: known are {', '.join(known)}{did_you_mean(name, known)}")
+    names  of those that were asked for
+    """
 
+    names: Collection[str]
 
-def short_names(names: Iterable[str]) -> list[str]:
-    """Return names of controllers and components as they are known here, each once. Raises UnknownControllerError."""
-    short: dict[str, None] = {}
-    for name in names:
-        known = next((each for each in (name, short_name(name)) if each in KNOWN or each in component_names()), None)
-        if known is None:
-            raise UnknownControllerError(name)
-        short[known] = None
-    return list(short)
+    def start(self, context: ControllerContext) -> None:
+        """Start those that run in the server's process, in the running event loop, from what is stored now."""
 
+    def start_components(self) -> None:
+        """Start those that are clients of a server that listens."""
 
-def _with_companions(names: list[str]) -> list[str]:
-    return list(dict.fromkeys([*names, *(COMPANIONS[name] for name in names if name in COMPANIONS)]))
+    async def stop_components(self) -> None:
+        """Stop the clients, while the server still answers them. Raises the error that has ended one before."""
+
+    async def stop(self) -> None:
+        """Stop all, each between two writes. Raises the error that has ended one before."""
 
 
 class Controllers:
-    """The controllers of one server: its own, and those with the names, components among them."""
+    """The controllers of one server: its own, and those of its controller manager."""
 
-    def __init__(self, context: ControllerContext, components: ComponentContext, names: Iterable[str]) -> None:
+    def __init__(self, context: ControllerContext, manager: ControllerManager) -> None:
         self._context = context
-        self._component_context = components
-        names = _with_companions(short_names(names))
-        self._names = [name for name in names if name in KNOWN]
-        self._components = {name: load_component(name, components.version) for name in names if name not in KNOWN}
+        self._manager = manager
         self._tasks: list[asyncio.Task[None]] = []
-        self._component_tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start the controllers in the running event loop, from what is stored now."""
-        runs = [_Run(self._context, [controller], prefix) for controller, prefix in OWN]
-        if self._names:
-            runs.append(_Run(self._context, [KNOWN[name] for name in self._names], EVERYTHING))
+        runs = [Run(self._context, [controller], prefix) for controller, prefix in OWN]
         caches = WatchCaches(self._context.state)
         self._tasks = [asyncio.create_task(task) for task in (*(run.forever() for run in runs), caches.forever())]
+        self._manager.start(self._context)
 
     def start_components(self) -> None:
-        """Start the components, which are clients of a server that listens. One that ends with an error is logged."""
-        for name, component in self._components.items():
-            task = asyncio.create_task(component(self._component_context), name=name)
-            task.add_done_callback(_log_error)
-            self._component_tasks.append(task)
+        """Start the components, which are clients of a server that listens."""
+        self._manager.start_components()
 
     async def stop_components(self) -> None:
         """Stop the components, while the server still answers them. Raises the error that has ended one before."""
-        tasks, self._component_tasks = self._component_tasks, []
-        await _cancel(tasks)
+        await self._manager.stop_components()
 
     async def stop(self) -> None:
         """Stop all controllers, each between two writes. Raises the error that has ended one before."""
-        await self.stop_components()
+        await self._manager.stop()
         tasks, self._tasks = self._tasks, []
-        await _cancel(tasks)
+        await cancel(tasks)
 
 
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+async def cancel(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel tasks, one after the other, and wait for them. Raises the error that has ended one before."""
     for task in tasks:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
 
-def _log_error(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("controller %s: %s", task.get_name(), error, exc_info=error)
-
-
-class _Run:
+class Run:
     """One task that runs controllers over the keys under a prefix."""
 
     def __init__(self, context: ControllerContext, controllers: Iterable[NewController], prefix: str) -> None:

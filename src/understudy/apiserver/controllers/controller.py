@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.scope import ServerState
@@ -72,14 +74,18 @@ def service_account(name: str) -> User:
 class ControllerContext:
     """The parts that the controllers of one server share. Upstream: `ControllerContext`.
 
-    state    to read from: what is stored, gates, the clock
-    clients  make the clients to write with
-    root_ca  the certificates (PEM) that clients of the server have to trust, "" for plain HTTP
+    state       to read from: what is stored, gates, the clock
+    clients     make the clients to write with
+    connection  returns how to reach the server over HTTP as a user
+    root_ca     the certificates (PEM) that clients of the server have to trust, "" for plain HTTP
     """
 
-    def __init__(self, state: ServerState, clients: ClientBuilder, root_ca: str = "") -> None:
+    def __init__(
+        self, state: ServerState, clients: ClientBuilder, connection: Callable[[User], Connection], root_ca: str = ""
+    ) -> None:
         self.state = state
         self.clients = clients
+        self.connection = connection
         self.root_ca = root_ca
         self._serving: Serving | None = None
         self._kinds: dict[str, Kind] = {}

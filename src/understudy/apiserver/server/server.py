@@ -15,6 +15,7 @@ import base64
 import inspect
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,8 +36,7 @@ from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuild
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
 from understudy.apiserver.client.server_user import ServerUser
-from understudy.apiserver.controllers import Controllers, short_names
-from understudy.apiserver.controllers.components import ComponentContext
+from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -63,6 +63,7 @@ from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.auth.users import ACCOUNT, MASTERS, User, account_groups
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.util.spelling import did_you_mean
@@ -109,6 +110,7 @@ class Server(ObjectAccess):
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._certificates = config.certificates
+        self._controller_manager = self._new_controller_manager(config.controllers, config.release.version)
         self.state = self._new_state()
         self._started = self._is_stopping = False
         self._changing = asyncio.Lock()  # held by a reset and by the end of the server
@@ -217,16 +219,20 @@ class Server(ObjectAccess):
         )
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
-        hints = self._hints = Hints(self.state, short_names(config.controllers))
+        hints = self._hints = Hints(self.state, self._controller_manager.names)
         director = Director(
             self.state, authenticator, url, control, config.accepted_hosts, flags, hints, self.request_log, self._pauses
         )
         clients = self._clients = ClientBuilder(director, self.state, tokens, self._send_watch)
         self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
-        components = ComponentContext(self._component_connection, self.state.release.version, self.state.gates)
-        context = ControllerContext(self.state, clients, (self._authority() or b"").decode())
-        return director, Controllers(context, components, config.controllers)
+        authority = (self._authority() or b"").decode()
+        context = ControllerContext(self.state, clients, self._component_connection, authority)
+        return director, Controllers(context, self._controller_manager)
+
+    @abstractmethod
+    def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
+        """Return the controllers with some names that are not the API server's own. Raises ValueError."""
 
     def _component_connection(self, user: User) -> Connection:
         self.request_log.components.add(user.name)

@@ -18,7 +18,7 @@ from understudy.cli.remote_server import add_remote_server_flags, connection_of,
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
-    from understudy.apiserver.controllers.components import Component, ComponentContext
+    from understudy.controlplane.components import Component, ComponentContext
     from understudy.machinery.types import Obj
 
 SCHEDULER, NOT_READY = "scheduler", "node.kubernetes.io/not-ready"
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _until_stopped(args: argparse.Namespace, connection: Connection) -> int:
-    from understudy.apiserver.controllers.components import ComponentContext
+    from understudy.controlplane.components import ComponentContext
     from understudy.machinery.releases.features import Gates
 
     stopped = stopped_by_signal()
@@ -89,7 +89,7 @@ def _is_not_ready(taint: Obj) -> bool:
 
 def _components(chosen: list[str], context: ComponentContext) -> dict[str, Component]:
     """Return components by name. Raises ValueError for a name that none has, or none of the release."""
-    from understudy.apiserver.controllers.components import component_names, load_component, short_name
+    from understudy.controlplane.components import component_names, load_component, short_name
     from understudy.machinery.util.spelling import did_you_mean
 
     known = component_names()

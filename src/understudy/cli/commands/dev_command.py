@@ -22,7 +22,7 @@ from understudy.cli.status_key import StatusKey
 from understudy.controlplane.dev.controllers import CONTROLLERS, DEVICE_TAINT_EVICTION, controllers_of
 
 if TYPE_CHECKING:
-    from understudy.apiserver.server.server import Server
+    from understudy.controlplane.server import Server
 
 
 def add_command(commands: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
+from understudy.controlplane.components import ComponentContext
 from understudy.machinery.auth.users import User, account_groups, account_name
 
 NAMESPACE = "kube-system"

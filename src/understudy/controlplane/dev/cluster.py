@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from understudy.apiserver.server.server import Server
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informers
 from understudy.controlplane.client.kubeconfig import read_kubeconfig
@@ -25,6 +24,7 @@ from understudy.controlplane.dev.account import Account
 from understudy.controlplane.dev.holdings import holdings, published, table
 from understudy.controlplane.dev.nodes import Nodes
 from understudy.controlplane.dev.why_not import WhyNot
+from understudy.controlplane.server import Server
 from understudy.machinery.releases.version import Version
 
 KUBELET_LOG = "understudy.controlplane.kubelet"

@@ -14,7 +14,7 @@ DEVICE_TAINT_EVICTION = "device-taint-eviction"
 
 def controllers_of(gates: Gates, more: list[str]) -> list[str]:
     """Return the controllers that run, those of the command line included. Raises UnknownControllerError."""
-    from understudy.apiserver.controllers import short_names  # imports the handlers
+    from understudy.controlplane.controllers import short_names  # imports the handlers
 
     names = [*CONTROLLERS, *more]
     if gates[features.DRA_DEVICE_TAINTS]:

@@ -3,7 +3,7 @@
 Upstream: `pkg/controller/devicetainteviction` of kube-controller-manager, from 1.33 on.
 """
 
-from understudy.apiserver.controllers.components import ComponentSince
+from understudy.controlplane.components import ComponentSince
 from understudy.controlplane.devicetainteviction.controller import run as _run
 from understudy.machinery.releases.version import V1_33
 

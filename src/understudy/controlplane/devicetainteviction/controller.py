@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
@@ -21,6 +20,7 @@ from understudy.controlplane.client.resources import (
     resource_slices,
 )
 from understudy.controlplane.client.workqueue import WorkQueue
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.devicetainteviction import rule_status
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction
 from understudy.controlplane.devicetainteviction.pod_eviction import PodEviction

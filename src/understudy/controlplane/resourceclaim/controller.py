@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events.recorder import EventRecorder
@@ -24,6 +23,7 @@ from understudy.controlplane.client.pod_claims import (
 )
 from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
 from understudy.controlplane.client.workqueue import TryAgainError, WorkQueue
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation
 from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedOwners
 from understudy.controlplane.resourceclaim.pod_group_sync import PodGroupSync

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
-from understudy.apiserver.controllers.components import ComponentContext
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.informer import Informer
@@ -24,6 +23,7 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
+from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.scheduler.binding import Binder, BindingError
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.claims import ClaimTracker

@@ -92,7 +92,6 @@ def test_flags_set_their_options() -> None:
         ({"tls_cert_file": "cert.pem"}, "--tls-cert-file and --tls-private-key-file go together"),
         ({"etcd_compaction_interval": "often"}, "want a compaction interval such as 5m or 0, not 'often'"),
         ({"etcd_compaction_interval": "-1s"}, "want a compaction interval that is not negative, not '-1s'"),
-        ({"controllers": ["unheard-of"]}, "unknown controller 'unheard-of'"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:

@@ -91,8 +91,6 @@ def test_every_type_of_option_is_read() -> None:
         ({"feature_gates": {"DRAControlPlaneController": True}}, "; it went with 1.32"),
         ({"emulated_version": "136"}, "; did you mean '1.36'?"),
         ({"emulated_version": "1.99"}, "unknown release '1.99': there are 1.31, 1.32, 1.33, 1.34, 1.35, 1.36"),
-        ({"controllers": "kube-scheduler"}, "; did you mean 'scheduler'?"),
-        ({"controllers": "garbage-colector"}, "; did you mean 'garbage-collector'?"),
         ({"enable_admission_plugins": "noderestriction"}, "; did you mean 'NodeRestriction'?"),
         ({"disable_admission_plugins": "PodSecurityPolicy"}, "; did you mean 'PodSecurity'?"),
         ({"authorization_mode": "rbac"}, "; did you mean 'RBAC'?"),

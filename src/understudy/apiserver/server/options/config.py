@@ -165,10 +165,6 @@ class ServerConfig(AuthenticationOptions):
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
         _ = self.authentication
         check_modes(self.authorization_mode)
-        if self.controllers:
-            from understudy.apiserver.controllers import short_names  # imports the handlers
-
-            short_names(self.controllers)
         if self.enable_admission_plugins or self.disable_admission_plugins:
             from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
 

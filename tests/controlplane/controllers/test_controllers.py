@@ -12,8 +12,8 @@ import pytest
 from tests.http import send, watch
 from tests.releases import every_release
 from understudy import Server
-from understudy.apiserver.controllers.namespace import NamespaceController
 from understudy.cli.main import main
+from understudy.controlplane.controllers.namespace import NamespaceController
 from understudy.machinery.releases.version import Version
 
 Obj = dict[str, Any]

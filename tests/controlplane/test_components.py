@@ -13,8 +13,8 @@ import pytest
 
 from tests.waiting import PATIENCE, wait_until
 from understudy import Server
-from understudy.apiserver.controllers import components
-from understudy.apiserver.controllers.components import ComponentContext
+from understudy.controlplane import components
+from understudy.controlplane.components import ComponentContext
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import V1_33
 

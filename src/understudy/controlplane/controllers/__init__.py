@@ -1,0 +1,122 @@
+"""The controllers that run behind a server, if they are asked for.
+
+    namespace           empties a namespace that is being deleted, and then lets it go
+    garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
+    clusterrole-aggregation
+                        fills in the rules of ClusterRoles that are made of others
+    validatingadmissionpolicy-status
+                        warns in the status of policies of expressions that do not fit the objects they are about
+    serviceaccount      creates the service account `default` of every namespace
+    root-ca-certificate-publisher
+                        publishes in every namespace whose certificates the server's clients have to trust
+    node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; it runs with the
+                        scheduler in any case
+
+Their names may end in `-controller`, as kube-controller-manager's do. They run in the server's process. Further ones
+are components: clients that run beside the server (`understudy.controlplane.components`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+
+from understudy.apiserver.controllers import EVERYTHING, NewController, Run, cancel
+from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.controlplane.components import (
+    ComponentContext,
+    component_names,
+    load_component,
+    short_name,
+)
+from understudy.controlplane.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from understudy.controlplane.controllers.garbage import GarbageCollector
+from understudy.controlplane.controllers.namespace import NamespaceController
+from understudy.controlplane.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
+from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
+from understudy.controlplane.controllers.policy_status import PolicyStatusController
+from understudy.machinery.releases.version import Version
+from understudy.machinery.util.spelling import did_you_mean
+
+KNOWN: dict[str, NewController] = {
+    "namespace": NamespaceController,
+    "garbage-collector": GarbageCollector,
+    "clusterrole-aggregation": ClusterRoleAggregationController,
+    "validatingadmissionpolicy-status": PolicyStatusController,
+    "serviceaccount": ServiceAccountController,
+    "root-ca-certificate-publisher": RootCAPublisher,
+    "node-lifecycle": NodeLifecycleController,
+}
+# Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
+COMPANIONS = {"scheduler": "node-lifecycle"}
+
+log = logging.getLogger(__name__)
+
+
+class UnknownControllerError(ValueError):
+    """A name that no controller has."""
+
+    def __init__(self, name: str) -> None:
+        known = [*KNOWN, *component_names()]
+        super().__init__(f"unknown controller {name!r}: known are {', '.join(known)}{did_you_mean(name, known)}")
+
+
+def short_names(names: Iterable[str]) -> list[str]:
+    """Return names of controllers and components as they are known here, each once. Raises UnknownControllerError."""
+    short: dict[str, None] = {}
+    for name in names:
+        known = next((each for each in (name, short_name(name)) if each in KNOWN or each in component_names()), None)
+        if known is None:
+            raise UnknownControllerError(name)
+        short[known] = None
+    return list(short)
+
+
+class ControllerManager:
+    """The controllers and components with some names, behind one server of a release.
+
+    names  of those that were asked for, in their short form
+
+    Raises UnknownControllerError, UnsupportedControllerError.
+    """
+
+    def __init__(self, names: Iterable[str], version: Version) -> None:
+        self.names: Collection[str] = short_names(names)
+        run = dict.fromkeys([*self.names, *(COMPANIONS[name] for name in self.names if name in COMPANIONS)])
+        self._controllers = [KNOWN[name] for name in run if name in KNOWN]
+        self._components = {name: load_component(name, version) for name in run if name not in KNOWN}
+        self._context: ComponentContext | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._component_tasks: list[asyncio.Task[None]] = []
+
+    def start(self, context: ControllerContext) -> None:
+        """Start the controllers in the running event loop, from what is stored now."""
+        state = context.state
+        self._context = ComponentContext(context.connection, state.release.version, state.gates)
+        if self._controllers:
+            self._tasks = [asyncio.create_task(Run(context, self._controllers, EVERYTHING).forever())]
+
+    def start_components(self) -> None:
+        """Start the components, which are clients of a server that listens. One that ends with an error is logged."""
+        assert self._context is not None
+        for name, component in self._components.items():
+            task = asyncio.create_task(component(self._context), name=name)
+            task.add_done_callback(_log_error)
+            self._component_tasks.append(task)
+
+    async def stop_components(self) -> None:
+        """Stop the components, while the server still answers them. Raises the error that has ended one before."""
+        tasks, self._component_tasks = self._component_tasks, []
+        await cancel(tasks)
+
+    async def stop(self) -> None:
+        """Stop all controllers, each between two writes. Raises the error that has ended one before."""
+        await self.stop_components()
+        tasks, self._tasks = self._tasks, []
+        await cancel(tasks)
+
+
+def _log_error(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("controller %s: %s", task.get_name(), error, exc_info=error)
