@@ -322,7 +322,7 @@ def gates(m: Maker) -> list[Step]:
 
 
 def no_nodes(m: Maker) -> list[Step]:
-    """There are no nodes, and then there is one."""
+    """Create a pod while there is no node, then a node."""
     return [[m.pod("p")], m.node("n1")]
 
 

@@ -83,7 +83,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case has done to a server: seconds and MiB."""
+    """The effect of one case on a server: waits in seconds, memory in MiB."""
 
     saw: str
     health: float

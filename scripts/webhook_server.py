@@ -20,7 +20,7 @@ UNKEPT = ("content-length", "date", "traceparent", "host", "accept-encoding", "c
 
 @dataclass(frozen=True)
 class Answer:
-    """How a webhook answers. With `review`, the response of an AdmissionReview; otherwise with `raw`.
+    """The answer of a webhook: with `review`, the response of an AdmissionReview; otherwise `raw`.
 
     patch     operations of a JSON patch, or a text that stands in the place of their JSON
     fields    fields of the AdmissionReview, such as another apiVersion; None removes one

@@ -13,7 +13,9 @@ PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 
 # A docstring begins with a verb and its object. These words begin a noun clause that makes sense only beside the
 # function's name or another docstring.
-RIDDLES = re.compile(r"(What|Which|As|Of|By|That|Those|And|So|Nobody|Nothing|The same|Its|It|Who|Where)\b")
+RIDDLES = re.compile(
+    r"(What|Which|As|Of|By|That|Those|And|So|Nobody|Nothing|The same|Its|It|Who|Whose|How|Where|There|They)\b"
+)
 # Names that say nothing about their value: errors, expected, message or value are meant.
 VAGUE = {"found", "wanted", "told"}
 
@@ -37,9 +39,8 @@ def undescribed(tree: ast.Module) -> list[str]:
 
 
 def riddles(tree: ast.Module) -> list[str]:
-    """List the functions whose docstring begins with a noun clause."""
-    functions = [node for node, _ in definitions(tree) if isinstance(node, Function)]
-    return [node.name for node in functions if RIDDLES.match(ast.get_docstring(node) or "")]
+    """List the functions and classes whose docstring begins with a noun clause."""
+    return [node.name for node, _ in definitions(tree) if RIDDLES.match(ast.get_docstring(node) or "")]
 
 
 def vague(tree: ast.Module) -> list[str]:
@@ -54,12 +55,20 @@ SOURCES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for
 
 @pytest.mark.parametrize("words", [undescribed, riddles, vague])
 def test_source_uses_plain_words(words: Callable[[ast.Module], list[str]]) -> None:
-    """Public definitions have docstrings, no function's docstring is a riddle, and no name is vague."""
+    """Public definitions have docstrings, no docstring is a riddle, and no name is vague."""
     assert {path: names for path, tree in SOURCES.items() if (names := words(tree))} == {}
+
+
+@pytest.mark.parametrize("folder", ["scripts", "tests"])
+def test_scripts_and_tests_have_no_riddles(folder: str) -> None:
+    """The docstrings of scripts and tests are read alone, too."""
+    paths = sorted((PACKAGE.parents[1] / folder).rglob("*.py"))
+    assert {str(path): names for path in paths if (names := riddles(ast.parse(path.read_text())))} == {}
 
 
 SAMPLE = '''
 class Checker:
+    """Who checks."""
     def check(self, found): ...
     def _inner(self):
         """What is inside."""
@@ -75,6 +84,6 @@ def compare():
 def test_every_kind_of_bad_word_is_noticed() -> None:
     """The checks find missing docstrings, riddles, and vague parameters, variables and arguments of lambdas."""
     tree = ast.parse(SAMPLE)
-    assert undescribed(tree) == ["Checker", "check"]
-    assert riddles(tree) == ["_inner"]
-    assert vague(tree) == ["found in line 3", "told in line 11", "wanted in line 11"]
+    assert undescribed(tree) == ["check"]
+    assert riddles(tree) == ["Checker", "_inner"]
+    assert vague(tree) == ["found in line 4", "told in line 12", "wanted in line 12"]

@@ -115,7 +115,7 @@ def test_what_is_too_large_to_make_is_not_made(expression: str) -> None:
 
 
 def test_macros_collect_in_place() -> None:
-    """What a macro collects grows in place, and is a list or map like any other in the end."""
+    """A macro adds to its list or map in place, and returns an ordinary one."""
     growing, entries = GrowingList([1]), GrowingMap({"a": 1})
     assert concat(growing, [2]) is growing
     assert (grown(growing), type(grown(growing)), type(grown(entries))) == ([1, 2], list, dict)
@@ -159,7 +159,7 @@ def test_chain_of_macros_repeats_its_errors() -> None:
 
 
 def test_values_are_counted_no_further_than_asked() -> None:
-    """What is nested counts as often as it occurs, and the count ends beyond the limit."""
+    """A nested value counts as often as it occurs, and counting ends beyond the limit."""
     nested: Value = [1, 2]
     for _ in range(60):
         nested = [nested, nested]

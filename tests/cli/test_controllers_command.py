@@ -37,7 +37,7 @@ POD = {
 
 @pytest.mark.parametrize("named", ["--server", "--kubeconfig"])
 async def test_controllers_run_beside_a_server(named: str) -> None:
-    """They take their release from the server, work there as the user of the kubeconfig, and end on a signal."""
+    """Controllers take their release from the server, work as the user of the kubeconfig, and end on a signal."""
     async with Server(tls=named == "--kubeconfig") as server:
         flags = [named, str(server.kubeconfig) if named == "--kubeconfig" else server.url]
         command = [*PROGRAM, "controllers", *flags, "--controllers", "resourceclaim,device-taint-eviction"]

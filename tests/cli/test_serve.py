@@ -82,7 +82,7 @@ def test_manifests_through_a_pipe(tmp_path: Path) -> None:
 def test_pipe_in_a_folder_is_refused(
     make: Callable[[Path], None], kind: str, command: list[str], tmp_path: Path
 ) -> None:
-    """What might never come to an end is not read from a folder: one line says so, and the exit status is 2."""
+    """A pipe or socket in a folder, which might never end, is not read: one line says so, and the exit status is 2."""
     (tmp_path / "dir" / "c.yaml").mkdir(parents=True)  # a folder by the name of a file is a folder
     (tmp_path / "dir" / "c.yaml" / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     make(tmp_path / "dir" / "x.yaml")

@@ -6,7 +6,7 @@ from understudy.machinery.types import LONGEST_KEPT, SHORT_KEPT, cache_short_tex
 
 
 def test_few_longer_texts_are_kept() -> None:
-    """Of texts that are sixteen times as long, a sixteenth as many are kept."""
+    """A cache keeps a sixteenth as many texts if they are sixteen times as long."""
     texts: list[str] = []
 
     @cache_short_texts(32)

@@ -37,7 +37,7 @@ class Located:
 
 @dataclass
 class Report:
-    """What was found, while it grows.
+    """The result of `understudy validate`, to which files and findings are added as they are read.
 
     releases    those that were asked
     unreadable  what cannot be read

@@ -73,7 +73,7 @@ def refusal(use: Callable[[], object]) -> tuple[int, str]:
 
 
 def test_object_comes_changes_and_goes(access: ObjectAccess) -> None:
-    """What is created can be read, replaced, patched, listed and deleted, by the server and by a user of it."""
+    """An object can be created, read, replaced, patched, listed and deleted, by the server and by a user of it."""
     made = access.create(config_map(k="1", l="1"))
     assert access.get("configmaps", "a") == made
     del made["data"]["l"]
@@ -448,7 +448,7 @@ def test_pod_on_a_node_is_deleted_at_once_if_told(access: ObjectAccess) -> None:
 
 
 def test_collection_is_deleted_as_selected(access: ObjectAccess) -> None:
-    """What selectors match is deleted in one namespace, "default" by default, and returned."""
+    """Objects that selectors match are deleted in one namespace, "default" by default, and returned."""
     access.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     for name, x in (("a", "1"), ("b", "1"), ("c", "2")):
         for namespace in ("default", "other"):

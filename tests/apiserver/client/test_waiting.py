@@ -124,7 +124,7 @@ def is_full(obj: Obj) -> bool:
     ],
 )
 def test_failure_shows_the_object(access: ObjectAccess, name: str, condition: Any, message: str) -> None:
-    """Who waits in vain sees what was waited for, and the object as it was last, without managed fields."""
+    """A wait that fails names its condition, and shows the object's last state without managed fields."""
     access.create(config_map(k="1"))
     with pytest.raises(TimeoutError) as error:
         access.wait_for("cm", name, condition, timeout=0)
@@ -157,7 +157,7 @@ def test_errors_of_a_function_are_raised(access: ObjectAccess) -> None:
 
 
 def test_unknown_kind_is_refused_at_once(access: ObjectAccess) -> None:
-    """Nothing is waited for that cannot come."""
+    """Waiting for an object of an unknown kind raises StatusError before any time has passed."""
     with pytest.raises(StatusError, match='the server doesn\'t have a resource type "cms"'):
         access.wait_for("cms", "a", "created")
 

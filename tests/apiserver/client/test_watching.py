@@ -152,7 +152,7 @@ async def test_coroutine_reads_in_a_thread(apiserver: Server) -> None:
 
 
 def test_watch_on_a_kind_that_has_none(apiserver: Server) -> None:
-    """What cannot be watched is refused as by the server."""
+    """Watching a kind that has no watch raises the server's StatusError of 405."""
     with pytest.raises(StatusError) as error:
         apiserver.watch("componentstatuses")
     assert error.value.code == 405

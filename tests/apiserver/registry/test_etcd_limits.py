@@ -113,7 +113,7 @@ def server(request: pytest.FixtureRequest) -> Any:
     ids=["pod", "config map", "more", "event", "new event", "definition", "larger definition", "API service"],
 )
 def test_large_objects_are_not_created(server: Server, path: str, obj: Obj, message: str) -> None:
-    """What is stored may take 1.5 MiB, and 2 MiB are not even sent: the error says how large that is."""
+    """A stored object may take 1.5 MiB; one of 2 MiB is not even sent to etcd, and the error says its size."""
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500}
     assert exchange(server, "POST", path, obj) == (500, body)
     assert exchange(server, "POST", f"{path}?dryRun=All", obj)[0] == 201

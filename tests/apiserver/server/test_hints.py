@@ -90,7 +90,7 @@ def test_who_waits_for_an_object_is_told_why(
 
 
 def test_deletions_in_vain(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """What stays after its deletion is told of with the controller that it waits for, whoever has deleted it."""
+    """A hint names each object that stays after its deletion, and the controller that it waits for."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
     apiserver.apply(NODE, bound(POD), DEPLOYMENT, namespace)
     send(apiserver, "DELETE", "/api/v1/namespaces/default/pods/p")
@@ -106,7 +106,7 @@ def test_deletions_in_vain(apiserver: Server, caplog: pytest.LogCaptureFixture) 
 
 
 def test_refused_and_complete_deletions_need_no_hint(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither an object that is gone nor one that was not deleted at all waits for anybody."""
+    """Objects that are gone, and objects that were not deleted, give no hint."""
     apiserver.apply(POD, DEPLOYMENT)
     send(apiserver, "DELETE", "/api/v1/namespaces/default/pods/p")
     assert send(apiserver, "DELETE", "/apis/apps/v1/namespaces/default/deployments/web?dryRun=All").status == 200
@@ -129,7 +129,7 @@ def test_refused_and_complete_deletions_need_no_hint(apiserver: Server, caplog: 
 def test_containers_are_missing(
     apiserver: Server, caplog: pytest.LogCaptureFixture, method: str, path: str, command: str
 ) -> None:
-    """Who asks for logs, commands or ports is told that there are no containers: once, also before kubectl gives up."""
+    """Requests for logs, commands or ports give one hint that there are no containers, also before kubectl gives up."""
     apiserver.apply(POD, DEPLOYMENT)
     for _ in range(2):
         send(apiserver, method, path, headers={"Kubectl-Command": command} if command else {})
@@ -233,7 +233,7 @@ def test_only_what_nobody_acts_on_needs_a_hint(
 
 
 def test_kubectl_sees_the_same_answers(kubectl: str, tmp_path: Path) -> None:
-    """What kubectl hangs on, or is refused, is a line each on the server's terminal."""
+    """The server's terminal has a line for each request on which kubectl hangs or is refused."""
     log = tmp_path / "stderr"
     with log.open("w") as stderr, serving("--load", "demo", stderr=stderr.fileno()) as (_, url):
         argv = [kubectl, "--server", url, "--namespace", "shop"]

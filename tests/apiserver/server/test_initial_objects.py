@@ -45,7 +45,7 @@ def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
 
 
 def test_initial_objects_are_of_this_server() -> None:
-    """They have the times of the server's start, and the service its port."""
+    """Initial objects have the times of the server's start, and the service its port."""
     objects = list(initial_objects(Release.of(NEWEST), Gates.of(NEWEST, {}), NOW, 6443))
 
     def times(node: Any) -> set[Any]:

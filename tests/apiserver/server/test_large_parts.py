@@ -48,7 +48,7 @@ async def test_large_heads_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_client_that_leaves_before_its_turn() -> None:
-    """What it has sent is not read."""
+    """A request is not read if its client leaves while it waits for its turn."""
     answered: list[Exchange] = []
 
     async def handle(exchange: Exchange) -> None:

@@ -73,7 +73,7 @@ def test_body_that_takes_too_long() -> None:
 
 
 async def test_large_bodies_wait_for_memory() -> None:
-    """Who finds no room for a large body waits; those who wait get it in the order in which they came."""
+    """Large bodies for which there is no room wait, and get it in the order in which they came."""
     bodies, order = HeldBodies(10), []
 
     async def hold(size: int) -> None:

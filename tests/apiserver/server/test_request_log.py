@@ -26,7 +26,7 @@ def last(server: Server, count: int = 10) -> list[str]:
 
 @pytest.mark.apiserver(authorization_mode="RBAC", tls=False)
 def test_line_has_verb_path_user_status_and_message(apiserver: Server) -> None:
-    """What was asked for, by whom, the status, and the message of an error; nothing of what a server does itself."""
+    """A line has verb, path, user, status and the message of an error; requests of the server itself have none."""
     with pytest.raises(StatusError):
         apiserver.user("ann").get("configmaps", "a")
     send(apiserver, "GET", "/api/v1/nodes?labelSelector=a")
@@ -42,7 +42,7 @@ def test_line_has_verb_path_user_status_and_message(apiserver: Server) -> None:
 
 
 def test_methods_of_the_fixture_are_requests(apiserver: Server) -> None:
-    """What a test asks by the methods of the server is shown, too; only the last requests are kept."""
+    """Requests by the server's methods are logged like others; only the last requests are kept."""
     apiserver.apply(CONFIG_MAP)
     assert [line.split()[0] for line in last(apiserver)] == ["patch"]
     for _ in range(KEPT + 5):

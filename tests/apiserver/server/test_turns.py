@@ -200,7 +200,7 @@ def test_workers_share_the_turns_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_worker_that_is_cancelled_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that waits for its turn when it is cancelled gives its place to the next one."""
+    """A task that is cancelled while it waits for its turn gives its place to the next one."""
     monkeypatch.setattr(turns, "SLICE", 0.0)
 
     async def forever() -> None:
@@ -275,7 +275,7 @@ def test_swagger_is_made_beside_the_loop(director: Director) -> None:
 
 
 def test_long_search_for_cycles_is_the_last_of_its_objects() -> None:
-    """What a search for cycles has looked at that took long is not looked at again, though it is freed."""
+    """A search for cycles that took long freezes the objects that it saw, so that no later search looks at them."""
     code = """
 import gc, sys
 from understudy.cli import program

@@ -208,7 +208,7 @@ class Pipe(asyncio.Transport):
 
 
 async def test_client_that_does_not_read_must_wait() -> None:
-    """Nothing more is read of a client that speaks another protocol while it does not read what it is sent."""
+    """The server stops reading from a client of another protocol as long as that one does not read its answers."""
     received: list[bytes] = []
 
     async def handle(exchange: Exchange) -> None:

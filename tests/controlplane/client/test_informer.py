@@ -68,7 +68,7 @@ async def test_changes_are_told_once() -> None:
 
 
 async def test_waiting_for_a_version() -> None:
-    """Who waits for a version goes on when the store has it, at once if it has, and after a while if it never comes."""
+    """Waiting for a version ends when the store has it, or after a while if it never comes."""
     async with Server() as server, APIClient(Connection(url=server.url), "example") as client:
         informer = Informer(client, NODES)
         [a] = server.apply(node("a"))

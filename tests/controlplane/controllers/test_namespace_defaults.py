@@ -84,7 +84,7 @@ def test_changed_authority_is_mended(apiserver: Server) -> None:
 
 
 def test_namespace_that_is_deleted_gets_nothing(apiserver: Server) -> None:
-    """What the namespace controller deletes does not come back: the namespace goes."""
+    """Objects that the namespace controller deletes are not made again, so the namespace goes."""
     apiserver.apply(namespace("a"))
     account(apiserver, "a")
     root_ca(apiserver, "a")

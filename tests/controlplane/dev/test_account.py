@@ -162,7 +162,7 @@ def test_repeated_waits_are_one_line(account: Account, lines: list[str]) -> None
 
 
 def test_nodes_without_devices(lines: list[str]) -> None:
-    """Of a node for which no driver has published devices, that is all there is to say."""
+    """A node without published devices gets one line that says so, and no reasons about single devices."""
     why_not = WhyNot(V1_36, Gates.of(V1_36))
     for node in ("n", "m"):
         why_not.put_node(node_obj(node))

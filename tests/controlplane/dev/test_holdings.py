@@ -55,7 +55,7 @@ def test_rows(claims: list[Obj], pods: list[Obj], expected: list[tuple[str, ...]
 
 
 def test_time_of_older_releases() -> None:
-    """Where the allocation has no time, it is that of the manager who wrote it."""
+    """An allocation without a timestamp has the time of the manager who wrote it."""
     obj = claim(GPU)
     del obj["status"]["allocation"]["allocationTimestamp"]
     assert holdings(SLICES, [obj], [])[0].since == "-"

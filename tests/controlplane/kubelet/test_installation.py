@@ -60,14 +60,14 @@ def installed_from(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | Non
 def test_command_fits_the_origin(
     clone: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, command: str
 ) -> None:
-    """What was installed from a clone, an archive or a repository is installed from there again, with the extra."""
+    """A package from a clone, an archive or a repository is installed from there again, with the extra."""
     filled = origin and {**origin, "url": origin["url"].replace("CLONE", str(clone))}
     installed_from(monkeypatch, filled)
     assert installation.install_command() == command.replace("CLONE", str(clone))
 
 
 def test_command_in_the_clone(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stands in the clone names it by a dot, and calls the pip of an environment that is not active by its path."""
+    """In the folder of the clone the command names it by a dot, and pip by its path if no environment is active."""
     installed_from(monkeypatch, {"url": f"file://{clone}", "dir_info": {}})
     monkeypatch.chdir(clone)
     assert installation.install_command() == "pip install '.[kubelet]'"
@@ -76,7 +76,7 @@ def test_command_in_the_clone(clone: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_package_that_is_not_installed(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is only on the path has no extra to install."""
+    """A package that is only on the path, not installed, has no extra: the command installs grpcio."""
 
     def missing(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)

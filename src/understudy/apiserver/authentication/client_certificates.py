@@ -27,7 +27,7 @@ REMEMBERED = 1000  # chains that are not verified again while their certificates
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """Whose a chain is that was verified, and when its certificates are all valid: in seconds since 1970."""
+    """The user of a verified chain of certificates, and the span in which all are valid, in seconds since 1970."""
 
     user: User | None
     since: float

@@ -26,7 +26,7 @@ FIRST = 0.001  # seconds of the first slice while others wait for theirs
 
 
 class _ThisLoop(threading.local):
-    """Those that wait in the loop of this thread for their next slice; when a slice of any has begun or ended last."""
+    """Pieces of work that wait in this thread's loop for their next slice, and when any slice began or ended last."""
 
     def __init__(self) -> None:
         self.waiting: deque[Turns] = deque()

@@ -103,7 +103,7 @@ def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None)
 
 
 class _Checks:
-    """What is checked: all objects but those that are skipped, by the validator of each release.
+    """The checks of each object that is not skipped, by the validator of each release.
 
     skip             kinds (`Secret`), with the version too (`v1/Secret`)
     skips_undefined  whether custom resources without a definition are skipped

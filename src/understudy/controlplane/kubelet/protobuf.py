@@ -23,7 +23,7 @@ _FIELD = "protobuf"
 
 
 class _Field(NamedTuple):
-    """How one field is sent: `values` returns the values on the wire, of which each is encoded by the codec."""
+    """The encoding of one field: `values` returns its values on the wire, and the codec encodes each of them."""
 
     number: int
     codec: Codec

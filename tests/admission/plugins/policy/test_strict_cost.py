@@ -61,7 +61,7 @@ def test_cost_of_library_functions(strict: bool) -> None:
 
 
 def test_limit_of_one_expression_stays() -> None:
-    """What is not strict still counts: the functions of CEL itself have their costs."""
+    """Without strict costs the functions of CEL itself still have theirs."""
     words = ", ".join(["'" + "a" * 900 + "'"] * 10)
     compiled = Expressions(V1_31, strict_cost=False).compile(
         f"[{words}].all(x, [{words}].all(y, [{words}].all(z, (x + y + z + x + y + z).contains(x + y + z))))"

@@ -130,7 +130,7 @@ def test_likeness_saves_words() -> None:
 
 
 def test_custom_types_have_only_common_descriptions() -> None:
-    """Of a custom resource only apiVersion, kind and metadata are described, unless its definition does it."""
+    """Custom resources get descriptions of apiVersion, kind and metadata only; others come from their definition."""
     schema = {
         "properties": {"apiVersion": {}, "kind": {"description": "Mine."}, "metadata": {}, "spec": {}, "items": {}},
         "x-kubernetes-group-version-kind": [{"group": "example.com", "kind": "Gear", "version": "v1"}],

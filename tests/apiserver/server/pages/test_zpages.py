@@ -75,7 +75,7 @@ def test_pages_are_objects_for_clients_that_name_their_kind(release: Version) ->
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_pages_need_their_gates(release: Version) -> None:
-    """They are on by default since 1.36; without them there is no page, and / does not list it."""
+    """/statusz and /flagz have gates that are on since 1.36; without them there is no page, and / does not list it."""
     with Server(emulated_version=str(release)) as server:
         listed = send(server, "GET", "/").json()["paths"]
         for path in ("/statusz", "/flagz"):

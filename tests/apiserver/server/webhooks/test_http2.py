@@ -129,7 +129,7 @@ async def test_misdeeds(
     text: str,
     where: list[tuple[int, int]],
 ) -> None:
-    """What the server has not looked at is sent again; else the call fails with Go's text. The next call succeeds."""
+    """A call is sent again if the server has not looked at it, else it fails with Go's text; the next call succeeds."""
     server = Http2Server()
     async with server.serving(context("127.0.0.1")) as port:
         await call(client, port)

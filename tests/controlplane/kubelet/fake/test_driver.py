@@ -107,7 +107,7 @@ async def test_health_is_that_of_all_devices(root: Path) -> None:
 
 
 async def test_waiting_in_vain(root: Path) -> None:
-    """What does not come is an error that tells what has come instead."""
+    """Waiting for a call that does not come raises TimeoutError, which lists the calls that came instead."""
     async with FakeDriver(root) as driver:
         with pytest.raises(TimeoutError, match=r"^no kubelet has registered the driver within 0\.01 s"):
             await driver.registered(timeout=0.01)

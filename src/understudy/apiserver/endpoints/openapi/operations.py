@@ -111,7 +111,7 @@ def connect(method: str, options: str) -> Verb:
 
 
 class Named(NamedTuple):
-    """What an operation is called after: its group-version, kind, subresource, and the end of its id."""
+    """The parts of an operation's id: its group-version, kind, subresource and suffix."""
 
     group: str
     version: str

@@ -65,7 +65,7 @@ class Http2Response:
 
 
 class _GoAway(NamedTuple):
-    """What a server says that goes away: the last stream that it looks at, and why it goes."""
+    """A GOAWAY frame of a server: the last stream that it looks at, and why it goes."""
 
     last: int
     code: int
