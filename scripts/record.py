@@ -18,7 +18,7 @@ A scenario is a list of steps in YAML:
 `{{1.metadata.name}}` is that field of the answer to step 1, and `{{namespace}}` is a namespace that is made for the
 scenario. A watch is read until the server ends it: give it `timeoutSeconds`. A body that is a text is sent as it is.
 
-The recording is written to OUTPUT/SCENARIO.jsonl.xz, in the format that `tests/recordings/replay.py` describes. Values
+The recording is written to OUTPUT/SCENARIO.jsonl, in the format that `tests/recordings/replay.py` describes. Values
 that the server makes up become placeholders, which `tests/recordings/compare.py` lists; what the scenario itself says
 stays as it is.
 """
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import re
 import sys
 from collections import Counter
@@ -311,9 +310,9 @@ def main() -> None:
         recorder = Recorder(Server(arguments.server, arguments.token, arguments.ca), f"rec-{path.stem}")
         lines = recorder.record(path.stem, load_yaml(path.read_text())[0].value)
         arguments.output.mkdir(parents=True, exist_ok=True)
-        target = arguments.output / f"{path.stem}.jsonl.xz"
+        target = arguments.output / f"{path.stem}.jsonl"
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
-        target.write_bytes(lzma.compress(text.encode()))
+        target.write_text(text, encoding="utf-8")
         print(f"{target}: {len(recorder.lines)} steps")
 
 

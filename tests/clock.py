@@ -28,15 +28,20 @@ class FixedClock:
 
 @dataclass
 class FixedDate:
-    """Shows the time of its creation for ever, while durations and deadlines are real.
+    """Shows the time of its creation until it is moved on, while durations and deadlines are real.
 
-    Two writes then never fall into different seconds, which the order of managed fields would show.
+    Two writes then fall into different seconds, which the order of managed fields shows, only where a test wants it.
     """
 
     seconds: float = field(default_factory=time.time)
+    skipped: float = 0.0
+
+    def skip(self, seconds: float) -> None:
+        """Let seconds have passed."""
+        self.skipped += seconds
 
     def now(self) -> float:
-        return self.seconds
+        return self.seconds + self.skipped
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.monotonic() + self.skipped

@@ -55,7 +55,6 @@ def ordinary_garbage_collection() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--raise-agreement", action="store_true", help="keep what recordings agree in now, if it is more")
     parser.addoption("--client-release", metavar="RELEASE", help="run the tests of clients on this release")
     parser.addoption("--redraw", action="store_true", help="draw the layers in CONTRIBUTING.md anew")
 

@@ -1,6 +1,6 @@
 """Replay recorded verdicts on CEL selectors, each in a DeviceClass of its own.
 
-A line is {"expression", "status", "causes"}: what a create with that one selector is answered.
+A line after the head is {"expression", "status", "causes"}: what a create with that one selector is answered.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PATH = "/apis/resource.k8s.io/v1alpha3/deviceclasses?dryRun=All"
 
 def replay(lines: list[Any], client: Client) -> Outcome:
     outcome = Outcome()
-    for number, case in enumerate(lines, 1):
+    for number, case in enumerate(lines[1:], 2):
         status, causes = verdict(client, f"cel-{number}", case["expression"])
         differences = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
         if causes != (want := in_order(case["causes"])):
             differences.append(f"causes: {causes}, want {want}")
-        outcome.add(f"line {number}: {case['expression'][:200]!r}", differences)
+        outcome.add(number, repr(case["expression"][:200]), differences)
     return outcome
 
 

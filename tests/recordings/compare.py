@@ -2,7 +2,7 @@
 
     <uid:N>   a UUID                  <rv:N>        a resourceVersion
     <name:N>  made of a generateName  <continue:N>  a list's continue token
-    <time>, <microtime>, <age>, <token>, <hash>, <number>, <address>, <pointer>, <text>: any value of that form
+    <time>, <microtime>, <age>, <token>, <hash>, <number>, <address>, <pointer>, <nonce>, <text>: any value of that form
 
 A numbered placeholder is bound to the live value where it first appears and must equal it from then on. Later
 requests send the live values back, an object's own times among them.
@@ -27,6 +27,7 @@ VOLATILE = {
     "<number>": r"\d+",
     "<address>": r"\S+",
     "<pointer>": r"0x[0-9a-f]{8,16}|<pointer>",
+    "<nonce>": r"\d+",
     "<text>": r".*",
 }
 BOUND = re.compile(r"<(uid|rv|name|continue):\d+>")

@@ -1,61 +1,51 @@
-"""Compare the number of agreeing exchanges of each file with agreement.json: it may only rise."""
+"""Compare what a replay has found with the differences that are known, and count the steps that agree."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from .known import KNOWN
 from .replay import Outcome
 
-AGREEMENT = Path(__file__).with_name("agreement.json")
+TOLD = 20  # new differences of one file that a failure tells
 
 
 class Agreement:
-    """Hold the content of agreement.json: {recorded file: [steps that agree, steps]}."""
+    """Check each file that was replayed; count its steps in `same` and `total`."""
 
-    def __init__(self, is_raised: bool) -> None:
-        self.is_raised = is_raised
-        self.kept: dict[str, list[int]] = json.loads(AGREEMENT.read_text())
-        self.risen: dict[str, list[int]] = {}
+    def __init__(self) -> None:
+        self.same = self.total = 0
 
     def check(self, name: str, outcome: Outcome) -> None:
-        if name not in self.kept and not self.is_raised:
-            pytest.fail(f"{name} is not in agreement.json: keep it by --raise-agreement", pytrace=False)
-        least = self.kept.get(name, [0, 0])[0]
-        print(*outcome.differences, sep="\n")
-        if outcome.same < least:
-            report = "\n".join(outcome.differences[:20])
-            pytest.fail(f"{outcome.same} of {outcome.total} agree; it was {least} before:\n{report}", pytrace=False)
-        if [outcome.same, outcome.total] != self.kept.get(name):
-            self.risen[name] = [outcome.same, outcome.total]
+        """Fail if a step differs that KNOWN does not list, or agrees although it does."""
+        self.same += outcome.same
+        self.total += outcome.total
+        if problems := surprises(outcome, KNOWN.get(name, {})):
+            pytest.fail(f"{name}:\n" + "\n".join(problems), pytrace=False)
 
-    def write(self) -> None:
-        lines = (f"  {json.dumps(name)}: {counts}" for name, counts in sorted({**self.kept, **self.risen}.items()))
-        AGREEMENT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+def surprises(outcome: Outcome, known: dict[int, str]) -> list[str]:
+    """Return what a replay says that is not known: new differences, and lines that agree although they are listed."""
+    new = {line: text for line, text in outcome.differences.items() if line not in known}
+    listed = ", ".join(f"{line} ({reason})" for line, reason in known.items())
+    problems = [f"line {line} is new: {text}" for line, text in list(new.items())[:TOLD]]
+    if len(new) > TOLD:
+        problems.append(f"… and {len(new) - TOLD} more: {sorted(new)}")
+    if new and known:
+        problems.append(f"known before: {listed}")
+    agreeing = [line for line in known if line not in outcome.differences]
+    return problems + [f"line {line} agrees now: take it off tests/recordings/known.py" for line in agreeing]
 
 
 KEY = pytest.StashKey[Agreement]()
 
 
 @pytest.fixture(scope="session")
-def agreement(pytestconfig: pytest.Config) -> Iterator[Agreement]:
-    kept = pytestconfig.stash[KEY] = Agreement(pytestconfig.getoption("raise_agreement"))
-    yield kept
-    if kept.risen and kept.is_raised:
-        kept.write()
+def agreement(pytestconfig: pytest.Config) -> Agreement:
+    kept = pytestconfig.stash[KEY] = Agreement()
+    return kept
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    kept = config.stash.get(KEY, None)
-    if kept is None:
-        return
-    now = {**kept.kept, **kept.risen}
-    same, total = (sum(counts[i] for counts in now.values()) for i in (0, 1))
-    terminalreporter.write_line(f"recordings: {same} of {total} steps agree with kube-apiserver")
-    if kept.risen and not kept.is_raised:
-        terminalreporter.write_line(
-            f"{len(kept.risen)} files do better than agreement.json: keep it by --raise-agreement"
-        )
+    if kept := config.stash.get(KEY, None):
+        terminalreporter.write_line(f"recordings: {kept.same} of {kept.total} steps agree with kube-apiserver")

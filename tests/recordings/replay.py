@@ -1,7 +1,7 @@
 """Replay a recording against a live server, with one verdict for each step.
 
-A recording is JSON lines. The first tells where it was taken (`scenario`, `server`, `namespace`, `about`), the last
-the order of the resource versions seen (`resource_versions`); between them are the steps:
+A recording is JSON lines. The first tells where it was taken (see `recorded.py`), the last the order of the resource
+versions seen (`resource_versions`); between them are the steps, of which `case` says what they are about:
 
     request       one exchange: `request` (method, path, headers, body, pad) and the `response` wanted; `only` keeps
                   the entries of a document that hold a text
@@ -15,47 +15,48 @@ the order of the resource versions seen (`resource_versions`); between them are 
 from __future__ import annotations
 
 import json
-import lzma
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .client import KEPT_HEADERS, Client, Watch
 from .compare import Memory
 
 PATIENCE = 30.0  # seconds beyond a recorded window before an event counts as missing
+ORDER = 0  # the line under which the order of resource versions counts
 Control = Callable[[str, dict[str, bool]], None]
+Pause = Callable[[float], None]
 
 
 @dataclass
 class Outcome:
+    """Count the steps of a replay that agree; `differences` has the others by the line of the file."""
+
     same: int = 0
     total: int = 0
-    differences: list[str] = field(default_factory=list)
+    differences: dict[int, str] = field(default_factory=dict)
 
-    def add(self, what: str, differences: list[str]) -> None:
+    def add(self, line: int, what: str, differences: list[str]) -> None:
         self.total += 1
         if differences:
-            self.differences.append("\n    ".join([what, *differences[:6]]))
+            self.differences[line] = "\n    ".join([what, *differences[:6]])
         else:
             self.same += 1
 
 
-def read(path: Path) -> list[Any]:
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.strip()]
+def replay(lines: list[Any], client: Client, control: Control, pause: Pause = time.sleep) -> Outcome:
+    """Replay the lines of a recording.
 
-
-def replay(lines: list[Any], client: Client, control: Control) -> Outcome:
-    """Replay the lines of a recording; `control(name, body)` carries out its control steps."""
-    return Replay(client, control).run(lines)
+    control   carries out a control step, given its name and body
+    pause     lets seconds pass
+    """
+    return Replay(client, control, pause).run(lines)
 
 
 class Replay:
-    def __init__(self, client: Client, control: Control) -> None:
-        self.client, self.control = client, control
+    def __init__(self, client: Client, control: Control, pause: Pause = time.sleep) -> None:
+        self.client, self.control, self.pause = client, control, pause
         self.memory = Memory()
         self.watches: dict[int, Watch] = {}
 
@@ -66,13 +67,13 @@ class Replay:
         for number, line in enumerate(lines[1:], 2):
             if "resource_versions" in line:
                 if not self.memory.in_order(line["resource_versions"]):
-                    outcome.add("resource versions do not stand in the recorded order", ["order"])
+                    outcome.add(ORDER, "the resource versions", ["they do not stand in the recorded order"])
             elif "pause" in line:
-                time.sleep(line["pause"])
+                self.pause(line["pause"])
             elif "until" in line:
                 self._wait(**line["until"])
             else:
-                outcome.add(f"line {number}: {described(line)}", self.step(line))
+                outcome.add(number, described(line), self.step(line))
         return outcome
 
     def _wait(self, path: str, status: int, seconds: float, has: Any = None) -> None:
@@ -109,11 +110,11 @@ class Replay:
         return self._answer(line["response"], status, headers, answer)
 
     def _answer(self, want: dict[str, Any], status: int, headers: dict[str, Any], body: Any) -> list[str]:
-        differences = [] if status == want["status"] else [f"status: {status}, want {want['status']}"]
+        differences = [] if status == want["status"] else [f"status: {status}{message(body)}, want {want['status']}"]
         if "body" in want:
             differences += self.memory.body(want["body"], body)
         for name in KEPT_HEADERS:
-            expected, have = want["headers"].get(name), headers.get(name)
+            expected, have = in_order(want["headers"].get(name)), in_order(headers.get(name))
             if expected != have:
                 differences.append(f"header {name}: {have!r}, want {expected!r}")
         return differences
@@ -143,6 +144,16 @@ class Replay:
         return []
 
 
+def message(body: Any) -> str:
+    """Return what a Status says, in brackets, or nothing."""
+    return f" ({body['message']})" if isinstance(body, dict) and isinstance(body.get("message"), str) else ""
+
+
+def in_order(values: Any) -> Any:
+    """Return the values of a header that stands several times, the warnings, sorted: some come out of Go's maps."""
+    return sorted(values) if isinstance(values, list) else values
+
+
 def holds(body: Any, part: Any) -> bool:
     """Report whether a body has all that a part of it says; of a list, an element for each of its own."""
     if isinstance(part, dict):
@@ -168,6 +179,7 @@ def entries_with(document: Any, text: str) -> Any:
 
 def described(line: dict[str, Any]) -> str:
     if "request" in line:
-        return f"{line['request']['method']} {line['request']['path']}"
+        case = f" ({line['case']})" if "case" in line else ""
+        return f"{line['request']['method']} {line['request']['path']}{case}"
     kind = next(kind for kind in ("watch", "start_watch", "collect", "control") if kind in line)
     return f"{kind} {line[kind].get('path') or json.dumps(line[kind])}"

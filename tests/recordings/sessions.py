@@ -1,7 +1,7 @@
 """Replay recorded kubectl sessions: the same commands with the same output, errors and exit status.
 
-A session is JSON lines, each a command: `argv` (without the program and the flags that choose the server), `stdin`,
-`stdout`, `stderr`, `exit`, and now and then
+A session is JSON lines, a head and then commands: `argv` (without the program and the flags that choose the server),
+`stdin`, `stdout`, `stderr`, `exit`, and now and then
 
     env           environment variables of this command
     only          regular expressions: only the lines of stdout that match one of them count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.recordings.recorded import recordings
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import (
     DecodeError,
@@ -26,7 +26,6 @@ from understudy.machinery.serializer.json import (
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.validation.dump import dump
 
-RECORDINGS = Path(__file__).parents[2] / "recordings"
 RECORDED_RELEASES = ("1.31", "1.32")
 PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)/(?:namespaces/[^/]+/)?(?P<resource>\w+)(?P<rest>.*)"
@@ -59,9 +58,8 @@ def writes(release: str) -> list[tuple[str, Struct, bytes, bool, Any]]:
 
 def _writes(release: str) -> Iterator[tuple[str, Struct, bytes, bool, Any]]:
     schemas, known = Schemas.of(Version.parse(release)), kinds(release)
-    files = (f for f in RECORDINGS.rglob("*.jsonl.xz") if f.parent.name.partition("-")[0] == release)
-    for file in sorted(files):
-        for line in map(json.loads, lzma.decompress(file.read_bytes()).splitlines()):
+    for file in (each for each in recordings() if each.started.release == release):
+        for line in file.lines():
             request, answer = line.get("request", {}), line.get("response", {})
             path = PATH.match(request.get("path", "").partition("?")[0])
             media = next((v for k, v in request.get("headers", {}).items() if k.lower() == "content-type"), "json")

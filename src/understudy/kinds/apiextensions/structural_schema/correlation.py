@@ -78,7 +78,7 @@ class Correlation:
         """Report whether the value is the old one (upstream: `CachedDeepEqual`). Parts that cannot be matched count as
         changed, but for lists that are no maps, which are compared as a whole."""
         value, old = self.value, self.old
-        if not isinstance(value, dict | list) or type(value) is not type(old):
+        if not isinstance(value, dict | list) or json_type(value) != json_type(old):
             return is_same(value, old)
         if len(value) != len(old):
             return False
