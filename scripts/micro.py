@@ -18,11 +18,11 @@ from unittest.mock import patch
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.encoding.conversion import to_internal, typed
 from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.encoding.conversion import to_internal, typed
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director

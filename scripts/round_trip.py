@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from comparing import differences
 
-from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
+from understudy.apiserver.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.serving.release import Release, releases
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import with_source

@@ -28,6 +28,7 @@ FLOORS = [
     ["controlplane.allocator"],
     ["apiserver.storage", "apiserver.authentication", "apiserver.authorization"],
     ["apiserver.permissions"],
+    ["apiserver.encoding"],
     ["apiserver.registry"],
     ["apiserver.serving", "apiserver.flowcontrol"],
     ["apiserver.extensions"],

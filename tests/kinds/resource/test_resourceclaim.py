@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.kinds.resource.objects import ALLOCATION, DEVICES, STATUS, metadata
+from understudy.apiserver.encoding.conversion import to_internal
 from understudy.apiserver.registry.delete import Deletion
-from understudy.apiserver.registry.encoding.conversion import to_internal
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all
 from understudy.apiserver.server.options.config import ServerConfig

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from understudy.admission.objects import OtherKindError, RestMapping
-from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
-from understudy.apiserver.registry.encoding.encoded import load, versioned
+from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
+from understudy.apiserver.encoding.encoded import load, versioned
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.registry.store import Registry
 from understudy.kinds.context import Context

@@ -15,13 +15,13 @@ from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_account_tokens import AccountTokenOptions, AccountTokens
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal, typed
+from understudy.apiserver.encoding.go_codec import GoDecoder
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
-from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal, typed
-from understudy.apiserver.registry.encoding.go_codec import GoDecoder
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry

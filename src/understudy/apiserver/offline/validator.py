@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from understudy.apiserver.client.hints import unknown_kind
+from understudy.apiserver.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry import rest
-from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.serving.release import DEFAULT, Release
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Body

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from understudy.apiserver.registry.encoding.conversion import bare, from_internal
+from understudy.apiserver.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import KeyExistsError, RevisionConflictError, Store
 from understudy.kinds.context import Context

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from understudy.apiserver.registry.encoding.conversion import stored
-from understudy.apiserver.registry.encoding.encoded import internal, read_again
+from understudy.apiserver.encoding.conversion import stored
+from understudy.apiserver.encoding.encoded import internal, read_again
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from understudy.apiserver.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry import continue_token, resource_version
-from understudy.apiserver.registry.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.admission.plugins.resource_quota.plugin import Charge
-from understudy.apiserver.registry.encoding.conversion import bare, from_internal
+from understudy.apiserver.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all
 from understudy.kinds.context import Context

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from understudy.apiserver.encoding.conversion import stored
+from understudy.apiserver.encoding.encoded import internal
 from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
-from understudy.apiserver.registry.encoding.conversion import stored
-from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.rest import (

@@ -20,7 +20,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple, TypedDict
 
-from understudy.apiserver.registry.encoding.go_codec import GoCodec
+from understudy.apiserver.encoding.go_codec import GoCodec
 from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version

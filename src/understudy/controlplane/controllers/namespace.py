@@ -19,7 +19,7 @@ from understudy.apiserver.controllers.controller import (
     ObjectReference,
     service_account,
 )
-from understudy.apiserver.registry.encoding.encoded import versioned
+from understudy.apiserver.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.controller import TryAgainError
+from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.registry.delete import Deletion
-from understudy.apiserver.registry.encoding.encoded import is_loaded
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.kinds.apiextensions.definitions import CLEANUP
 from understudy.kinds.context import Context

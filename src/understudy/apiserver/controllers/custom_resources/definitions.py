@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize
+from understudy.apiserver.encoding.encoded import versioned
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.kinds.apiextensions.definitions import approval
 from understudy.machinery.golang.text import aggregate

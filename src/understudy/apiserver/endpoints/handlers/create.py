@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.apiserver.encoding import encoded
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
@@ -15,7 +16,6 @@ from understudy.apiserver.endpoints.negotiation import body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoding import encoded
 from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery.options import WriteOptions, write_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.apiserver.encoding.encoded import read_again
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
@@ -13,7 +14,6 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     object_response,
 )
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
-from understudy.apiserver.registry.encoding.encoded import read_again
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease

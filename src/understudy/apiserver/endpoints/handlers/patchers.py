@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from understudy.apiserver.encoding.go_codec import GoDecoder
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from understudy.apiserver.registry.encoding.go_codec import GoDecoder
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Decoder, Sent
 from understudy.machinery import errors

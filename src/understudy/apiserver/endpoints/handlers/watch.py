@@ -19,6 +19,16 @@ from collections.abc import Callable
 from math import inf
 from random import random
 
+from understudy.apiserver.encoding.encoded import (
+    encoded,
+    encoded_protobuf,
+    internal,
+    is_loaded,
+    left,
+    load,
+    matches,
+    versioned,
+)
 from understudy.apiserver.endpoints.negotiation import JSON, Output
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.tables import (
@@ -32,16 +42,6 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
-from understudy.apiserver.registry.encoding.encoded import (
-    encoded,
-    encoded_protobuf,
-    internal,
-    is_loaded,
-    left,
-    load,
-    matches,
-    versioned,
-)
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.admission.chain import Admission, Attributes, Operation
+from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Sent

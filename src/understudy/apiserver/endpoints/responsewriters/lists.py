@@ -12,6 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from understudy.apiserver.encoding.encoded import (
+    encoded_fields,
+    internal,
+    protobuf_item,
+    protobuf_item_key,
+    versioned,
+)
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, Output
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
@@ -24,13 +31,6 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
 )
 from understudy.apiserver.endpoints.responsewriters.writers import is_pretty, negotiate_output, struct_of, yaml_of
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.registry.encoding.encoded import (
-    encoded_fields,
-    internal,
-    protobuf_item,
-    protobuf_item_key,
-    versioned,
-)
 from understudy.apiserver.registry.list import AT_ONCE, Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 
+from understudy.apiserver.encoding.encoded import (
+    encoded,
+    encoded_protobuf,
+    internal,
+    versioned,
+)
 from understudy.apiserver.endpoints.negotiation import (
     JSON,
     OBJECT,
@@ -25,12 +31,6 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     table,
 )
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.registry.encoding.encoded import (
-    encoded,
-    encoded_protobuf,
-    internal,
-    versioned,
-)
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.json_reader import to_bytes

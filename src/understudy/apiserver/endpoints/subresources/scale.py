@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.apiserver.encoding.conversion import bare
+from understudy.apiserver.encoding.encoded import internal, read_again
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patch import patch_live, patches_of
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
@@ -15,8 +17,6 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.scale_views import view_of
-from understudy.apiserver.registry.encoding.conversion import bare
-from understudy.apiserver.registry.encoding.encoded import internal, read_again
 from understudy.machinery import errors
 from understudy.machinery.options import minimum_version, write_options
 from understudy.machinery.releases.version import V1_33

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.apiserver.registry.encoding.conversion import from_internal
+from understudy.apiserver.encoding.conversion import from_internal
 from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.kind import Kind

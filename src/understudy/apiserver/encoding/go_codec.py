@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from understudy.apiserver.registry.encoding.conversion import bare
+from understudy.apiserver.encoding.conversion import bare
 from understudy.kinds.declarations.codec import Body, Sent
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import rewrite_raw
