@@ -35,7 +35,7 @@ FLOORS = [
     ["apiserver.endpoints"],
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
-    ["apiserver.offline"],
+    ["offline"],
     ["controlplane.components"],
     ["controlplane.client"],
     ["controlplane.controllers"],

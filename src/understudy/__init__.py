@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
-    from understudy.apiserver.offline.validator import Finding, validate
     from understudy.controlplane.server import Server
     from understudy.machinery.errors import StatusError
     from understudy.machinery.releases.features import UnknownGateError
+    from understudy.offline.validator import Finding, validate
 
 _HOMES = {
-    "Finding": "understudy.apiserver.offline.validator",
+    "Finding": "understudy.offline.validator",
     "LoadError": "understudy.apiserver.client.manifests",
     "Server": "understudy.controlplane.server",
     "ServerUser": "understudy.apiserver.client.server_user",
@@ -31,7 +31,7 @@ _HOMES = {
     "UnknownGateError": "understudy.machinery.releases.features",
     "Watch": "understudy.apiserver.client.watching",
     "WatchEvent": "understudy.apiserver.client.watching",
-    "validate": "understudy.apiserver.offline.validator",
+    "validate": "understudy.offline.validator",
 }
 
 __all__ = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.apiserver.offline.release_differences import outcomes
-from understudy.apiserver.offline.validator import Validator
 from understudy.cli.commands import diff_releases_command
+from understudy.offline.release_differences import outcomes
+from understudy.offline.validator import Validator
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-, creationTimestamp: null}\n"
 CLAIM = """\

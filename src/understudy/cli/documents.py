@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below, why_unread
-from understudy.apiserver.offline.validator import is_list
 from understudy.machinery.golang.yaml_reader import Document, Node, YAMLError, load_yaml
+from understudy.offline.validator import is_list
 
 STDIN = "-"
 

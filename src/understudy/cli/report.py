@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from understudy.apiserver.offline.validator import Finding
 from understudy.cli.documents import STDIN, UnreadableError, place
 from understudy.cli.output import print_places
+from understudy.offline.validator import Finding
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.offline.validator import Validator
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.common import conditions
 from understudy.kinds.common.objectmeta import CORE
@@ -16,6 +15,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.validation.field import Path
+from understudy.offline.validator import Validator
 
 Obj = dict[str, Any]
 

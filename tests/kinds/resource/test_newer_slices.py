@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.offline.validator import Validator
 from understudy.kinds.resource.slices import resourcepoolstatusrequest
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.validation.field import Path
+from understudy.offline.validator import Validator
 
 Obj = dict[str, Any]
 

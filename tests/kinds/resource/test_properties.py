@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.kinds.resource.objects import STATUS, objects
-from understudy.apiserver.offline.validator import Validator
 from understudy.kinds.common import objectmeta
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode
+from understudy.offline.validator import Validator
 
 GATES = {"1.31": {"DRAControlPlaneController": True}, "1.32": {"DRAAdminAccess": True}}
 RELEASES = [("1.31", "v1alpha3"), ("1.32", "v1alpha3"), ("1.32", "v1beta1")]

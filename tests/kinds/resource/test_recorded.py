@@ -13,9 +13,9 @@ import pytest
 
 from tests.recordings.recorded import Recording, Started, recordings
 from tests.releases import RELEASES
-from understudy.apiserver.offline.validator import Validator
 from understudy.apiserver.server.options.values import switches
 from understudy.machinery.serializer.json import decode_json
+from understudy.offline.validator import Validator
 
 RECORDINGS = [each for each in recordings() if each.corpus == "validation"]
 PATH = re.compile(r"/apis/resource\.k8s\.io/(?P<version>\w+)/(?:namespaces/(?P<namespace>[^/]+)/)?(?P<resource>\w+)\?")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.kinds.resource.objects import TERM, objects
-from understudy.apiserver.offline.validator import Validator
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json, encode
+from understudy.offline.validator import Validator
 
 Obj = dict[str, Any]
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.offline.release_differences import ACCEPTED, Outcome, outcomes
-from understudy.apiserver.offline.validator import described
 from understudy.cli.commands.validate_command import add_manifest_arguments, validators_of
 from understudy.cli.documents import all_objects, objects_in, place, read_manifests
 from understudy.cli.output import print_error, print_places
 from understudy.cli.report import INVALID, UNREADABLE, VALID
+from understudy.offline.release_differences import ACCEPTED, Outcome, outcomes
+from understudy.offline.validator import described
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

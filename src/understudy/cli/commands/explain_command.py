@@ -27,10 +27,10 @@ from understudy.cli.remote_server import connection_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
-    from understudy.apiserver.offline.validator import Validator
     from understudy.controlplane.allocator import Explanation
     from understudy.machinery.releases.version import Version
     from understudy.machinery.types import Obj
+    from understudy.offline.validator import Validator
 
 ALLOCATED, UNALLOCATED, UNREADABLE = 0, 1, 2
 _KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
@@ -147,8 +147,8 @@ def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[st
 
 def _objects_of_manifests(paths: list[str], release: Version) -> dict[str, list[Obj]]:
     """Return the objects of each kind in manifests, with their defaults."""
-    from understudy.apiserver.offline.validator import Validator
     from understudy.cli.documents import all_objects, read_manifests
+    from understudy.offline.validator import Validator
 
     documents, unreadable = read_manifests(paths)
     if unreadable:

@@ -14,7 +14,6 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.offline.validator import Finding, Validator, described, is_list
 from understudy.apiserver.server.options.values import names
 from understudy.apiserver.serving.release import DEFAULT, Release
 from understudy.cli.documents import all_objects, line_of, objects_in, read_all, read_manifests
@@ -23,6 +22,7 @@ from understudy.cli.output import print_error
 from understudy.cli.report import FORMS, UNREADABLE, Located, Report
 from understudy.machinery.golang.yaml_reader import Document
 from understudy.machinery.releases.features import Gates, UnknownGateError
+from understudy.offline.validator import Finding, Validator, described, is_list
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.apiserver.offline.validator import Validator
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.validation.field import Path
+from understudy.offline.validator import Validator
 
 ACCEPTED, CHANGED, REFUSED = "accepted", "changed", "refused"
 _MISSING = object()

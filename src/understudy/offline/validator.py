@@ -38,7 +38,7 @@ from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.validation.field import Errors
 
 if TYPE_CHECKING:
-    from understudy.apiserver.offline.offline_policies import OfflinePolicies
+    from understudy.offline.offline_policies import OfflinePolicies
 
 # Fields of metadata that the server sets on every new object.
 _SET_BY_SERVER = ("uid", "creationTimestamp", "resourceVersion", "generation", "selfLink", "managedFields")
@@ -143,7 +143,7 @@ class Validator:
 
         The others are their parameters and namespaces. Those that have errors are left out.
         """
-        from understudy.apiserver.offline.offline_policies import OfflinePolicies
+        from understudy.offline.offline_policies import OfflinePolicies
 
         policies = OfflinePolicies(self.release)
         for obj in objects:
