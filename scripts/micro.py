@@ -16,25 +16,20 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.encoding.conversion import to_internal, typed
 from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.memory import MemoryStore
+from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.wiring import new_authenticator, new_parts
 from understudy.cel import compiler
 from understudy.cel.checker.environment import device_environment
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.options import Query
-from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json
 
 GROUP, VERSION = "resource.k8s.io", "v1beta1"
@@ -150,10 +145,10 @@ def verbs(timing: Timing, director: Director) -> None:
 
 
 async def prepared() -> tuple[ServerState, Director]:
-    release = Release.of(V1_32)
-    api = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
+    config = ServerConfig(emulated_version="1.32")
+    api = new_parts(config).state
     await fill.fill(api, 0)
-    authenticator = Authenticator(api.user_of, LoopbackTokens(), is_open=True)
+    authenticator = new_authenticator(config, api, LoopbackTokens())
     return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())
 
 

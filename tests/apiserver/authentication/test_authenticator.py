@@ -187,7 +187,7 @@ async def test_websocket_brings_its_token_as_a_protocol(
 
 def test_websocket_token_makes_the_user(server: Server) -> None:
     """A WebSocket belongs to the user whose token is among its protocols."""
-    authenticator = Authenticator(server.state.user_of, LoopbackTokens())
+    authenticator = Authenticator(server.state.tokens.user_of, LoopbackTokens())
     headers = {"Upgrade": "websocket", "Sec-WebSocket-Protocol": f"{protocol('secret')}, {BINARY}"}
     user = authenticator.authenticate(headers, [])
     assert (user.name, user.groups) == ("ann", ["dev", AUTHENTICATED])

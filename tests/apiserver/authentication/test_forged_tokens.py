@@ -48,7 +48,7 @@ class Genuine:
         self.header: Claims = json.loads(jose.decode(self.head))
         self.claims: Claims = json.loads(jose.decode(self.body))
         self.jwk: Claims = send(server, "GET", "/openid/v1/jwks", headers=as_admin).json()["keys"][0]
-        self.key = server.state.account_tokens._signing_key
+        self.key = server.state.tokens.accounts._signing_key
 
     def with_header(self, **fields: Any) -> str:
         """Return the token with another header, and the signature that it had."""

@@ -17,18 +17,11 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.loopback import LoopbackTokens
+from tests.front_door import front_door
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server import director
 from understudy.apiserver.server.bootstrap import fill
-from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32
 
 JSON = "application/json"
@@ -202,9 +195,6 @@ def seconds_of(steps: list[Step]) -> float:
 
 async def started() -> director.Director:
     """Return the director of a new server."""
-    release = Release.of(V1_32)
-    state = ServerState(Serving(release), Gates.of(V1_32, {}), Registry(MemoryStore(), release))
-    await fill.fill(state, 0)
-    return director.Director(
-        state, Authenticator(state.user_of, LoopbackTokens(), is_open=True), "http://127.0.0.1:0", accepted_hosts=()
-    )
+    door = front_door()
+    await fill.fill(door.state, 0)
+    return door

@@ -9,8 +9,10 @@ import pytest
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -46,8 +48,9 @@ class World:
         config = ServerConfig(emulated_version=release)
         users = {"a": User("ann", ["dev"]), "b": User("bob", [])}
         registry = Registry(config.store(), config.release)
-        self.state = ServerState(Serving(config.release), config.gates(), registry, authorizer, users)
-        self.director = Director(self.state, Authenticator(self.state.user_of, LoopbackTokens()), "http://x")
+        tokens = Tokens(AccountTokens(config.clock, config.release.version), registry.lookup, users)
+        self.state = ServerState(Serving(config.release), config.gates(), registry, tokens, authorizer)
+        self.director = Director(self.state, Authenticator(tokens.user_of, LoopbackTokens()), "http://x")
 
     async def send(self, method: str, path: str, token: str, body: Any = None, **headers: str) -> Response:
         await fill.fill(self.state, 0)
@@ -186,7 +189,7 @@ def test_loopback_tokens_are_of_one_process() -> None:
     tokens = LoopbackTokens()
     headers = {"Authorization": f"Bearer {tokens.issue(User('system:apiserver', ['system:masters']))}"}
     state = World(Authorizer()).state
-    user = Authenticator(state.user_of, tokens).authenticate(headers, [])
+    user = Authenticator(state.tokens.user_of, tokens).authenticate(headers, [])
     assert (user.name, user.groups) == ("system:apiserver", ["system:masters", AUTHENTICATED])
     with pytest.raises(Exception, match="Unauthorized"):
-        Authenticator(state.user_of, LoopbackTokens()).authenticate(headers, [])
+        Authenticator(state.tokens.user_of, LoopbackTokens()).authenticate(headers, [])

@@ -15,21 +15,13 @@ import orjson
 import pytest
 from multidict import CIMultiDict
 
+from tests.front_door import front_door
 from tests.http import send
 from tests.releases import NEWEST
 from understudy import Server
-from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
-from understudy.apiserver.server.director import Director
-from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, Version
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -44,10 +36,8 @@ class FrontDoor:
     """A server without HTTP, where everybody may do everything."""
 
     def __init__(self) -> None:
-        release = Release.of(V1_32)
-        self.state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
-        authenticator = Authenticator(self.state.user_of, LoopbackTokens(), is_open=True)
-        self.director = Director(self.state, authenticator, "http://x")
+        self.director = front_door()
+        self.state = self.director.state
 
     async def send(
         self, method: str, path: str, body: Any = None, user: str = "", groups: list[str] | None = None

@@ -14,24 +14,18 @@ from typing import Any
 
 import pytest
 
+from tests.front_door import front_door
 from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server
-from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters import lists
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage import turns
-from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import parse_query
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.util.deep_recursion import run_to_end
 
@@ -79,12 +73,10 @@ async def create(director: Director, name: str) -> None:
 
 @pytest.fixture
 def director() -> Director:
-    release = Release.of(V1_34)
-    state = ServerState(Serving(release), Gates.of(V1_34, {}), Registry(MemoryStore(), release))
-    director = Director(state, Authenticator(state.user_of, LoopbackTokens(), is_open=True), "http://127.0.0.1:1")
+    director = front_door(V1_34)
 
     async def fill_store() -> None:
-        await fill.fill(state, 0)
+        await fill.fill(director.state, 0)
         for number in range(COUNT):
             await create(director, f"map-{number:03}")
 

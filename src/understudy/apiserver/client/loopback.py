@@ -10,7 +10,7 @@ from understudy.apiserver.authentication.loopback import APISERVER, LoopbackToke
 from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError, status_error

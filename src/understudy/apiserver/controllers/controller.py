@@ -9,7 +9,7 @@ from typing import Protocol
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Entry, Event

@@ -12,7 +12,7 @@ from functools import partial
 
 from understudy.apiserver.controllers.custom_resources.definitions import PREFIX
 from understudy.apiserver.encoding.encoded import load
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Entry, Store, Watch
 from understudy.kinds.declarations.kind import Kind

@@ -12,7 +12,8 @@ from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.endpoints.handlers import create, delete, get, patch, update
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
 from understudy.apiserver.extensions.conversion import cannot_convert

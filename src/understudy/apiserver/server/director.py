@@ -38,7 +38,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     warning_headers,
 )
 from understudy.apiserver.endpoints.routing import Answer, Route
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
@@ -155,7 +156,7 @@ class Director:
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
         discovery = as_page(lambda request: self._served.discovery.answer(request))
-        openid = as_page(OpenID(self.state.account_tokens, url).answer)
+        openid = as_page(OpenID(self.state.tokens.accounts, url).answer)
         checks = self.state.release.health_checks
         metrics_type = CONTENT_TYPE[self.state.release.version]
         exact: dict[str, Page] = {

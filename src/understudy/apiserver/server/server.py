@@ -21,12 +21,10 @@ from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import ProviderError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.frames import Frames
@@ -38,16 +36,12 @@ from understudy.apiserver.client.objects import ObjectAccess, Use
 from understudy.apiserver.client.server_user import ServerUser
 from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import WatchSource
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.permissions.judge import Judge
-from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.permissions.report import PermissionReport, Permissions
 from understudy.apiserver.permissions.roles import role_with_binding
-from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.filters.hints import Hints
@@ -56,21 +50,15 @@ from understudy.apiserver.server.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
-from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions
-from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.wiring import new_authenticator, new_parts
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.auth.users import ACCOUNT, MASTERS, User, account_groups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.util.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from understudy.apiserver.authentication.client_certificates import ClientCertificates
-    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 
 log = logging.getLogger("understudy")
 KEYS_INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
@@ -137,30 +125,7 @@ class Server(ObjectAccess):
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
         self._functions = FunctionWebhooks()
-        config = self._config
-        serving = Serving(config.release)
-        registry = Registry(config.store(), serving)
-        self._webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
-        objects = RegistryObjects(registry, Schemas.of(config.release.version))
-        gates = config.gates()
-        authorizer, escalation = new_authorization(config.authorization_mode, objects, config.release.version, gates)
-        state = ServerState(
-            serving,
-            gates,
-            registry,
-            authorizer,
-            tokens=config.tokens or {},
-            clock=config.clock,
-            webhooks=self._webhooks,
-            enable_admission_plugins=config.enable_admission_plugins,
-            disable_admission_plugins=config.disable_admission_plugins,
-            escalation=escalation,
-            permissions=PermissionLog(on=config.permission_report is not None),
-            anonymous=config.anonymous,
-            jwt_authenticators=self._jwt_authenticators(),
-            account_token_options=config.account_tokens,
-        )
-        self._served_definitions = ServedDefinitions(state)
+        state, self._webhooks, self._definitions = new_parts(self._config)
         return state
 
     # --- lifecycle --------------------------------------------------------------------------------------------
@@ -184,7 +149,7 @@ class Server(ObjectAccess):
             context, asks = self._certificates.context(), bool(config.client_ca_file)
             director, self._controllers = self._connect(url)
             self._webhooks.open()
-            if self.state.jwt_authenticators:
+            if self.state.tokens.jwt_authenticators:
                 await self._discover_issuers()
             await self._fill()
             self._listener = Listener(director, sock, context, asks_for_certificates=asks)
@@ -209,14 +174,7 @@ class Server(ObjectAccess):
         """Build the front door, and the clients that go through it from the inside."""
         tokens = self._tokens = LoopbackTokens()
         config = self._config
-        authenticator = Authenticator(
-            self.state.user_of,
-            tokens,
-            self._client_certificates(),
-            is_open=not config.authenticated,
-            anonymous=config.anonymous,
-            anonymous_paths=(config.authentication and config.authentication.anonymous_paths) or (),
-        )
+        authenticator = new_authenticator(config, self.state, tokens)
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
         hints = self._hints = Hints(self.state, self._controller_manager.names)
@@ -238,22 +196,9 @@ class Server(ObjectAccess):
         self.request_log.components.add(user.name)
         return self._connection(self._tokens.issue(user))
 
-    def _jwt_authenticators(self) -> list[JWTAuthenticator]:
-        """Return what knows users by tokens of other issuers."""
-        config = self._config
-        if config.authentication is None:
-            return []
-        from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
-
-        algorithms, release = config.authentication.algorithms, config.release.version
-        return [
-            JWTAuthenticator(spec, expressions, algorithms, config.clock, release)
-            for spec, expressions in config.authentication.authenticators
-        ]
-
     async def _discover_issuers(self) -> None:
         """Ask other issuers where their keys are; those that do not answer are asked again later."""
-        for authenticator in self.state.jwt_authenticators:
+        for authenticator in self.state.tokens.jwt_authenticators:
             if not authenticator.key_set.is_initialized:
                 try:
                     await asyncio.to_thread(authenticator.key_set.discover)
@@ -261,19 +206,9 @@ class Server(ObjectAccess):
                     log.error("oidc authenticator: initializing plugin: %s", error)
 
     async def _discover_issuers_periodically(self) -> None:
-        while not all(authenticator.key_set.is_initialized for authenticator in self.state.jwt_authenticators):
+        while not all(authenticator.key_set.is_initialized for authenticator in self.state.tokens.jwt_authenticators):
             await asyncio.sleep(KEYS_INTERVAL)
             await self._discover_issuers()
-
-    def _client_certificates(self) -> ClientCertificates | None:
-        """Return what knows the users of client certificates, None for a server that asks for none."""
-        config = self._config
-        if not config.client_authorities:
-            return None
-        from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
-
-        version = self.state.release.version
-        return ClientCertificates(config.client_authorities, config.clock, self.state.gates, version)
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
@@ -307,7 +242,7 @@ class Server(ObjectAccess):
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
         periodic.append(self._pauses.measure())
-        if self.state.jwt_authenticators:
+        if self.state.tokens.jwt_authenticators:
             periodic.append(self._discover_issuers_periodically())
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
 
@@ -404,7 +339,7 @@ class Server(ObjectAccess):
         write_kubeconfig(path, self._first_connection())
 
     def _first_connection(self) -> Connection:
-        return self._connection(next(iter(self.state.tokens), self._admin_token))
+        return self._connection(next(iter(self.state.tokens.users), self._admin_token))
 
     def _connection(self, token: str) -> Connection:
         return Connection(url=self.url, certificate_authority=self._authority(), token=token)

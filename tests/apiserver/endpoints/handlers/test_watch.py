@@ -8,23 +8,17 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.front_door import front_door
 from tests.http import send
 from tests.releases import NEWEST, every_release, since
 from understudy import Server
-from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.tables import table
-from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -82,11 +76,8 @@ def test_long_backlog_is_sent_before_the_end(server: Server) -> None:
 @pytest.fixture
 async def director() -> Director:
     """Return the front door of a server that listens nowhere, with a config map."""
-    release = Release.of(V1_32)
-    state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
-    await fill.fill(state, 0)
-    authenticator = Authenticator(state.user_of, LoopbackTokens(), is_open=True)
-    director = Director(state, authenticator, "http://127.0.0.1:0")
+    director = front_door()
+    await fill.fill(director.state, 0)
     await ask(director, "POST", MAPS, {"metadata": {"name": "map"}}, media="application/json")
     return director
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.controller import TryAgainError
 from understudy.apiserver.encoding.encoded import is_loaded
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.keys import prefix_of

@@ -5,7 +5,7 @@ kube-apiserver learns of such writes by its informers, a moment later.
 
 from __future__ import annotations
 
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of

@@ -9,7 +9,8 @@ from understudy.apiserver.endpoints.negotiation import LIST
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.responsewriters.writers import negotiate_output, object_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
+from understudy.apiserver.endpoints.scope import RequestScope, selector_of
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors

@@ -15,7 +15,8 @@ from understudy.apiserver.endpoints.handlers.write_request import (
 from understudy.apiserver.endpoints.negotiation import body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery.options import WriteOptions, write_options
@@ -54,5 +55,5 @@ async def read_part(
 
     `check` raises the errors of the body; validating admission comes after it.
     """
-    sent = request_body.read(request, state.decoder(scope), options.field_validation).obj
+    sent = request_body.read(request, scope.decoder, options.field_validation).obj
     return await WriteRequest(state, request, scope, options).admit_new_part(sent, check)

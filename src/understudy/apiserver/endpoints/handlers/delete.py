@@ -13,7 +13,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     object_response,
     value_response,
 )
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
+from understudy.apiserver.endpoints.scope import RequestScope, selector_of
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
 from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns

@@ -13,7 +13,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     negotiate_output,
     object_response,
 )
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
+from understudy.apiserver.endpoints.scope import RequestScope, selector_of
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease

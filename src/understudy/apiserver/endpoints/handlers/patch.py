@@ -18,7 +18,8 @@ from understudy.apiserver.endpoints.handlers.write_request import (
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCHES, PATCHES, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.apiserver.registry.store import Transform
 from understudy.kinds.declarations.codec import Sent
@@ -113,7 +114,7 @@ def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:
 
     Raises 400, 413, 422 and, for strategic merge patches, 500.
     """
-    decoder = write.state.decoder(write.scope)
+    decoder = write.scope.decoder
     current = Current(live, decoder, write.options.field_validation, write.ctx)
     return PATCHERS[media](write.request.body, current)
 

@@ -11,7 +11,8 @@ from understudy.apiserver.endpoints.handlers import component_status, request_bo
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.kinds import authorization
 from understudy.machinery import errors
@@ -109,12 +110,12 @@ def _token(state: ServerState, request: Request, scope: RequestScope, review: Ob
     if not text:
         raise errors.bad_request("token is required for TokenReview in authentication")
     sent = {name: value for name, value in (review.get("status") or {}).items() if name != "authenticated"}
-    audiences = review["spec"].get("audiences") or state.account_tokens.audiences
+    audiences = review["spec"].get("audiences") or state.tokens.accounts.audiences
     token = header_token(f"Bearer {text}", [])
     if not token and state.anonymous:  # begins with a space: the header would have no token
         return {"status": {**sent, "authenticated": True, "user": NOBODY.info(), "audiences": audiences}}
     try:
-        user, audiences = state.user_of(token, audiences)
+        user, audiences = state.tokens.user_of(token, audiences)
     except TokenError as error:
         reason = f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN
         return {"status": {"user": {}, **sent, **({"error": reason} if token else {})}}

@@ -13,7 +13,8 @@ from understudy.apiserver.endpoints.handlers.write_request import (
 )
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.etcd_limits import TooLargeError
 from understudy.machinery.options import write_options
 from understudy.machinery.types import Obj

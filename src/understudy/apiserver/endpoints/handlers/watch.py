@@ -40,7 +40,8 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     table,
 )
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision

@@ -9,7 +9,8 @@ from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Sent
@@ -195,7 +196,8 @@ class WriteRequest:
 
     def defaulted(self, sent: Sent) -> Obj:
         """Return a sent object in the version of the request, with the defaults of the version that it was sent in."""
-        return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
+        scope = self.scope
+        return self.state.versions.defaulted(scope.kind, scope.version, sent.obj, sent.gvk.api_version, self.ctx)
 
 
 def set_managed_fields(obj: Obj, owners: list[Obj] | None) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from understudy.admission.chain import Operation
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote

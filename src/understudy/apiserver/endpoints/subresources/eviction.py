@@ -11,7 +11,8 @@ from dataclasses import replace
 from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response, form_of
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.rest import WriteTarget

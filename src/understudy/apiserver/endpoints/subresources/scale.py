@@ -15,7 +15,8 @@ from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, 
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources.scale_views import view_of
 from understudy.machinery import errors
 from understudy.machinery.options import minimum_version, write_options
@@ -47,7 +48,7 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
     options = write_options(request.query, request.method, request.release)
     view = view_of(scope)
     try:
-        sent = request_body.read(request, state.decoder(scope), options.field_validation)
+        sent = request_body.read(request, scope.decoder, options.field_validation)
     except errors.StatusError as error:
         if error.code != 400:
             raise

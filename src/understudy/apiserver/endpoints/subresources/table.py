@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.endpoints.handlers import reviews
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources import binding, connect, token
 from understudy.apiserver.endpoints.subresources.eviction import evict
 from understudy.apiserver.endpoints.subresources.scale import get_scale, patch_scale, update_scale

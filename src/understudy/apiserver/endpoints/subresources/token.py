@@ -10,7 +10,8 @@ from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
-from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
@@ -28,7 +29,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
-    body = request_body.read(request, state.decoder(scope), options.field_validation).obj
+    body = request_body.read(request, scope.decoder, options.field_validation).obj
     body["spec"] = _defaulted(body.get("spec") or {})
     sent = await write.mutate_new_part(body)
     _check_account_name(sent["metadata"], scope)
@@ -38,7 +39,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     seconds = spec["expirationSeconds"]
     if field_errors := _token_errors(seconds):
         raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
-    audiences = spec.get("audiences") or list(state.account_tokens.audiences)
+    audiences = spec.get("audiences") or list(state.tokens.accounts.audiences)
     fields = {"name": scope.name, "namespace": scope.namespace, **uid, "creationTimestamp": state.timestamp()}
     completed = {"metadata": {**sent["metadata"], **fields}, "spec": {**spec, "audiences": audiences}}
     await write.validate({**sent, **completed}, None)
@@ -46,7 +47,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     claims = await _bound(state, scope, bound) if bound else {}
     expires = clock.parse_timestamp(state.context(request, scope).now) + seconds
     status = {
-        "token": state.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
+        "token": state.tokens.accounts.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.apiserver.encoding.conversion import to_internal
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.machinery.types import split_api_version

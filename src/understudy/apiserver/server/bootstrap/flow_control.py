@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.encoding.conversion import from_internal
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import parse_bool

@@ -17,7 +17,7 @@ from multidict import istr
 from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.waits import Hint, Waits
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.types import Obj

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
 from understudy.machinery.types import SHORT_KEPT
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import orjson
 
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.machinery import errors
 from understudy.machinery.releases.features import GateDependencyError, LockedGateError, UnknownGateError
 

@@ -14,7 +14,7 @@ from functools import partial
 from understudy.apiserver.endpoints.negotiation import JSON, YAML, Clause, Output, clauses
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import render_document, text_response
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.pages.healthz import TEXT
 from understudy.machinery.errors import not_acceptable
 from understudy.machinery.releases import features

@@ -23,7 +23,7 @@ from understudy.admission.webhooks import Call, CallError, Reply, TimedReply
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.endpoints.routing import Answer
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop

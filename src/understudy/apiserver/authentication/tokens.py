@@ -1,0 +1,61 @@
+"""The bearer tokens that a server accepts: those of its token file, of service accounts, and of other issuers.
+
+Upstream: `newServiceAccountAuthenticator` and its neighbours in k8s.io/kubernetes/pkg/kubeapiserver/authenticator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.authentication.errors import TokenError
+from understudy.apiserver.authentication.service_account_tokens import AccountTokens, Lookup
+from understudy.machinery.auth.users import User
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Knows the users of bearer tokens.
+
+    accounts  issues and verifies the tokens of service accounts
+    lookup    returns the object of (group, resource, namespace, name): accounts, and what their tokens are bound to
+    users     those of --token-auth-file, by their tokens
+    jwt_authenticators
+              know users by tokens of other issuers
+    """
+
+    accounts: AccountTokens
+    lookup: Lookup
+    users: Mapping[str, User] = field(default_factory=dict)
+    jwt_authenticators: Sequence[JWTAuthenticator] = ()
+
+    def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
+        """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
+
+        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, KeysAwaitedError.
+        """
+        own = self.accounts.audiences
+        known = self.users.get(token)
+        if known is None:
+            try:
+                return self.accounts.user(token, audiences or own, self.lookup)
+            except TokenError as error:
+                known = self._jwt_user(token, error)
+        meant = [audience for audience in audiences or own if audience in own]
+        if not meant:
+            raise TokenError
+        return known, meant
+
+    def _jwt_user(self, token: str, error: TokenError) -> User:
+        """Return the user of another issuer's token. Raises TokenError with all reasons, beginning with `error`."""
+        reasons = [str(error)]
+        for authenticator in self.jwt_authenticators:
+            try:
+                return authenticator.user(token)
+            except TokenError as reason:
+                reasons.append(str(reason))
+        raise TokenError(", ".join(filter(None, reasons)))

@@ -1,0 +1,151 @@
+"""The state of a server that all request handlers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from understudy.admission.chain import Chain
+from understudy.admission.metrics import AdmissionMetrics
+from understudy.admission.plugins.ordered import new_chain
+from understudy.admission.webhooks import NoWebhooks, WebhookClient
+from understudy.apiserver.authentication.tokens import Tokens
+from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+from understudy.apiserver.encoding.versions import Versions
+from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
+from understudy.apiserver.registry.quota_status import QuotaStatus
+from understudy.apiserver.registry.rest import strategy_of
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.serving.release import Release
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
+from understudy.machinery.auth.always_allow import AlwaysAllow
+from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.patch.apply.field_manager import FieldManager
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.util.clock import Clock, SystemClock, timestamp
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The parts of a server that every request handler uses.
+
+    serving   what is served now; `serve` replaces it
+    tokens    know the users of bearer tokens
+    anonymous whether requests without credentials are those of `system:anonymous`
+    webhooks  calls webhooks for admission and conversion
+    escalation
+              checks who grants which rights, None where nobody needs any
+    permissions
+              notes what users ask for
+    """
+
+    serving: Serving
+    gates: Gates
+    registry: Registry
+    tokens: Tokens
+    authorizer: Authorizer = field(default_factory=AlwaysAllow)
+    escalation: EscalationCheck | None = None
+    permissions: PermissionLog = field(default_factory=PermissionLog)
+    anonymous: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+    webhooks: WebhookClient = field(default_factory=NoWebhooks)
+    enable_admission_plugins: Sequence[str] = ()
+    disable_admission_plugins: Sequence[str] = ()
+    admission_metrics: AdmissionMetrics = field(init=False)
+    chain: Chain = field(init=False)
+    versions: Versions = field(init=False)
+    _field_managers: dict[tuple[Kind, str, str], FieldManager] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.admission_metrics = AdmissionMetrics(self.release.version)
+        self.chain = self._new_chain(lasts=True)
+        self.versions = Versions(self.release.kinds)
+
+    def _new_chain(self, *, lasts: bool) -> Chain:
+        """Return the admission chain. One that does not last misses changes of policies and webhooks."""
+        return new_chain(
+            self.enable_admission_plugins,
+            self.disable_admission_plugins,
+            QuotaStatus(self.registry),
+            RegistryObjects(self.registry, self.schemas, lasts=lasts),
+            self.authorizer,
+            self.webhooks,
+            self.admission_metrics,
+            self.release.version,
+            self.gates,
+        )
+
+    def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:
+        """Return the state of the same server for one request in a thread, with another way to objects and webhooks."""
+        other = copy(self)
+        other.registry, other.webhooks = registry, webhooks
+        other.tokens = replace(self.tokens, lookup=registry.lookup)
+        other.chain = other._new_chain(lasts=False)
+        return other
+
+    @property
+    def release(self) -> Release:
+        """Return the release that the server emulates, with its built-in kinds."""
+        return self.serving.release
+
+    def serve(self, serving: Serving) -> None:
+        """Serve other custom resources than before."""
+        self.serving = self.registry.resources = serving
+        self._field_managers.clear()
+
+    @property
+    def schemas(self) -> Schemas:
+        """Return the Go types and schemas of the release."""
+        return Schemas.of(self.release.version)
+
+    def timestamp(self) -> str:
+        """Return the time of this server's clock as objects hold it (RFC 3339, whole seconds)."""
+        return timestamp(self.clock.now())
+
+    def context(self, request: Request, scope: RequestScope) -> Context:
+        """Return the context of a request for validation, strategies and admission."""
+        return Context(
+            release=self.release.version,
+            gates=self.gates,
+            version=scope.version,
+            requester=request.user.info(),
+            subresource=scope.subresource,
+            dry_run="dryRun" in request.query,
+            now=self.timestamp(),
+            seconds_left=request.seconds_left,
+            payload=len(request.content) if isinstance(request.content, bytes) else 0,
+            warnings=request.warnings,
+            lookup=self.registry.lookup,
+            listing=self.registry.listing,
+            action=request.info,
+            authorizer=self._authorizer_of(request),
+        )
+
+    def _authorizer_of(self, request: Request) -> Authorizer:
+        """Return the authorizer of the rights that a request needs besides that for its path."""
+        if request.is_internal or not self.permissions.on:
+            return self.authorizer
+        return NotingAuthorizer(self.authorizer, self.permissions)
+
+    def field_manager(self, scope: RequestScope) -> FieldManager:
+        """Return the field manager for the bodies of a scope, which is built once for all its requests."""
+        key = scope.kind, scope.version, scope.subresource
+        manager = self._field_managers.get(key)
+        if manager is None:
+            decoder = scope.decoder
+            manager = self._field_managers[key] = FieldManager(
+                decoder.object_type,
+                decoder.kind.api_version,
+                subresource=scope.subresource,
+                reset=strategy_of(scope.kind, scope.subresource).reset_fields,
+                convert=partial(self.versions.convert, scope.kind),
+            )
+        return manager

@@ -1,0 +1,101 @@
+"""Builds the parts of a server from its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.tokens import Tokens
+from understudy.apiserver.authorization.modes import new_authorization
+from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
+from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.permissions.log import PermissionLog
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.machinery.typeinfo.go_types import Schemas
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+
+
+class Parts(NamedTuple):
+    """The parts of a server that has not started yet.
+
+    webhooks     calls webhooks, once it is opened
+    definitions  keeps the state's `serving` up to date
+    """
+
+    state: ServerState
+    webhooks: HttpWebhookClient
+    definitions: ServedDefinitions
+
+
+def new_parts(config: ServerConfig) -> Parts:
+    """Return the parts of a server with a new store."""
+    serving, version, gates = Serving(config.release), config.release.version, config.gates()
+    registry = Registry(config.store(), serving)
+    webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
+    objects = RegistryObjects(registry, Schemas.of(version))
+    authorizer, escalation = new_authorization(config.authorization_mode, objects, version, gates)
+    state = ServerState(
+        serving,
+        gates,
+        registry,
+        _tokens(config, registry),
+        authorizer,
+        escalation,
+        PermissionLog(on=config.permission_report is not None),
+        anonymous=config.anonymous,
+        clock=config.clock,
+        webhooks=webhooks,
+        enable_admission_plugins=config.enable_admission_plugins,
+        disable_admission_plugins=config.disable_admission_plugins,
+    )
+    return Parts(state, webhooks, ServedDefinitions(state))
+
+
+def _tokens(config: ServerConfig, registry: Registry) -> Tokens:
+    accounts = AccountTokens(config.clock, config.release.version, config.account_tokens)
+    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config))
+
+
+def _jwt_authenticators(config: ServerConfig) -> Sequence[JWTAuthenticator]:
+    """Return what knows users by tokens of other issuers."""
+    if config.authentication is None:
+        return ()
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
+
+    algorithms, version = config.authentication.algorithms, config.release.version
+    return [
+        JWTAuthenticator(spec, expressions, algorithms, config.clock, version)
+        for spec, expressions in config.authentication.authenticators
+    ]
+
+
+def new_authenticator(config: ServerConfig, state: ServerState, loopback: LoopbackTokens) -> Authenticator:
+    """Return what finds out who sends a request; `loopback` has the tokens of clients inside this process."""
+    return Authenticator(
+        state.tokens.user_of,
+        loopback,
+        _client_certificates(config, state),
+        is_open=not config.authenticated,
+        anonymous=config.anonymous,
+        anonymous_paths=(config.authentication and config.authentication.anonymous_paths) or (),
+    )
+
+
+def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCertificates | None:
+    """Return what knows the users of client certificates, None for a server that asks for none."""
+    if not config.client_authorities:
+        return None
+    from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
+
+    return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
