@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from understudy import Server
-from understudy.apiserver.server import listener
+from understudy.apiserver.server.http import listener
 from understudy.apiserver.server.worker import loop_thread
 
 TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from understudy.apiserver.server.watch_stream import Alarm
+from understudy.apiserver.server.http.watch_stream import Alarm
 from understudy.machinery.util.clock import SystemClock
 
 CLOCK = SystemClock()

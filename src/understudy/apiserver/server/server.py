@@ -46,7 +46,7 @@ from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.request_log import RequestLog
-from understudy.apiserver.server.listener import Listener, listening_socket
+from understudy.apiserver.server.http.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses

@@ -16,9 +16,9 @@ from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.loopback import Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.http import give_up, handler
+from understudy.apiserver.server.http.handler import give_up, handler
+from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
-from understudy.apiserver.server.watch_stream import Pumps
 
 log = logging.getLogger("understudy")
 

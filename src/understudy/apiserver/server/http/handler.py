@@ -18,12 +18,12 @@ from multidict import CIMultiDict, istr
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.filters.request_deadline import timed_out
+from understudy.apiserver.server.http.watch_stream import Pumps, pump
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1
 from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
-from understudy.apiserver.server.watch_stream import Pumps, pump
 from understudy.machinery.errors import RequestAbortedError, internal_error
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
