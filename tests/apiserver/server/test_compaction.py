@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from understudy import Server
-from understudy.apiserver.server import server as server_module
+from understudy.apiserver.server import lifecycle
 from understudy.apiserver.storage.interface import Store
 
 Log = list[tuple[str, float]]
@@ -26,7 +26,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
         finally:
             calls.append(("stopped", interval))
 
-    monkeypatch.setattr(server_module, "compact_periodically", compact_never)
+    monkeypatch.setattr(lifecycle, "compact_periodically", compact_never)
     return calls
 
 

@@ -183,7 +183,7 @@ def test_reset_amid_the_end_leaves_nothing_behind() -> None:
     async def scenario() -> None:
         server = Server(controllers=["garbage-collector", "namespace"])
         await server.start()
-        resets = [asyncio.create_task(server._reset()) for _ in range(3)]
+        resets = [asyncio.create_task(server._lifecycle.reset()) for _ in range(3)]
         await asyncio.sleep(0)
         await server.stop()
         outcomes = await asyncio.gather(*resets, return_exceptions=True)

@@ -77,14 +77,6 @@ class Controllers:
         self._tasks = [asyncio.create_task(task) for task in (*(run.forever() for run in runs), caches.forever())]
         self._manager.start(self._context)
 
-    def start_components(self) -> None:
-        """Start the components, which are clients of a server that listens."""
-        self._manager.start_components()
-
-    async def stop_components(self) -> None:
-        """Stop the components, while the server still answers them. Raises the error that has ended one before."""
-        await self._manager.stop_components()
-
     async def stop(self) -> None:
         """Stop all controllers, each between two writes. Raises the error that has ended one before."""
         await self._manager.stop()

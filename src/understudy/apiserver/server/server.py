@@ -5,64 +5,44 @@
 
     async with Server() as server: ...                           # the same, for async code
 
-Serving is in `http`, answering in `director`; this module owns the life cycle: listening, loading, resetting, ending.
+This module has what users call. `lifecycle` starts and ends a server, `wiring` builds its parts from the options.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import inspect
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from understudy.apiserver.authentication.errors import ProviderError
-from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKubeconfigs, write_kubeconfig
-from understudy.apiserver.client.loopback import USER_AGENT, Client, ClientBuilder, Stop
+from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
 from understudy.apiserver.client.server_user import ServerUser
-from understudy.apiserver.controllers import ControllerManager, Controllers
-from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
+from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
-from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.permissions.judge import Judge
 from understudy.apiserver.permissions.report import PermissionReport, Permissions
 from understudy.apiserver.permissions.roles import role_with_binding
-from understudy.apiserver.server.bootstrap import fill, flow_control, policy
-from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.request_log import RequestLog
-from understudy.apiserver.server.http.listener import Listener, listening_socket
+from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.pages.control import Control
-from understudy.apiserver.server.pages.loop_pauses import LoopPauses
-from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions
-from understudy.apiserver.server.wiring import new_authenticator, new_parts
+from understudy.apiserver.server.webhooks.functions import WebhookFunction, WebhookOptions
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
-from understudy.apiserver.storage.compaction import compact_periodically
-from understudy.machinery.auth.users import ACCOUNT, MASTERS, User, account_groups
+from understudy.machinery.auth.users import ACCOUNT, User, account_groups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.spelling import did_you_mean
 
-log = logging.getLogger("understudy")
-KEYS_INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
-ADMIN = User("system:admin", [MASTERS])
 T = TypeVar("T")
 P = ParamSpec("P")
 F = TypeVar("F", bound=WebhookFunction)
@@ -97,166 +77,48 @@ class Server(ObjectAccess):
     @_configured_by(ServerConfig)
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._certificates = config.certificates
-        self._controller_manager = self._new_controller_manager(config.controllers, config.release.version)
-        self.state = self._new_state()
-        self._started = self._is_stopping = False
-        self._changing = asyncio.Lock()  # held by a reset and by the end of the server
+        self._lifecycle = Lifecycle(config, self._new_controller_manager(config.controllers, config.release.version))
         self._thread: LoopThread | None = None
         self._kubeconfigs = TemporaryKubeconfigs()
-        self._tokens = LoopbackTokens()
-        self.request_log = RequestLog()
-        self._pauses = LoopPauses()
-        self._clients: ClientBuilder | None = None
-        self.url = ""
-        self._port = config.port
-        self._listener: Listener | None = None
-        self._controllers: Controllers | None = None
-        self._hints: Hints | None = None
-        self._periodic: list[asyncio.Task[None]] = []
-        self._client: Client | None = None
-        self._apiserver: Client | None = None
-        self._admin_token = ""
+
+    @abstractmethod
+    def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
+        """Return the controllers with some names that are not the API server's own. Raises ValueError."""
 
     def __repr__(self) -> str:
-        where = f"at {self.url}" if self._listener is not None else "that does not run"
+        where = f"at {self.url}" if self._lifecycle.is_listening else "that does not run"
         return f"<Server of Kubernetes {self._config.release.version} {where}>"
 
-    def _new_state(self) -> ServerState:
-        """Return the state of a server that has not started yet."""
-        self._functions = FunctionWebhooks()
-        state, self._webhooks, self._definitions = new_parts(self._config)
-        return state
+    @property
+    def url(self) -> str:
+        """Return where the server is reached, "" before it has been started."""
+        return self._lifecycle.url
 
-    # --- lifecycle --------------------------------------------------------------------------------------------
+    @property
+    def state(self) -> ServerState:
+        """Return what the handlers of requests use: another one, with a new store, after each start."""
+        return self._lifecycle.state
+
+    @property
+    def request_log(self) -> RequestLog:
+        """Return the log of the last requests."""
+        return self._lifecycle.request_log
 
     async def start(self) -> None:
         """Load what the server begins with, and listen, in the running event loop.
 
         A server that has been stopped can be started again; it has a new `state`, with a new store.
         """
-        if self._started:
-            self.state = self._new_state()
-        self._started = True
-        self._is_stopping, self._changing = False, asyncio.Lock()
-        config = self._config
-        sock = listening_socket(config.bind_address, config.port)
-        try:
-            host, self._port = sock.getsockname()[:2]
-            self._warn_of_openness(host)
-            address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
-            url = f"{'https' if self._certificates else 'http'}://{address}"
-            context, asks = self._certificates.context(), bool(config.client_ca_file)
-            director, self._controllers = self._connect(url)
-            self._webhooks.open()
-            if self.state.tokens.jwt_authenticators:
-                await self._discover_issuers()
-            await self._fill()
-            self._listener = Listener(director, sock, context, asks_for_certificates=asks)
-            await self._listener.start()
-            self.url = url
-            self._controllers.start_components()
-        except BaseException:
-            sock.close()
-            await self._stop_background_tasks()
-            raise
-
-    def _warn_of_openness(self, host: str) -> None:
-        """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
-        config = self._config
-        if config.authenticated or (ip_address(host).is_loopback and not config.control):
-            return
-        address = f"{host} port {self._port}"
-        control = " and may change and reset it under /understudy/" if config.control else ""
-        log.warning("without --token-auth-file everybody who reaches %s is an administrator%s", address, control)
-
-    def _connect(self, url: str) -> tuple[Director, Controllers]:
-        """Build the front door, and the clients that go through it from the inside."""
-        tokens = self._tokens = LoopbackTokens()
-        config = self._config
-        authenticator = new_authenticator(config, self.state, tokens)
-        control = Control(self.state, self._reset) if config.control else None
-        flags = config.flags()
-        hints = self._hints = Hints(self.state, self._controller_manager.names)
-        director = Director(
-            self.state, authenticator, url, control, config.accepted_hosts, flags, hints, self.request_log, self._pauses
-        )
-        clients = self._clients = ClientBuilder(director, self.state, tokens, self._send_watch)
-        self._client, self._apiserver = clients.client(USER_AGENT), clients.client(APISERVER_AGENT)
-        self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
-        authority = (self._authority() or b"").decode()
-        context = ControllerContext(self.state, clients, self._component_connection, authority)
-        return director, Controllers(context, self._controller_manager)
-
-    @abstractmethod
-    def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
-        """Return the controllers with some names that are not the API server's own. Raises ValueError."""
-
-    def _component_connection(self, user: User) -> Connection:
-        self.request_log.components.add(user.name)
-        return self._connection(self._tokens.issue(user))
-
-    async def _discover_issuers(self) -> None:
-        """Ask other issuers where their keys are; those that do not answer are asked again later."""
-        for authenticator in self.state.tokens.jwt_authenticators:
-            if not authenticator.key_set.is_initialized:
-                try:
-                    await asyncio.to_thread(authenticator.key_set.discover)
-                except ProviderError as error:
-                    log.error("oidc authenticator: initializing plugin: %s", error)
-
-    async def _discover_issuers_periodically(self) -> None:
-        while not all(authenticator.key_set.is_initialized for authenticator in self.state.tokens.jwt_authenticators):
-            await asyncio.sleep(KEYS_INTERVAL)
-            await self._discover_issuers()
+        await self._lifecycle.start()
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
-        self._is_stopping = True
-        async with self._changing:
-            await self._stop()
-
-    async def _stop(self) -> None:
         try:
-            if self._controllers is not None:
-                await self._controllers.stop_components()  # which are clients, and would complain
+            await self._lifecycle.stop()
         finally:
-            listener, self._listener = self._listener, None
-            if listener is not None:
-                await listener.stop()
-            await self._webhooks.close()  # threads that wait for one would not end before it answers
-            if listener is not None:
-                await listener.finish()
-        self._kubeconfigs.delete()
-        await self._stop_background_tasks()
-        await self._functions.stop()
+            self._kubeconfigs.delete()
         if self._config.permission_report is not None:
             self._permission_report().write(Path(self._config.permission_report))
-
-    def _start_background_tasks(self) -> None:
-        """Start the controllers, the upkeep of flow control and the compaction of history."""
-        assert self._controllers is not None
-        assert self._apiserver is not None
-        self._controllers.start()
-        periodic = [flow_control.ensure_periodically(self._apiserver, self.state, asyncio.sleep)]
-        if interval := self._config.compaction_seconds:
-            periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
-        periodic.append(self._pauses.measure())
-        if self.state.tokens.jwt_authenticators:
-            periodic.append(self._discover_issuers_periodically())
-        self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
-
-    async def _stop_background_tasks(self) -> None:
-        """Stop what runs beside requests. Raises the error that has ended one of the tasks before."""
-        if self._hints is not None:
-            self._hints.forget()
-        periodic, self._periodic = self._periodic, []
-        for task in periodic:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        if self._controllers is not None:
-            await self._controllers.stop()
 
     def __enter__(self) -> Self:
         if self._thread is not None:
@@ -284,45 +146,6 @@ class Server(ObjectAccess):
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.__exit__)
 
-    async def _fill(self) -> None:
-        """Store what the server begins with. The controllers run already when manifests are loaded."""
-        assert self._client is not None
-        await fill.fill(self.state, self._port)
-        if self._config.has_bootstrap_policy:
-            assert self._apiserver is not None
-            await policy.ensure_policy(self._apiserver, self.state.release, self.state.gates)
-        self._start_background_tasks()
-        for manifest in self._config.load:
-            await writing.load(self._client, asyncio.sleep, manifest)
-
-    async def _reset(self) -> None:
-        """Make the server as it was at the start. Raises RuntimeError for one that is stopping."""
-        self._refuse_if_stopping()  # it waits for the requests that wait for this
-        async with self._changing:
-            self._refuse_if_stopping()
-            await self._begin_anew()
-
-    def _refuse_if_stopping(self) -> None:
-        if self._is_stopping:
-            raise RuntimeError("the server is stopping")
-
-    async def _begin_anew(self) -> None:
-        if self._controllers is not None:
-            await self._controllers.stop_components()
-        if self._listener is not None:
-            self._listener.end_watches()
-        await self._stop_background_tasks()
-        await self.state.registry.store.clear()
-        self._functions.forget()
-        self.state.gates.reset(self._config.feature_gates or {})
-        if self._config.permission_report is None:  # else the report is of all that the server was asked
-            self.state.permissions.clear()
-        await self._fill()
-        if self._controllers is not None:
-            self._controllers.start_components()
-
-    # --- use --------------------------------------------------------------------------------------------------
-
     @property
     def kubeconfig(self) -> KubeconfigPath:
         """Return the path of a file (mode 0600) that points here: a `str` with the methods of `pathlib.Path`.
@@ -339,15 +162,7 @@ class Server(ObjectAccess):
         write_kubeconfig(path, self._first_connection())
 
     def _first_connection(self) -> Connection:
-        return self._connection(next(iter(self.state.tokens.users), self._admin_token))
-
-    def _connection(self, token: str) -> Connection:
-        return Connection(url=self.url, certificate_authority=self._authority(), token=token)
-
-    def _authority(self) -> bytes | None:
-        """Return the certificates (PEM) that clients have to trust, None for plain HTTP."""
-        authority = self._certificates.authority
-        return base64.b64decode(authority) if authority else None
+        return self._lifecycle.connection(self._lifecycle.door.token)
 
     def user(self, name: str, groups: Iterable[str] = ()) -> ServerUser:
         """Return a user, with a token and a kubeconfig, who may do what its roles allow; see `allow`.
@@ -360,11 +175,11 @@ class Server(ObjectAccess):
         ("system:serviceaccount:NAMESPACE:NAME") is in its groups without saying so. kubectl and client-go send tokens
         over HTTPS only: the server speaks it with `authorization_mode` or `tls=True`.
         """
-        assert self._clients is not None, "the server is not running"
+        door = self._lifecycle.door
         self.state.permissions.on = True
         user = User(name, [*groups, *_groups_of_account(name)])
-        token = self._tokens.issue(user)
-        client, kubeconfig = self._clients.external(token), self._kubeconfigs.path(self._connection(token))
+        token = door.tokens.issue(user)
+        client, kubeconfig = door.clients.external(token), self._kubeconfigs.path(self._lifecycle.connection(token))
         server_user = ServerUser(name, user.groups, token, kubeconfig, partial(self._ask_as, client))
         server_user.manifest_folder = self.manifest_folder
         return server_user
@@ -396,12 +211,9 @@ class Server(ObjectAccess):
         return self._permission_report().of(user)
 
     def _permission_report(self) -> PermissionReport:
-        return PermissionReport(self.state.permissions, self._judge(), allows_everything=not self._config.authorized)
-
-    def _judge(self) -> Judge:
         state = self.state
-        objects = RegistryObjects(state.registry, state.schemas)
-        return Judge(objects, state.release.version, state.gates)
+        judge = Judge(RegistryObjects(state.registry, state.schemas), state.release.version, state.gates)
+        return PermissionReport(state.permissions, judge, allows_everything=not self._config.authorized)
 
     def webhook(
         self,
@@ -441,14 +253,14 @@ class Server(ObjectAccess):
 
         def register(function: F) -> F:
             configuration = name or getattr(function, "__name__", "webhook").replace("_", "-")
-            self.apply(self._run(self._functions.configuration(configuration, function, options)))
+            self.apply(self._run(self._lifecycle.functions.configuration(configuration, function, options)))
             return function
 
         return register
 
     def reset(self) -> None:
         """Make the server as it was at the start: objects, revisions and feature gates. Open watches end."""
-        self._run(self._reset())
+        self._run(self._lifecycle.reset())
 
     def compact(self) -> None:
         """Forget history up to now: watches and continue tokens from before it expire."""
@@ -462,16 +274,9 @@ class Server(ObjectAccess):
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
-    def _send_watch(self, source: WatchSource, frames: Frames) -> Stop:
-        """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
-        assert self._listener is not None, "the server is not running"
-        return self._listener.send_watch(source, frames)
-
     def _ask(self, use: Use[T]) -> T:
         __tracebackhide__ = True
-        if self._client is None:
-            raise RuntimeError("the server is not running")
-        return self._ask_as(self._client, use)
+        return self._ask_as(self._lifecycle.door.clients.client(USER_AGENT), use)
 
     def _ask_as(self, client: Client, use: Use[T]) -> T:
         """Let a client ask. Errors of the server leave without the frames that they went through."""

@@ -1,8 +1,8 @@
-"""Builds the parts of a server from its options."""
+"""Builds the parts of a server from its options: what handlers use, and the front door."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
@@ -10,20 +10,29 @@ from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.modes import new_authorization
+from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.filters.hints import Hints
+from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+
+ADMIN = User("system:admin", [MASTERS])
 
 
 class Parts(NamedTuple):
@@ -99,3 +108,40 @@ def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCert
     from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
 
     return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
+
+
+class FrontDoor(NamedTuple):
+    """What answers the requests to a server at its address, and what asks it from the inside.
+
+    hints    tell users why what they ask for does not happen
+    tokens   those of clients inside this process
+    clients  makes such clients
+    token    of the first user of --token-auth-file, else of an administrator; "" where everybody may do everything
+    """
+
+    director: Director
+    hints: Hints
+    tokens: LoopbackTokens
+    clients: ClientBuilder
+    token: str
+
+
+def new_front_door(
+    config: ServerConfig,
+    state: ServerState,
+    url: str,
+    control: Control | None,
+    controllers: Collection[str],
+    request_log: RequestLog,
+    pauses: LoopPauses,
+    send_watch: SendWatch,
+) -> FrontDoor:
+    """Return the front door of a server that has a URL; `controllers` are the names of those that run behind it."""
+    tokens, hints = LoopbackTokens(), Hints(state, controllers)
+    authenticator = new_authenticator(config, state, tokens)
+    hosts, flags = config.accepted_hosts, config.flags()
+    director = Director(state, authenticator, url, control, hosts, flags, hints, request_log, pauses)
+    token = next(iter(state.tokens.users), "")
+    if config.authenticated and config.tokens is None:
+        token = tokens.issue(ADMIN)
+    return FrontDoor(director, hints, tokens, ClientBuilder(director, state, tokens, send_watch), token)

@@ -1,0 +1,34 @@
+"""Asks other issuers of tokens where their keys are, at the start and until each has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.authentication.errors import ProviderError
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+
+INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
+
+log = logging.getLogger("understudy")
+
+
+async def discover(authenticators: Sequence[JWTAuthenticator]) -> None:
+    """Ask the issuers that have not answered yet. Those that do not answer are logged."""
+    for authenticator in authenticators:
+        if not authenticator.key_set.is_initialized:
+            try:
+                await asyncio.to_thread(authenticator.key_set.discover)
+            except ProviderError as error:
+                log.error("oidc authenticator: initializing plugin: %s", error)
+
+
+async def discover_periodically(authenticators: Sequence[JWTAuthenticator]) -> None:
+    """Ask the issuers again until all have answered."""
+    while not all(authenticator.key_set.is_initialized for authenticator in authenticators):
+        await asyncio.sleep(INTERVAL)
+        await discover(authenticators)

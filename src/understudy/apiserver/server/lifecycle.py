@@ -1,0 +1,231 @@
+"""The life of a server: it listens, loads what it begins with, is reset, and ends.
+
+Its parts are built in `wiring`; `server` has what users call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from contextlib import suppress
+from ipaddress import ip_address
+
+from understudy.apiserver.client import writing
+from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.frames import Frames
+from understudy.apiserver.client.loopback import USER_AGENT, Stop
+from understudy.apiserver.controllers import ControllerManager, Controllers
+from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
+from understudy.apiserver.endpoints.request import WatchSource
+from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy
+from understudy.apiserver.server.filters.request_log import RequestLog
+from understudy.apiserver.server.http.listener import Listener, listening_socket
+from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.webhooks.functions import FunctionWebhooks
+from understudy.apiserver.server.wiring import FrontDoor, new_front_door, new_parts
+from understudy.apiserver.storage.compaction import compact_periodically
+from understudy.machinery.auth.users import User
+
+log = logging.getLogger("understudy")
+
+
+class Lifecycle:
+    """Starts, resets and ends one server, in an event loop.
+
+    manager      has the controllers that are not the server's own
+    functions    webhooks that are functions of a test
+    request_log  has the last requests
+    url          where the server is reached, "" before it has been started
+    """
+
+    def __init__(self, config: ServerConfig, manager: ControllerManager) -> None:
+        self._config = config
+        self._certificates = config.certificates
+        self._manager = manager
+        self._build()
+        self._started = self._is_stopping = False
+        self._changing = asyncio.Lock()  # held by a reset and by the end of the server
+        self.request_log = RequestLog()
+        self._pauses = LoopPauses()
+        self.url = ""
+        self._port = config.port
+        self._listener: Listener | None = None
+        self._controllers: Controllers | None = None
+        self._periodic: list[asyncio.Task[None]] = []
+
+    def _build(self) -> None:
+        """Build the parts of a server that has not started yet."""
+        self.functions = FunctionWebhooks()
+        self._parts = new_parts(self._config)
+        self._door: FrontDoor | None = None
+
+    @property
+    def state(self) -> ServerState:
+        """Return what handlers use, with a new store after each start."""
+        return self._parts.state
+
+    @property
+    def door(self) -> FrontDoor:
+        """Return the front door. Raises RuntimeError for a server that has not been started."""
+        if self._door is None:
+            raise RuntimeError("the server is not running")
+        return self._door
+
+    @property
+    def is_listening(self) -> bool:
+        """Report whether clients can reach the server."""
+        return self._listener is not None
+
+    async def start(self) -> None:
+        """Load what the server begins with, and listen, in the running event loop. Raises OSError, LoadError."""
+        if self._started:
+            self._build()
+        self._started = True
+        self._is_stopping, self._changing = False, asyncio.Lock()
+        config = self._config
+        sock = listening_socket(config.bind_address, config.port)
+        try:
+            host, self._port = sock.getsockname()[:2]
+            self._warn_of_openness(host)
+            address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
+            url = f"{'https' if self._certificates else 'http'}://{address}"
+            context, asks = self._certificates.context(), bool(config.client_ca_file)
+            door = self._open(url)
+            self._parts.webhooks.open()
+            await issuers.discover(self.state.tokens.jwt_authenticators)
+            await self._fill(door)
+            self._listener = Listener(door.director, sock, context, asks_for_certificates=asks)
+            await self._listener.start()
+            self.url = url
+            self._manager.start_components()
+        except BaseException:
+            sock.close()
+            await self._stop_background_tasks()
+            raise
+
+    def _warn_of_openness(self, host: str) -> None:
+        """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
+        config = self._config
+        if config.authenticated or (ip_address(host).is_loopback and not config.control):
+            return
+        address = f"{host} port {self._port}"
+        control = " and may change and reset it under /understudy/" if config.control else ""
+        log.warning("without --token-auth-file everybody who reaches %s is an administrator%s", address, control)
+
+    def _open(self, url: str) -> FrontDoor:
+        """Build the front door, and the controllers that ask there."""
+        config, state = self._config, self.state
+        control = Control(state, self.reset) if config.control else None
+        door = self._door = new_front_door(
+            config,
+            state,
+            url,
+            control,
+            self._manager.names,
+            self.request_log,
+            self._pauses,
+            self._send_watch,
+        )
+        authority = (self._authority() or b"").decode()
+        context = ControllerContext(state, door.clients, self._component_connection, authority)
+        self._controllers = Controllers(context, self._manager)
+        return door
+
+    def _send_watch(self, source: WatchSource, frames: Frames) -> Stop:
+        """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
+        assert self._listener is not None, "the server is not running"
+        return self._listener.send_watch(source, frames)
+
+    def connection(self, token: str) -> Connection:
+        """Return how to reach the server with a token."""
+        return Connection(url=self.url, certificate_authority=self._authority(), token=token)
+
+    def _component_connection(self, user: User) -> Connection:
+        self.request_log.components.add(user.name)
+        return self.connection(self.door.tokens.issue(user))
+
+    def _authority(self) -> bytes | None:
+        """Return the certificates (PEM) that clients have to trust, None for plain HTTP."""
+        authority = self._certificates.authority
+        return base64.b64decode(authority) if authority else None
+
+    async def _fill(self, door: FrontDoor) -> None:
+        """Store what the server begins with. The controllers run already when manifests are loaded."""
+        state = self.state
+        await fill.fill(state, self._port)
+        if self._config.has_bootstrap_policy:
+            await policy.ensure_policy(door.clients.client(APISERVER_AGENT), state.release, state.gates)
+        self._start_background_tasks(door)
+        for manifest in self._config.load:
+            await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest)
+
+    def _start_background_tasks(self, door: FrontDoor) -> None:
+        """Start the controllers, the upkeep of flow control and the compaction of history."""
+        assert self._controllers is not None
+        self._controllers.start()
+        state, client = self.state, door.clients.client(APISERVER_AGENT)
+        periodic = [flow_control.ensure_periodically(client, state, asyncio.sleep), self._pauses.measure()]
+        if interval := self._config.compaction_seconds:
+            periodic.append(compact_periodically(state.registry.store, interval, asyncio.sleep))
+        if authenticators := state.tokens.jwt_authenticators:
+            periodic.append(issuers.discover_periodically(authenticators))
+        self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
+
+    async def _stop_background_tasks(self) -> None:
+        """Stop what runs beside requests. Raises the error that has ended one of the tasks before."""
+        if self._door is not None:
+            self._door.hints.forget()
+        periodic, self._periodic = self._periodic, []
+        for task in periodic:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        if self._controllers is not None:
+            await self._controllers.stop()
+
+    async def reset(self) -> None:
+        """Make the server as it was at the start. Raises RuntimeError for one that is stopping."""
+        self._refuse_if_stopping()  # it waits for the requests that wait for this
+        async with self._changing:
+            self._refuse_if_stopping()
+            await self._begin_anew()
+
+    def _refuse_if_stopping(self) -> None:
+        if self._is_stopping:
+            raise RuntimeError("the server is stopping")
+
+    async def _begin_anew(self) -> None:
+        await self._manager.stop_components()
+        if self._listener is not None:
+            self._listener.end_watches()
+        await self._stop_background_tasks()
+        await self.state.registry.store.clear()
+        self.functions.forget()
+        self.state.gates.reset(self._config.feature_gates or {})
+        if self._config.permission_report is None:  # else the report is of all that the server was asked
+            self.state.permissions.clear()
+        await self._fill(self.door)
+        self._manager.start_components()
+
+    async def stop(self) -> None:
+        """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
+        self._is_stopping = True
+        async with self._changing:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        try:
+            await self._manager.stop_components()  # which are clients, and would complain
+        finally:
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                await listener.stop()
+            await self._parts.webhooks.close()  # threads that wait for one would not end before it answers
+            if listener is not None:
+                await listener.finish()
+        await self._stop_background_tasks()
+        await self.functions.stop()
