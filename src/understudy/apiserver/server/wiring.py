@@ -111,7 +111,7 @@ def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCert
 
 
 class FrontDoor(NamedTuple):
-    """What answers the requests to a server at its address, and what asks it from the inside.
+    """The director that answers at a server's address, and the clients that ask it from the inside.
 
     hints    tell users why what they ask for does not happen
     tokens   those of clients inside this process
