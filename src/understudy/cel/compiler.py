@@ -78,12 +78,16 @@ class Compiled:
 
         For those who ask many expressions about one device. Raises `EvaluationError` as `evaluate` does.
         """
-        if self.program is None:
-            raise EvaluationError(f"expression did not compile: {self.error}")
         from understudy.cel.interpreter.device import as_bool
 
+        return as_bool(self.value_for(device))
+
+    def value_for(self, device: Value) -> Value:
+        """Return the value of an expression about a device, given as for `matches`. Raises `EvaluationError`."""
+        if self.program is None:
+            raise EvaluationError(f"expression did not compile: {self.error}")
         try:
-            return as_bool(self.program({"device": device}))
+            return self.program({"device": device})
         except CostLimitError as error:
             raise EvaluationError(str(error)) from None
 

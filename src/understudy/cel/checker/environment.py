@@ -9,7 +9,7 @@ release knows (`StoredExpressions`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 
@@ -19,7 +19,7 @@ from understudy.cel.cost.estimate import SizeEstimator, unlimited
 from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
-from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_36, V1_37, Version
 
 DEVICE = "kubernetes.DRADevice"
 
@@ -82,8 +82,8 @@ class Environment:
 
     @property
     def counts_cost(self) -> bool:
-        """Report whether the evaluation counts its cost: device selectors are evaluated without."""
-        return self.purpose != ()
+        """Report whether the evaluation counts its cost: expressions about devices are evaluated without."""
+        return self.purpose not in ((), _DERIVED_ATTRIBUTE)
 
     @property
     def empty_column(self) -> int:
@@ -108,7 +108,7 @@ def device_environment(
         """Report whether an expression may use what a gate guards: stored ones may, whether or not it is on."""
         return gate in features or (stored and since <= release)
 
-    attribute = "dyn" if DRA_LIST_TYPE_ATTRIBUTES in features else "any"
+    attribute = "dyn" if lists_allowed(release, features, stored=stored) else "any"
     device = {
         "driver": "string",
         "attributes": f"map(string, map(string, {attribute}))",
@@ -120,7 +120,42 @@ def device_environment(
     if has(DRA_LIST_TYPE_ATTRIBUTES, V1_36):
         libraries += ("device_includes",)
     declared = build_declarations(release, libraries, {"device": DEVICE}, {DEVICE: device})
-    return Environment(release, features, stored, declared, _check_result_of("bool", "any", attribute), estimate_size)
+    results = {"bool", attribute} if release >= V1_37 else {"bool", "any", attribute}
+    return Environment(release, features, stored, declared, _check_result_of(*results), estimate_size)
+
+
+def derived_attribute_environment(
+    release: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
+) -> Environment:
+    """Return the environment of derived attributes, which results in an attribute: a scalar, or a list where allowed.
+
+    The arguments are those of `device_environment`.
+    """
+    selectors = device_environment(release, features=features, stored=stored)
+    lists = lists_allowed(release, features, stored=stored)
+    expected = "a primitive scalar (string, integer, boolean, semver)" + " or a list of these scalars" * lists
+
+    def result_error(result: Type) -> str:
+        if _is_scalar(result) or (lists and result.kind == "list" and _is_scalar(result.params[0])):
+            return ""
+        return f"must evaluate to {expected}, not {result.declared_name}"
+
+    return replace(selectors, result_error=result_error, purpose=_DERIVED_ATTRIBUTE)
+
+
+def lists_allowed(release: Version, features: frozenset[str], *, stored: bool) -> bool:
+    """Report whether attributes of devices may be lists: from 1.37 on stored expressions may always say so."""
+    return DRA_LIST_TYPE_ATTRIBUTES in features or (stored and release >= V1_37)
+
+
+_DERIVED_ATTRIBUTE = ("derived attribute",)
+
+
+def _is_scalar(result: Type) -> bool:
+    return not result.nullable and result.declared_name in _SCALARS
+
+
+_SCALARS = ("bool", "int", "string", "google.protobuf.Any", "dyn", "kubernetes.Semver")
 
 
 def base_libraries(release: Version, stored: bool) -> tuple[str, ...]:

@@ -73,6 +73,11 @@ class Semver:
         pre = [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.pre]
         return self.major, self.minor, self.patch, not self.pre, pre
 
+    def __str__(self) -> str:
+        pre = f"-{'.'.join(map(str, self.pre))}" if self.pre else ""
+        build = f"+{'.'.join(self.build)}" if self.build else ""
+        return f"{self.major}.{self.minor}.{self.patch}{pre}{build}"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Semver) and self.precedence_key() == other.precedence_key()
 

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from understudy.controlplane.allocator.allocated import AllocatedState
+from understudy.controlplane.allocator.checks.attributes import Attributes
 from understudy.controlplane.allocator.checks.counters import Sets, SharedCounters
+from understudy.controlplane.allocator.checks.groups import CompatibilityGroups
 from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.allocator.explain import STEPS, Explainer
 from understudy.controlplane.allocator.explanation import Explanation
@@ -16,7 +18,7 @@ from understudy.controlplane.allocator.requests import ClaimReader, Matcher, int
 from understudy.controlplane.allocator.results import allocation_results
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.search import CheckTime, Refuse, Search
-from understudy.controlplane.allocator.selectors import selector_environment
+from understudy.controlplane.allocator.selectors import attribute_environment, selector_environment
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
@@ -58,6 +60,7 @@ class Allocator:
             else {class_["metadata"].get("name", ""): class_ for class_ in classes}
         )
         self._environment = selector_environment(release, features)
+        self._attributes = Attributes(attribute_environment(release, features))
         self._available: dict[str, Sets] = {}
 
     def allocate(self, node: Obj, claims: Sequence[Obj], *, timeout: float | None = None) -> list[Obj] | None:
@@ -74,7 +77,8 @@ class Allocator:
 
         steps  the number of steps after which the search is given up
         """
-        explainer = Explainer(self.rules, self.inventory, self.allocated, self.classes, self._environment, node)
+        matcher = Matcher(self.rules, self._environment, node)
+        explainer = Explainer(self.rules, self.inventory, self.allocated, self.classes, matcher, self._attributes, node)
         return explainer.explain(claims, self._allocate, steps)
 
     def _allocate(
@@ -82,10 +86,11 @@ class Allocator:
     ) -> list[Obj] | None:
         pools = pools_of(self.inventory, node)
         matcher = Matcher(self.rules, self._environment, node)
-        reader = ClaimReader(self.rules, self.classes, pools, matcher, self.allocated)
+        reader = ClaimReader(self.rules, self.classes, pools, matcher, self._attributes, self.allocated)
         read = [reader.read(index, internal_claim(claim)) for index, claim in enumerate(claims)]
         counters = SharedCounters(self.rules, self._available, self.allocated)
-        search = Search(self.rules, read, pools, matcher, self.allocated, counters, check_time, refuse)
+        groups = CompatibilityGroups(pools, self.allocated)
+        search = Search(self.rules, read, pools, matcher, self.allocated, counters, groups, check_time, refuse)
         if search.run():
             return allocation_results(search, node)
         if self.rules.whole_pools and any(pool.invalid for pool in pools.pools):

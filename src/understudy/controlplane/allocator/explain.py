@@ -7,10 +7,11 @@ devices in use, taints. A device that fits alone may still be refused beside oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
-from understudy.cel import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
-from understudy.controlplane.allocator.checks.constraints import Constraint, DistinctAttribute, MatchAttribute
+from understudy.controlplane.allocator.checks.attributes import Attributes
+from understudy.controlplane.allocator.checks.constraints import Constraint
 from understudy.controlplane.allocator.checks.counters import SharedCounters
 from understudy.controlplane.allocator.checks.taints import taint_text, untolerated_taint
 from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
@@ -37,6 +38,8 @@ Verdict = tuple[Reason, str]
 _REASONS = {
     Refusal.IN_USE: Reason.IN_USE,
     Refusal.COUNTERS: Reason.COUNTERS,
+    Refusal.GROUPS: Reason.GROUPS,
+    Refusal.OPERATIONS: Reason.OPERATIONS,
     Refusal.PARTITIONS: Reason.PARTITIONS,
     Refusal.TAINT: Reason.TAINT,
     Refusal.CONSTRAINT: Reason.CONSTRAINT,
@@ -61,7 +64,8 @@ class Explainer:
         inventory: Inventory,
         allocated: AllocatedState,
         classes: Mapping[str, Obj],
-        environment: Environment,
+        matcher: Matcher,
+        attributes: Attributes,
         node: Obj,
     ) -> None:
         self._rules = rules
@@ -74,8 +78,8 @@ class Explainer:
         except AllocationError as error:
             self._error = str(error)
             self._pools = NodePools([], rules)
-        self._matcher = Matcher(rules, environment, node)
-        self._reader = _Requests(rules, classes, self._pools, self._matcher, allocated)
+        self._matcher = matcher
+        self._reader = _Requests(rules, classes, self._pools, matcher, attributes, allocated)
 
     def explain(self, claims: Sequence[Obj], allocate: Allocate, steps: int) -> Explanation:
         """Return why claims can be allocated, or why not.
@@ -141,6 +145,7 @@ class Explainer:
             return Reason.IN_USE, f"in use by claim {', '.join(self._allocated.devices[device.id])}"
         return (
             self._selected(request, device)
+            or self._without_operations(device)
             or self._with_counters(device)
             or self._tolerated(request, device)
             or self._with_attributes(request, device, data.constraints)
@@ -164,6 +169,12 @@ class Explainer:
             return Reason.SELECTOR_ERROR, str(error)
         return None
 
+    def _without_operations(self, device: Device) -> Verdict | None:
+        if self._matcher.runs(device):
+            return None
+        skipped = ", ".join(device.slice.skipped_operations)
+        return Reason.OPERATIONS, f"is without {skipped}, which the node or the scheduler does not support"
+
     def _with_counters(self, device: Device) -> Verdict | None:
         rules = self._rules
         if not device.consumes:
@@ -183,10 +194,12 @@ class Explainer:
 
     def _with_attributes(self, request: Request, device: Device, constraints: Sequence[Constraint]) -> Verdict | None:
         for constraint in constraints:
-            if constraint.add(request, device):
-                constraint.remove(request, device)
-            else:
-                return Reason.CONSTRAINT, _breaks(constraint, device)
+            try:
+                if not constraint.add(request, device):
+                    return Reason.CONSTRAINT, _breaks(constraint, request, device)
+            except AllocationError as error:
+                return Reason.CONSTRAINT, str(error)
+            constraint.remove(request, device)
         return None
 
     def _with_capacity(self, request: Request, device: Device) -> Verdict | None:
@@ -195,7 +208,10 @@ class Explainer:
         return self._lacks_capacity(request, device)
 
     def _lacks_capacity(self, request: Request, device: Device) -> Verdict | None:
-        demand = request.demand(device)
+        try:
+            demand = request.demand(device)
+        except AllocationError as error:
+            return Reason.CAPACITY, str(error)
         if demand.refusal:
             return Reason.CAPACITY, demand.refusal
         if name := demand.too_much(self._allocated.capacity.get(device.id)):
@@ -212,8 +228,7 @@ class Explainer:
             case Refusal.COUNTERS:
                 message = _exhausted(str(about))
             case Refusal.CONSTRAINT:
-                assert isinstance(about, MatchAttribute | DistinctAttribute)
-                message = _breaks(about, device)
+                message = _breaks(cast(Constraint, about), request, device)
             case Refusal.CAPACITY:
                 lacks = self._lacks_capacity(request, device)
                 message = lacks[1] if lacks else "has no capacity left beside what else is asked for"
@@ -257,8 +272,8 @@ def _exhausted(counter: str) -> str:
     return f"needs more of counter {counter} than is left"
 
 
-def _breaks(constraint: Constraint, device: Device) -> str:
-    return f"{constraint.field}: {constraint.refusal(device)}"
+def _breaks(constraint: Constraint, request: Request, device: Device) -> str:
+    return f"{constraint.field}: {constraint.refusal(request, device)}"
 
 
 def _step_limit(steps: int) -> CheckTime:

@@ -23,6 +23,8 @@ class Reason(Enum):
     BINDING_CONDITIONS = "BindingConditions"
     PARTITIONS = "PartitionableDevicesOff"
     COUNTERS = "CountersExhausted"
+    GROUPS = "GroupsIncompatible"
+    OPERATIONS = "OperationsNotSkipped"
     TAINT = "TaintNotTolerated"
     CONSTRAINT = "ConstraintNotSatisfied"
     CAPACITY = "CapacityExhausted"

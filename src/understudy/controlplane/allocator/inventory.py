@@ -29,10 +29,11 @@ FLAT_VERSIONS = ("v1beta1", "v1alpha3")
 class Counters:
     """The amounts that a counter set has, or that a device takes of it (upstream: `DeviceCounterConsumption`)."""
 
-    __slots__ = ("amounts", "counter_set")
+    __slots__ = ("amounts", "counter_set", "groups")
 
-    def __init__(self, counter_set: str, counters: Mapping[str, Obj]) -> None:
+    def __init__(self, counter_set: str, counters: Mapping[str, Obj], groups: Iterable[str] = ()) -> None:
         self.counter_set = counter_set
+        self.groups = frozenset(groups)
         self.amounts = {name: parse(str(counter["value"])) for name, counter in counters.items()}
 
 
@@ -50,6 +51,7 @@ class Device:
     """A device of a slice. `id` is `driver/pool/device`; invalid pools may have it twice.
 
     `answers` keeps what expressions say of the device: a bool, or the exception that the evaluation ends with.
+    `derived` keeps the attributes that expressions derive of it.
     """
 
     def __init__(self, spec: Obj, slice_: Slice) -> None:
@@ -63,6 +65,7 @@ class Device:
         self.shareable: bool = spec.get("allowMultipleAllocations") or False
         self.binding_conditions: list[str] | None = spec.get("bindingConditions")
         self.answers: dict[str, bool | Exception] = {}
+        self.derived: dict[str, Obj] = {}
 
     @cached_property
     def nodes(self) -> NodeSelector | None:
@@ -74,7 +77,10 @@ class Device:
     def consumes(self) -> list[Counters]:
         """Return the counters that the device consumes."""
         entries = self.spec.get("consumesCounters") or ()
-        return [Counters(entry["counterSet"], entry.get("counters") or {}) for entry in entries]
+        return [
+            Counters(entry["counterSet"], entry.get("counters") or {}, entry.get("compatibilityGroups") or ())
+            for entry in entries
+        ]
 
     @cached_property
     def capacity(self) -> dict[str, Capacity]:
@@ -113,6 +119,7 @@ class Slice:
         self.node_name: str | None = spec.get("nodeName")
         self.all_nodes: bool = spec.get("allNodes") or False
         self.node_selector: Obj | None = spec.get("nodeSelector")
+        self.skipped_operations: list[str] = spec.get("skipNodeOperations") or []
         self.per_device: bool | None = spec.get("perDeviceNodeSelection")
         self.counter_sets = [
             Counters(entry["name"], entry.get("counters") or {}) for entry in spec.get("sharedCounters") or ()
@@ -123,6 +130,11 @@ class Slice:
     def nodes(self) -> NodeSelector | None:
         """Return the selector of the nodes that the slice is for, if it has one."""
         return None if self.node_selector is None else NodeSelector(self.node_selector)
+
+    @cached_property
+    def has_groups(self) -> bool:
+        """Report whether a device that consumes counters has compatibility groups."""
+        return any(consumed.groups for device in self.devices for consumed in device.consumes)
 
     @cached_property
     def has_binding_conditions(self) -> bool:
@@ -160,7 +172,7 @@ class Inventory:
         for order, slice_ in enumerate(self.slices):
             slice_.order = order
             self.by_pool.setdefault(slice_.pool, []).append(slice_)
-            if slice_.node_name and not slice_.counter_sets:
+            if slice_.node_name and not (slice_.counter_sets and rules.counters_everywhere):
                 self.by_node.setdefault(slice_.node_name, []).append(slice_)
             else:
                 self.shared.append(slice_)

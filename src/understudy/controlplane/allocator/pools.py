@@ -82,7 +82,7 @@ def is_for_node(slice_: Slice, node: Obj, rules: Rules) -> bool:
     if not rules.partitionable_devices:
         if slice_.per_device is not None or (rules.skips_counters and slice_.counter_sets):
             return False
-    if rules.counter_slices and slice_.counter_sets:
+    if rules.counter_slices and rules.counters_everywhere and slice_.counter_sets:
         return True
     if slice_.node_name or slice_.all_nodes or slice_.node_selector is not None:
         try:
@@ -140,7 +140,9 @@ def node_matches(
 def _gathered(inventory: Inventory, node: Obj) -> Iterator[Pool]:
     rules = inventory.rules
     name = node["metadata"].get("name", "")
-    relevant = [slice_ for slice_ in inventory.near(name) if is_for_node(slice_, node, rules)]
+    relevant = [
+        slice_ for slice_ in inventory.near(name) if not _is_ignored(slice_, rules) and is_for_node(slice_, node, rules)
+    ]
     if rules.binding_slices_last:
         relevant.sort(key=lambda slice_: slice_.has_binding_conditions and not _is_counter_slice(slice_, rules))
     newest: dict[str, list[Slice]] = {}
@@ -152,6 +154,11 @@ def _gathered(inventory: Inventory, node: Obj) -> Iterator[Pool]:
     if rules.binding_last:
         pools.sort(key=lambda pool: pool.has_binding_conditions)
     yield from pools
+
+
+def _is_ignored(slice_: Slice, rules: Rules) -> bool:
+    """Report whether a slice does not count, not even for its pool to be complete: it needs a feature that is off."""
+    return slice_.has_groups and not rules.compatibility_groups
 
 
 def _is_counter_slice(slice_: Slice, rules: Rules) -> bool:
@@ -178,7 +185,7 @@ def _pool(id_: str, slices: list[Slice], inventory: Inventory) -> Pool | None:
         everywhere = inventory.by_pool[id_]
         if any(slice_.generation > generation for slice_ in everywhere):
             return None
-        same = [slice_ for slice_ in everywhere if slice_.generation == generation]
+        same = [slice_ for slice_ in everywhere if slice_.generation == generation and not _is_ignored(slice_, rules)]
         incomplete = len(same) != count
         names = {slice_.name for slice_ in slices}
         elsewhere = [slice_ for slice_ in same if slice_.name not in names]
@@ -189,7 +196,7 @@ def _pool(id_: str, slices: list[Slice], inventory: Inventory) -> Pool | None:
         slices.sort(key=lambda slice_: slice_.name)
     if rules.counter_slices and rules.partitionable_devices:
         pool.slices = [slice_ for slice_ in slices if not slice_.counter_sets]
-        pool.invalid = _duplicate_device(pool.slices) or _read_counter_sets(pool, slices)
+        pool.invalid = _duplicate_device(pool.slices) or _read_counter_sets(pool, slices, rules)
     elif rules.invalid_pools is not InvalidPools.UNKNOWN:
         pool.invalid = _duplicate_device(slices)
     if pool.invalid and rules.counter_slices:
@@ -207,13 +214,16 @@ def _duplicate_device(slices: list[Slice]) -> str:
     return ""
 
 
-def _read_counter_sets(pool: Pool, slices: list[Slice]) -> str:
+def _read_counter_sets(pool: Pool, slices: list[Slice], rules: Rules) -> str:
     """Set the counter sets of a pool; return what is wrong with them or with the devices that consume them, or ""."""
-    for slice_ in slices:
+    for slice_ in [*slices, *pool.elsewhere]:
         for counters in slice_.counter_sets:
             if counters.counter_set in pool.counter_sets:
                 return f"duplicate counter set name {counters.counter_set}"
             pool.counter_sets[counters.counter_set] = counters
+    if not rules.counters_everywhere:
+        slices = pool.slices
+        pool.elsewhere = [slice_ for slice_ in pool.elsewhere if not slice_.counter_sets]
     for slice_ in [*slices, *pool.elsewhere]:
         for device in slice_.devices:
             for consumed in device.consumes:

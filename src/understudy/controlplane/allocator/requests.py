@@ -10,20 +10,23 @@ from dataclasses import dataclass, field
 
 from understudy.cel.checker.environment import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
+from understudy.controlplane.allocator.checks.attributes import Attributes
 from understudy.controlplane.allocator.checks.capacity import Demand
 from understudy.controlplane.allocator.checks.constraints import Constraint, read_constraint
 from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
 from understudy.controlplane.allocator.inventory import FLAT_VERSIONS, Device
 from understudy.controlplane.allocator.pools import NodePools, device_is_for_node
-from understudy.controlplane.allocator.rules import Rules
+from understudy.controlplane.allocator.rules import Rules, Variant
 from understudy.controlplane.allocator.selectors import SelectorError, Selectors
 from understudy.kinds.resource.common.flat_form import nested_claim
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.features import DRA_OPTIONAL_NODE_OPERATIONS
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version
 
 MAX_RESULTS = 32  # AllocationResultsMaxSize
 EXACT_COUNT, ALL = "ExactCount", "All"
+_LIMIT = f"exceeds the claim limit of {MAX_RESULTS}"
 _NO_SELECTORS = Selectors("", ())
 
 
@@ -31,6 +34,7 @@ _NO_SELECTORS = Selectors("", ())
 class Request:
     """A request for devices of one class, or a subrequest (upstream: `requestAccessor`, `requestData`).
 
+    rules         the rules of the allocator
     claim_index   the claim that it is of
     base_name     its name; that of the request which a subrequest is of
     full_name     its name, `REQUEST/SUBREQUEST` for a subrequest
@@ -42,6 +46,7 @@ class Request:
     candidates    the devices that may match, of the first `looked_at` ones
     """
 
+    rules: Rules
     claim_index: int
     name: str
     base_name: str
@@ -73,8 +78,14 @@ class Request:
         """Return what the request takes of the capacity of a device."""
         demand = self.demands.get(device)
         if demand is None:
-            demand = self.demands[device] = Demand(self.capacity, device)
+            demand = self.demands[device] = Demand(self.capacity, device, self.rules)
         return demand
+
+    @property
+    def derived(self) -> Mapping[str, str]:
+        """Return the expressions of derived attributes by name."""
+        entries = self.spec.get("derivedAttributes") or ()
+        return {entry["name"]: entry["expression"] for entry in entries}
 
 
 @dataclass(eq=False, slots=True)
@@ -109,6 +120,16 @@ class Matcher:
             matches[device.id] = known
         return known
 
+    def runs(self, device: Device) -> bool:
+        """Report whether the node takes a device for which it skips operations, if the device asks for that.
+
+        The incubating and the stable allocator do not look at it.
+        """
+        if not device.slice.skipped_operations or self._rules.variant is not Variant.EXPERIMENTAL:
+            return True
+        declared = (self._node.get("status") or {}).get("declaredFeatures") or ()
+        return self._rules.optional_operations and DRA_OPTIONAL_NODE_OPERATIONS in declared
+
     def refusing(self, request: Request, device: Device, of_class: Selectors) -> tuple[Selectors, int] | None:
         """Return the selectors and the position of the first one that is false for a device, None if all are true.
 
@@ -125,33 +146,54 @@ class ClaimReader:
     """Checks claims for a node and turns them into what the search needs (upstream: `validateDeviceRequest`)."""
 
     def __init__(
-        self, rules: Rules, classes: Mapping[str, Obj], pools: NodePools, matcher: Matcher, allocated: AllocatedState
+        self,
+        rules: Rules,
+        classes: Mapping[str, Obj],
+        pools: NodePools,
+        matcher: Matcher,
+        attributes: Attributes,
+        allocated: AllocatedState,
     ) -> None:
         self._rules = rules
         self._classes = classes
         self._pools = pools
         self._matcher = matcher
+        self._attributes = attributes
         self._allocated = allocated
 
     def read(self, index: int, claim: Obj) -> ClaimData:
         """Return the requests and constraints of a claim in the form of v1. Raises AllocationError."""
         devices = (claim.get("spec") or {}).get("devices") or {}
         key = key_of(claim)
-        requests = [self._subrequests(index, key, request) for request in devices.get("requests") or ()]
-        count = _int64(sum(min(request.count for request in subrequests) for subrequests in requests))
+        requests, count = [], 0
+        for request in devices.get("requests") or ():
+            subrequests = self._subrequests(index, key, request)
+            requests.append(subrequests)
+            count = self._counted(f"claim {key}, request {request['name']}", subrequests, count)
+        count = _int64(count)
         if count > MAX_RESULTS:
-            limit = f"exceeds the claim limit of {MAX_RESULTS}"
-            raise AllocationError(f"claim {key}: number of requested devices {count} {limit}")
+            raise AllocationError(f"claim {key}: number of requested devices {count} {_LIMIT}")
         if count < 0:
             raise AllocatorPanicError("runtime error: makeslice: cap out of range")
         constraints = []
         for i, spec in enumerate(devices.get("constraints") or ()):
-            constraint = read_constraint(spec, self._rules.release, self._rules.knows_capacity)
+            constraint = read_constraint(spec, self._rules, self._attributes)
             if constraint is None:
                 text = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {key}, constraint #{i}: {text}")
             constraints.append(constraint)
         return ClaimData(claim, requests, constraints)
+
+    def _counted(self, what: str, subrequests: Sequence[Request], before: int) -> int:
+        """Return the number of devices with those of one more request, which is a lower bound. Raises AllocationError.
+
+        Up to 1.36 the limit is looked at when all requests of the claim have been counted.
+        """
+        count = min(request.count for request in subrequests)
+        if self._rules.limits_each_request and count > MAX_RESULTS - before:
+            known = f"with {before} already accounted for"
+            raise AllocationError(f"{what}: adding {count} devices {_LIMIT}, {known}")
+        return before + count
 
     def _subrequests(self, index: int, key: str, request: Obj) -> list[Request]:
         """Return the subrequests of a request, or the request alone if it has none."""
@@ -188,6 +230,8 @@ class ClaimReader:
     def _request(self, index: int, key: str, spec: Obj, name: str, parent: str, matches: dict[str, bool]) -> Request:
         """Return a request or subrequest; `matches` has the answers of its selectors that are known already."""
         what = f"claim {key}, request {name}"
+        if spec.get("derivedAttributes") and not self._rules.derived_attributes:
+            raise AllocationError(f"{what}: cannot handle request with derived attributes, the feature is disabled")
         selectors = spec.get("selectors") or ()
         for i, selector in enumerate(selectors):
             if selector.get("cel") is None:
@@ -198,6 +242,7 @@ class ClaimReader:
             raise AllocationError(f"{what}: admin access is requested, but the feature is disabled")
         class_ = self._class(what, spec.get("deviceClassName") or "")
         request = Request(
+            rules=self._rules,
             claim_index=index,
             name=name,
             base_name=parent or name,
@@ -241,15 +286,19 @@ class ClaimReader:
             for slice_ in pool.slices:
                 for device in slice_.devices:
                     if self._matcher.is_selectable(request, device, matches, of_class):
-                        if self._has_capacity(request, device):
+                        if self._has_capacity(what, request, device):
                             devices.append(device)
         return devices
 
-    def _has_capacity(self, request: Request, device: Device) -> bool:
-        """Report whether a device has enough capacity beside what other claims take of it."""
+    def _has_capacity(self, what: str, request: Request, device: Device) -> bool:
+        """Report whether a device has enough capacity, up to 1.36 beside what other claims take of it."""
         if not self._rules.consumable_capacity:
             return True
-        demand, taken = request.demand(device), self._allocated.capacity.get(device.id)
+        try:
+            demand = request.demand(device)
+        except AllocationError as error:
+            raise AllocationError(f"{what}: checking capacity for device {device.name}: {error}") from None
+        taken = None if self._rules.all_despite_use else self._allocated.capacity.get(device.id)
         return not demand.refusal and (demand.too_much(taken) is None if taken else demand.alone)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.inventory import Slice
 from understudy.controlplane.allocator.pools import Pool
 from understudy.controlplane.allocator.requests import Request
+from understudy.controlplane.allocator.rules import Variant
 from understudy.controlplane.allocator.search import Allocated, Search
 from understudy.machinery.types import Obj
 
@@ -22,6 +23,8 @@ def _allocation_result(search: Search, index: int, node: Obj) -> Obj:
     devices: Obj = {"results": [_device_result(search, taken) for taken in allocated]}
     picked = [requests[search.picked.get((index, at), 0)] for at, requests in enumerate(data.requests)]
     configuration = [*_of_classes(search, picked), *_of_claim(search, picked, data.claim)]
+    if search.rules.shortens_config:
+        configuration = [_for_all(config, picked) for config in configuration]
     if configuration:
         devices["config"] = configuration
     result: Obj = {"devices": devices}
@@ -51,6 +54,8 @@ def _device_result(search: Search, taken: Allocated) -> Obj:
         for name in ("bindingConditions", "bindingFailureConditions"):
             if device.spec.get(name):
                 result[name] = device.spec[name]
+    if device.slice.skipped_operations and rules.variant is Variant.EXPERIMENTAL:
+        result["skipNodeOperations"] = device.slice.skipped_operations
     if taken.share_id is not None:
         result["shareID"] = taken.share_id
     if taken.consumed:
@@ -81,8 +86,22 @@ def _of_claim(search: Search, picked: Sequence[Request], claim: Obj) -> Iterator
             yield {"source": "FromClaim", **config}
             continue
         for request in picked:
-            if request.base_name in names or request.full_name in names:
+            if _is_named(request, names):
                 yield {"source": "FromClaim", **config}
+                if search.rules.shortens_config:
+                    break
+
+
+def _for_all(config: Obj, picked: Sequence[Request]) -> Obj:
+    """Return a configuration without the names of requests if all are named: that means the same."""
+    if all(_is_named(request, config.get("requests") or ()) for request in picked):
+        return {name: value for name, value in config.items() if name != "requests"}
+    return config
+
+
+def _is_named(request: Request, names: Container[str]) -> bool:
+    """Report whether a request is among names: by its own or, for a subrequest, by that of its request."""
+    return request.base_name in names or request.full_name in names
 
 
 # --- node selector ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from enum import Enum
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.rules import RulesOfRelease
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 
 
 class Variant(Enum):
@@ -65,7 +65,8 @@ class Rules(RulesOfRelease):
     binding_last         whether pools in which a device has binding conditions are visited last
     binding_slices_last  whether slices with such devices come after the others of their pool
     whole_pools          whether slices for other nodes count when a pool is complete or obsolete
-    counter_slices       whether shared counters stand in slices of their own, which are for all nodes of the pool
+    counter_slices       whether shared counters stand in slices of their own
+    counters_everywhere  whether those slices are for all nodes of the pool, and their devices are checked
     skips_counters       whether slices with shared counters are left out when partitionable devices are off
     checks_incomplete    whether incomplete pools can be invalid as well
     invalid_pools        what becomes of invalid pools
@@ -77,6 +78,8 @@ class Rules(RulesOfRelease):
     names_request_of_capacity  whether the error about capacity in a subrequest names the request
     class_selects_all    whether the selectors of the class apply to a request for all devices
     shares_first_matches whether the second subrequest for all devices reuses the answers for the first one
+    limits_each_request  whether the number of devices is checked after each request; else at the end of the claim
+    all_despite_use      whether all devices are all that have enough capacity while nobody takes anything of it
 
     How devices are searched:
     resumes              whether the next device of a request is searched after the previous one; else from the start
@@ -93,6 +96,10 @@ class Rules(RulesOfRelease):
     needs_partitions     whether a device that consumes counters is not allocated while partitionable devices are off
     shares_counters      whether a second share of a device consumes no counters
     shares_count         whether devices in use by shares consume counters
+    bare_shares_count    whether a device is in use by shares that take no capacity
+    keeps_step_format    whether amounts that are rounded to steps are written as the step is
+    refuses_amounts      whether an amount that cannot be rounded, or a negative one, ends the search
+    compares_all         whether a value is compared with those of all devices; else with the latest one of each request
     effects              effects of taints that keep a device from being allocated; None: all
     capacity_by_position whether the capacity of a device is compared with that of another one, by mistake
     all_without_pool     whether a device of a request for all devices makes the scheduler crash if it consumes counters
@@ -102,6 +109,7 @@ class Rules(RulesOfRelease):
     tolerations          whether results have the tolerations of the request
     merges_class_config  whether the configuration of a class is there once, with the names of its requests
     picks_claim_config   whether the claim's configuration is there for each request that it names
+    shortens_config      whether it is there once, and configuration for all requests names none
     first_of_name        whether the node selector is that of the first slice with a device of that name
     """
 
@@ -112,6 +120,7 @@ class Rules(RulesOfRelease):
     binding_slices_last: bool = False
     whole_pools: bool = True
     counter_slices: bool = True
+    counters_everywhere: bool = False
     skips_counters: bool = True
     checks_incomplete: bool = False
     invalid_pools: InvalidPools = InvalidPools.SKIPPED
@@ -121,6 +130,8 @@ class Rules(RulesOfRelease):
     names_request_of_capacity: bool = False
     class_selects_all: bool = True
     shares_first_matches: bool = False
+    limits_each_request: bool = True
+    all_despite_use: bool = True
     resumes: bool = True
     limits_results: bool = True
     needs_a_device: bool = True
@@ -135,6 +146,10 @@ class Rules(RulesOfRelease):
     needs_partitions: bool = True
     shares_counters: bool = True
     shares_count: bool = True
+    bare_shares_count: bool = True
+    keeps_step_format: bool = True
+    refuses_amounts: bool = True
+    compares_all: bool = True
     effects: frozenset[str] | None = frozenset({"NoExecute", "NoSchedule"})
     capacity_by_position: bool = False
     all_without_pool: bool = False
@@ -142,6 +157,7 @@ class Rules(RulesOfRelease):
     tolerations: bool = True
     merges_class_config: bool = True
     picks_claim_config: bool = True
+    shortens_config: bool = True
     first_of_name: bool = False
 
     @classmethod
@@ -188,6 +204,31 @@ class Rules(RulesOfRelease):
         """Report whether results have the binding conditions of their devices."""
         return features.DRA_DEVICE_BINDING_CONDITIONS in self.enabled
 
+    @property
+    def fractions(self) -> bool:
+        """Report whether amounts are rounded to steps in thousandths."""
+        return features.DRA_FRACTIONAL_CAPACITY_RANGE in self.enabled
+
+    @property
+    def derived_attributes(self) -> bool:
+        """Report whether requests may derive attributes of devices by expressions."""
+        return features.DRA_DERIVED_ATTRIBUTES in self.enabled
+
+    @property
+    def list_attributes(self) -> bool:
+        """Report whether constraints compare attributes as sets of values."""
+        return features.DRA_LIST_TYPE_ATTRIBUTES in self.enabled
+
+    @property
+    def optional_operations(self) -> bool:
+        """Report whether devices for which nodes do nothing can be allocated."""
+        return features.DRA_OPTIONAL_NODE_OPERATIONS in self.enabled
+
+    @property
+    def compatibility_groups(self) -> bool:
+        """Report whether devices of one counter set go together by groups; else slices with groups are ignored."""
+        return features.DRA_DEVICE_COMPATIBILITY_GROUPS in self.enabled or self.release < V1_37
+
 
 _BASIC = frozenset(
     {
@@ -200,10 +241,19 @@ _BASIC = frozenset(
 _BINDING = frozenset({features.DRA_DEVICE_BINDING_CONDITIONS, features.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
 _CAPACITY = _BASIC | _BINDING | {features.DRA_CONSUMABLE_CAPACITY}
 
+_FRACTIONS = _CAPACITY | {features.DRA_FRACTIONAL_CAPACITY_RANGE}
+_ALL = _FRACTIONS | {
+    features.DRA_DERIVED_ATTRIBUTES,
+    features.DRA_DEVICE_COMPATIBILITY_GROUPS,
+    features.DRA_LIST_TYPE_ATTRIBUTES,
+    features.DRA_OPTIONAL_NODE_OPERATIONS,
+}
+
 # The feature gates that each allocator of a release supports, in the order in which the allocators are tried.
-# kube-scheduler does not pass DRAListTypeAttributes on to any of them.
+# Up to 1.36 kube-scheduler does not pass DRAListTypeAttributes on to any of them.
 _VARIANTS: ByRelease[Mapping[Variant, frozenset[Gate]]] = ByRelease(
     {
+        V1_37: {Variant.STABLE: _BASIC, Variant.INCUBATING: _FRACTIONS, Variant.EXPERIMENTAL: _ALL},
         V1_36: {Variant.STABLE: _BASIC, Variant.INCUBATING: _CAPACITY},
         V1_34: {Variant.STABLE: frozenset(), Variant.INCUBATING: _BASIC, Variant.EXPERIMENTAL: _CAPACITY},
         V1_33: {Variant.STABLE: _BASIC},
@@ -215,7 +265,26 @@ _VARIANTS: ByRelease[Mapping[Variant, frozenset[Gate]]] = ByRelease(
 _BINDING_NEEDS_BOTH = ByRelease({V1_35: True, V1_31: False})
 
 LATEST = Rules()
-_V36 = replace(LATEST)  # nothing newer has changed a rule yet
+_V37_STABLE = replace(
+    LATEST,
+    sorted_pools=False,
+    own_slices_first=False,
+    binding_last=False,
+    counters_everywhere=True,
+    knows_capacity=False,
+    resumes=False,
+)
+_V36 = replace(
+    LATEST,
+    counters_everywhere=True,
+    limits_each_request=False,
+    all_despite_use=False,
+    bare_shares_count=False,
+    keeps_step_format=False,
+    refuses_amounts=False,
+    compares_all=False,
+    shortens_config=False,
+)
 _V36_STABLE = replace(
     _V36, sorted_pools=False, own_slices_first=False, binding_last=False, knows_capacity=False, resumes=False
 )
@@ -283,6 +352,7 @@ _V31 = replace(
 )
 _RULES: ByRelease[Mapping[Variant, Rules]] = ByRelease(
     {
+        V1_37: {Variant.STABLE: _V37_STABLE, Variant.INCUBATING: LATEST, Variant.EXPERIMENTAL: LATEST},
         V1_36: {Variant.STABLE: _V36_STABLE, Variant.INCUBATING: _V36},
         V1_35: {
             Variant.STABLE: _V35_STABLE,

@@ -14,7 +14,7 @@ A step is either a `Position` to go on from or a reason to turn back; then the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -23,12 +23,14 @@ from uuid import uuid4
 from understudy.controlplane.allocator import allocated
 from understudy.controlplane.allocator.allocated import AllocatedState, Amounts
 from understudy.controlplane.allocator.checks.counters import SharedCounters
+from understudy.controlplane.allocator.checks.groups import CompatibilityGroups, CounterSet, Groups
 from understudy.controlplane.allocator.checks.taints import untolerated_taint
 from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
 from understudy.controlplane.allocator.inventory import Device
 from understudy.controlplane.allocator.pools import NodePools
 from understudy.controlplane.allocator.requests import MAX_RESULTS, ClaimData, Matcher, Request
-from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules
+from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules, Variant
+from understudy.machinery.releases.version import V1_37
 
 
 class Position(NamedTuple):
@@ -63,6 +65,8 @@ class Refusal(Enum):
 
     IN_USE = "in use"
     COUNTERS = "counters exhausted"
+    GROUPS = "compatibility groups do not go with those of other devices"
+    OPERATIONS = "the node does not skip the operations that the driver has left out"
     PARTITIONS = "partitionable devices are off"
     TAINT = "taint not tolerated"
     CONSTRAINT = "constraint not satisfied"
@@ -82,6 +86,7 @@ class Allocated:
     """A device that the search has taken for a request, and what has to be undone to give it back.
 
     counters     whether it consumes shared counters
+    groups       what was common to the devices of its counter sets before, if it was added to them
     constraints  how many of the claim's constraints it was added to
     marked       whether it is in `Search.allocating`
     share_id     the id of its share, if requests share the device, with the amounts that it has `consumed`
@@ -91,6 +96,7 @@ class Allocated:
     request: Request
     device: Device
     counters: bool = False
+    groups: Mapping[CounterSet, Groups | None] | None = None
     constraints: int = 0
     marked: bool = False
     share_id: str | None = None
@@ -116,6 +122,7 @@ class Search:
         matcher: Matcher,
         allocated: AllocatedState,
         counters: SharedCounters,
+        groups: CompatibilityGroups,
         check_time: CheckTime | None = None,
         refuse: Refuse | None = None,
     ) -> None:
@@ -130,6 +137,7 @@ class Search:
         self.matcher = matcher
         self.allocated = allocated
         self.counters = counters
+        self.groups = groups
         self.check_time = check_time
         self.refuse = refuse or _ignore
         self.results: list[list[Allocated]] = [[] for _ in claims]
@@ -137,6 +145,7 @@ class Search:
         self.allocating: dict[str, set[int]] = {}
         self._shares = rules.consumable_capacity
         self._taints = rules.device_taints
+        self._grouped = rules.variant is Variant.EXPERIMENTAL and rules.release >= V1_37 and rules.compatibility_groups
         self.allocating_capacity: dict[str, Amounts] = {}
 
     def run(self) -> bool:
@@ -249,7 +258,11 @@ class Search:
 
     def _has_capacity(self, request: Request, device: Device) -> bool:
         """Report whether a device has enough capacity beside what others take (upstream: `CmpRequestOverCapacity`)."""
-        demand = request.demand(device)
+        try:
+            demand = request.demand(device)
+        except AllocationError as error:
+            what = f"{request.own.owner}, request {request.name}"
+            raise AllocationError(f"{what}: checking capacity for device {device.id}: {error}") from None
         if demand.refusal:
             return False
         taken, allocating = self.allocated.capacity.get(device.id), self.allocating_capacity.get(device.id)
@@ -268,6 +281,9 @@ class Search:
         shared = device.shareable and self._shares
         if must and self._is_taken(request, device) and not (shared and request.admin_access):
             self.refuse(request, device, Refusal.IN_USE, None)
+            return None
+        if not self.matcher.runs(device):
+            self.refuse(request, device, Refusal.OPERATIONS, None)
             return None
         taken = Allocated(request, device)
         if device.consumes and not self._reserve_counters(taken, shared):
@@ -319,12 +335,19 @@ class Search:
         if shared and rules.shares_counters:
             if device.id in self.allocated.capacity or device.id in self.allocating_capacity:
                 return True
+            if rules.bare_shares_count and device.id in self.allocated.shares:
+                return True
         if rules.all_without_pool and taken.request.all_devices is not None:
             raise AllocatorPanicError("runtime error: invalid memory address or nil pointer dereference")
+        if self._grouped:
+            taken.groups = self.groups.take(device)
+            if taken.groups is None:
+                self.refuse(taken.request, device, Refusal.GROUPS, None)
+                return False
         pool = self.pools.by_id[device.slice.pool] if rules.counter_slices else None
         exhausted = self.counters.reserve(device, pool, lambda id_: bool(self.allocating.get(id_)))
         if exhausted:
-            self.refuse(taken.request, device, Refusal.COUNTERS, exhausted)
+            self._undo(taken, Refusal.COUNTERS, exhausted)
             return False
         taken.counters = True
         return True
@@ -369,6 +392,8 @@ class Search:
             self.allocating[id_].discard(taken.request.claim_index)
         if taken.constraints:
             self._remove_from_constraints(taken)
+        if taken.groups is not None:
+            self.groups.give_back(taken.groups)
         if taken.counters:
             self.counters.give_back(taken.device)
 

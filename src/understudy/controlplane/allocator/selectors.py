@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.cel.checker.environment import Environment, device_environment
+from understudy.cel.checker.environment import Environment, derived_attribute_environment, device_environment
 from understudy.controlplane.allocator.errors import AllocatorPanicError
 from understudy.controlplane.allocator.inventory import Device
 from understudy.machinery.releases import features as gates
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
 
 _CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
@@ -21,6 +21,11 @@ _CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRI
 def selector_environment(release: Version, features: frozenset[str]) -> Environment:
     """Return the environment of selectors: they may use all that stored expressions may."""
     return device_environment(release, features=features & _CEL_GATES, stored=True)
+
+
+def attribute_environment(release: Version, features: frozenset[str]) -> Environment:
+    """Return the environment of derived attributes."""
+    return derived_attribute_environment(release, features=features & _CEL_GATES, stored=True)
 
 
 class SelectorError(Exception):
@@ -60,8 +65,19 @@ class Selectors:
             if not answer:
                 return position
             if answer is not True:
-                raise SelectorError(f"{self.owner}: selector #{position}: {answer}")
+                on_device = f" on device {device.id}" if isinstance(answer, _OnDeviceError) else ""
+                raise SelectorError(f"{self.owner}: selector #{position}{on_device}: {answer}")
         return None
+
+
+class _OnDeviceError(SelectorError):
+    """An error of an evaluation, which names the device from 1.37 on."""
+
+
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue())"
+    " or guarding the check with has() for optional fields"
+)
 
 
 def _ask(expression: str, device: Device, environment: Environment) -> bool | Exception:
@@ -74,4 +90,7 @@ def _ask(expression: str, device: Device, environment: Environment) -> bool | Ex
     try:
         return compiled.matches(device.value)
     except cel.EvaluationError as error:
-        return SelectorError(f"CEL runtime error: {error}")
+        if environment.release < V1_37:
+            return SelectorError(f"CEL runtime error: {error}")
+        hint = _HINT if "no such key:" in str(error) else ""
+        return _OnDeviceError(f"CEL runtime error: {error}{hint}")

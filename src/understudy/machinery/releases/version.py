@@ -43,6 +43,7 @@ V1_33 = Version(1, 33)
 V1_34 = Version(1, 34)
 V1_35 = Version(1, 35)
 V1_36 = Version(1, 36)
+V1_37 = Version(1, 37)
 
 
 class ByRelease(Generic[T]):

@@ -6,25 +6,14 @@ gives it back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
+from understudy.controlplane.allocator.checks.attributes import Attributes, Requested, Typed, scalar, shown, value_set
 from understudy.controlplane.allocator.inventory import Device
-from understudy.machinery.releases.version import V1_34, Version
+from understudy.controlplane.allocator.rules import Rules
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj
-
-# The kinds of values in the order in which upstream looks for them.
-_KINDS = ("string", "int", "bool", "version")
-
-Typed = tuple[str, Any]  # the kind of a value, and the value
-
-
-class Requested(Protocol):
-    """The names of the request that a device is for: its own (of a subrequest: the parent's), and the full one."""
-
-    base_name: str
-    full_name: str
 
 
 class Constraint(Protocol):
@@ -35,53 +24,36 @@ class Constraint(Protocol):
     requests: frozenset[str]
 
     def add(self, request: Requested, device: Device) -> bool:
-        """Accept a device, or report that it breaks the constraint."""
+        """Accept a device, or report that it breaks the constraint. Raises AllocationError."""
 
     def remove(self, request: Requested, device: Device) -> None:
         """Forget a device that was accepted."""
 
-    def refusal(self, device: Device) -> str:
+    def refusal(self, request: Requested, device: Device) -> str:
         """Return why a device breaks the constraint now, for people."""
 
 
-def attribute_of(device: Device, name: str) -> Obj | None:
-    """Return an attribute by its full name, or by the name without the domain if that is the driver's.
-
-    Upstream: `lookupAttribute`.
-    """
-    attribute = device.attributes.get(name)
-    if attribute is not None:
-        return attribute
-    domain, slash, bare = name.partition("/")
-    return device.attributes.get(bare) if slash and domain == device.slice.driver else None
-
-
-def scalar(attribute: Obj) -> Typed | None:
-    """Return the kind and the value of an attribute, None for a list."""
-    return next(((kind, attribute[kind]) for kind in _KINDS if attribute.get(kind) is not None), None)
-
-
-def shown(attribute: Obj) -> str:
-    """Return the value of an attribute as people write it."""
-    typed = scalar(attribute)
-    return json.dumps(typed[1] if typed else next(iter(attribute.values()), None))
-
-
 class _Constraint:
-    """The part that both kinds of constraints share."""
+    """The part that all constraints share. `field` is their field in the claim."""
 
-    def __init__(self, attribute: str, requests: Iterable[str]) -> None:
+    field = ""
+
+    def __init__(self, attribute: str, requests: Iterable[str], attributes: Attributes) -> None:
         self.attribute = attribute
         self.requests = frozenset(requests)
-        self.devices = 0
+        self._attributes = attributes
 
     def concerns(self, request: Requested) -> bool:
         """Report whether the constraint is about the devices of a request: it names it, its subrequest or none."""
         return not self.requests or request.base_name in self.requests or request.full_name in self.requests
 
-    def has_value(self, device: Device) -> str:
+    def value_of(self, request: Requested, device: Device) -> Obj | None:
+        """Return the attribute of a device that the constraint is about. Raises AllocationError."""
+        return self._attributes.of(request, device, self.attribute)
+
+    def has_value(self, request: Requested, device: Device) -> str:
         """Return a text for people about the value that a device has."""
-        attribute = attribute_of(device, self.attribute)
+        attribute = self.value_of(request, device)
         return f"has no attribute {self.attribute}" if attribute is None else f"has {self.attribute} {shown(attribute)}"
 
 
@@ -90,19 +62,21 @@ class MatchAttribute(_Constraint):
 
     field = "matchAttribute"
 
-    def __init__(self, attribute: str, requests: Iterable[str]) -> None:
-        super().__init__(attribute, requests)
+    def __init__(self, attribute: str, requests: Iterable[str], attributes: Attributes) -> None:
+        super().__init__(attribute, requests, attributes)
+        self.devices = 0
         self.first: Obj = {}
-        self._known: dict[Device, tuple[Obj | None, Typed | None]] = {}
+        self._known: dict[tuple[Device, str | None], tuple[Obj | None, Typed | None]] = {}
 
     def add(self, request: Requested, device: Device) -> bool:
         """Accept a device that has the value of the first one, of the same type. A list agrees with nothing."""
         if not self.concerns(request):
             return True
-        known = self._known.get(device)
+        key = device, request.derived.get(self.attribute)
+        known = self._known.get(key)
         if known is None:
-            attribute = attribute_of(device, self.attribute)
-            known = self._known[device] = attribute, scalar(attribute) if attribute else None
+            attribute = self.value_of(request, device)
+            known = self._known[key] = attribute, scalar(attribute) if attribute else None
         attribute, typed = known
         if attribute is None:
             return False
@@ -118,47 +92,85 @@ class MatchAttribute(_Constraint):
         if self.concerns(request):
             self.devices -= 1
 
-    def refusal(self, device: Device) -> str:
+    def refusal(self, request: Requested, device: Device) -> str:
         """Return why a device breaks the constraint now, for people."""
         others = f", the devices before it have {shown(self.first)}" if self.devices else ""
-        return self.has_value(device) + others
+        return self.has_value(request, device) + others
+
+
+class CommonValue(_Constraint):
+    """A constraint that devices have a value of an attribute in common, which may be a list of values.
+
+    That is `matchAttribute` while the feature for lists is on. `common` has the values in common for each number of
+    devices.
+    """
+
+    field = "matchAttribute"
+
+    def __init__(self, attribute: str, requests: Iterable[str], attributes: Attributes) -> None:
+        super().__init__(attribute, requests, attributes)
+        self.common: list[frozenset[Typed]] = []
+
+    def add(self, request: Requested, device: Device) -> bool:
+        """Accept a device that shares a value with all devices before it."""
+        if not self.concerns(request):
+            return True
+        attribute = self.value_of(request, device)
+        values = value_set(attribute) if attribute is not None else frozenset()
+        left = values & self.common[-1] if self.common else values
+        if left:
+            self.common.append(left)
+        return bool(left)
+
+    def remove(self, request: Requested, device: Device) -> None:
+        """Forget the latest device."""
+        if self.concerns(request):
+            self.common.pop()
+
+    def refusal(self, request: Requested, device: Device) -> str:
+        """Return why a device breaks the constraint now, for people."""
+        others = f", the devices before it have {_listed(self.common[-1])} in common" if self.common else ""
+        return self.has_value(request, device) + others
 
 
 class DistinctAttribute(_Constraint):
     """A constraint that devices have different values of an attribute (upstream: `distinctAttributeConstraint`).
 
-    Upstream keeps one value for each request, the latest one, so the devices of one request can be alike if there are
-    more than two. 1.34 compares the pointers to the values: only the very same device is not distinct from itself.
+    Up to 1.36 upstream keeps one value for each request, the latest one, so the devices of one request can be alike if
+    there are more than two. 1.34 compares the pointers to the values: only the very same device is not distinct from
+    itself.
     """
 
     field = "distinctAttribute"
 
-    def __init__(self, attribute: str, requests: Iterable[str], *, same_device_only: bool) -> None:
-        super().__init__(attribute, requests)
-        self.same_device_only = same_device_only
-        self.values: dict[str, tuple[Obj, Device]] = {}
+    def __init__(self, attribute: str, requests: Iterable[str], attributes: Attributes, rules: Rules) -> None:
+        super().__init__(attribute, requests, attributes)
+        self._same_device_only = rules.release <= V1_34
+        self._compares_all = rules.compares_all
+        self.devices = 0
+        self.values: dict[str | int, tuple[Obj, Device]] = {}
 
     def add(self, request: Requested, device: Device) -> bool:
-        """Accept a device whose value no request has yet."""
+        """Accept a device whose value no other one has yet."""
         if not self.concerns(request):
             return True
-        attribute = attribute_of(device, self.attribute)
+        attribute = self.value_of(request, device)
         if attribute is None or (self.devices and not self._differs(attribute, device)):
             return False
-        self.values[request.base_name] = attribute, device
+        self.values[self.devices if self._compares_all else request.base_name] = attribute, device
         self.devices += 1
         return True
 
     def remove(self, request: Requested, device: Device) -> None:
-        """Forget the value of a request."""
+        """Forget the value of a request, or of the latest device."""
         if self.concerns(request):
-            self.values.pop(request.base_name, None)
             self.devices -= 1
+            self.values.pop(self.devices if self._compares_all else request.base_name, None)
 
-    def refusal(self, device: Device) -> str:
+    def refusal(self, request: Requested, device: Device) -> str:
         """Return why a device breaks the constraint now, for people."""
         others = sorted({shown(attribute) for attribute, _ in self.values.values()})
-        return self.has_value(device) + (f", as a device before it: {', '.join(others)}" if others else "")
+        return self.has_value(request, device) + (f", as a device before it: {', '.join(others)}" if others else "")
 
     def _differs(self, attribute: Obj, device: Device) -> bool:
         typed = scalar(attribute)
@@ -166,20 +178,57 @@ class DistinctAttribute(_Constraint):
             return not self.values
         kind, value = typed
         return not any(
-            other is device if self.same_device_only else known.get(kind) == value
+            other is device if self._same_device_only else known.get(kind) == value
             for known, other in self.values.values()
         )
 
 
-def read_constraint(constraint: Obj, release: Version, distinct: bool) -> Constraint | None:
-    """Return a constraint of a claim, None for one that the allocator does not know.
+class DisjointValues(_Constraint):
+    """A constraint that devices have no value of an attribute in common, which may be a list of values.
 
-    distinct  whether it knows `distinctAttribute`
+    That is `distinctAttribute` while the feature for lists is on.
     """
+
+    field = "distinctAttribute"
+
+    def __init__(self, attribute: str, requests: Iterable[str], attributes: Attributes) -> None:
+        super().__init__(attribute, requests, attributes)
+        self.values: list[frozenset[Typed]] = []
+
+    def add(self, request: Requested, device: Device) -> bool:
+        """Accept a device that shares no value with the devices before it."""
+        if not self.concerns(request):
+            return True
+        attribute = self.value_of(request, device)
+        values = value_set(attribute) if attribute is not None else frozenset()
+        fits = bool(values) and not any(values & others for others in self.values)
+        if fits:
+            self.values.append(values)
+        return fits
+
+    def remove(self, request: Requested, device: Device) -> None:
+        """Forget the latest device."""
+        if self.concerns(request):
+            self.values.pop()
+
+    def refusal(self, request: Requested, device: Device) -> str:
+        """Return why a device breaks the constraint now, for people."""
+        others = f", devices before it have {_listed(frozenset().union(*self.values))}" if self.values else ""
+        return self.has_value(request, device) + others
+
+
+def _listed(values: frozenset[Typed]) -> str:
+    return ", ".join(sorted(shown({kind: value}) for kind, value in values))
+
+
+def read_constraint(constraint: Obj, rules: Rules, attributes: Attributes) -> Constraint | None:
+    """Return a constraint of a claim, None for one that the allocator does not know."""
     requests = constraint.get("requests") or ()
-    if constraint.get("matchAttribute") is not None:
-        return MatchAttribute(constraint["matchAttribute"], requests)
-    if distinct and constraint.get("distinctAttribute") is not None:
-        same_device_only = release <= V1_34
-        return DistinctAttribute(constraint["distinctAttribute"], requests, same_device_only=same_device_only)
-    return None
+    match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
+    if match is not None:
+        return (CommonValue if rules.list_attributes else MatchAttribute)(match, requests, attributes)
+    if distinct is None or not rules.knows_capacity:
+        return None
+    if rules.list_attributes:
+        return DisjointValues(distinct, requests, attributes)
+    return DistinctAttribute(distinct, requests, attributes, rules)
