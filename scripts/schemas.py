@@ -16,7 +16,8 @@ The program writes
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns, the
                                  kind that is stored for each, and `offByDefault` for what only the first server serves
     release.json                 the version document, the names of the health checks, the kinds' versions that are
-                                 deprecated, the feature gates that other gates need
+                                 deprecated, the feature gates that other gates need, the group-versions that the
+                                 schemes know, the admission plugins in their order
     initial_objects.json         the objects that a new server holds
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
@@ -216,7 +217,15 @@ def facts(
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
         "deprecated": deprecated(release, types["deprecated"], discovered(server)),
         "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},
+        "groupVersions": registered(types["kinds"]),
+        "admissionPlugins": types["plugins"],
     }
+
+
+def registered(kinds: Iterable[str]) -> list[str]:
+    """Return "group/version" of everything that the schemes know, which has the options of every request."""
+    known = (kind.rpartition("/") for kind in kinds)
+    return sorted(name for name, _, kind in known if kind == "DeleteOptions" and not name.endswith("/__internal"))
 
 
 def deprecated(

@@ -1,6 +1,6 @@
 // Command gopolicy prints, as JSON, the bootstrap policy of RBAC that kube-apiserver writes when it starts, for
 // many settings of the feature gates that it depends on: the defaults, all on, all off, each one changed, and
-// random ones. Settings that lack a gate that another needs are left out.
+// random ones. Where a gate is off that another needs, that one is off as well.
 //
 //	gopolicy GATE...    the gates that bootstrappolicy asks for; those that are unknown or locked stay as they are
 //
@@ -12,6 +12,7 @@ import (
 	"math/rand"
 	"os"
 	"sort"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -62,6 +63,44 @@ func sorted[V any](table map[string]V) []string {
 	return names
 }
 
+// dependencies returns the gates that others need, {} where the release does not tell.
+func dependencies() map[featuregate.Feature][]featuregate.Feature {
+	type dependent interface {
+		Dependencies() map[featuregate.Feature][]featuregate.Feature
+	}
+	if gate, ok := utilfeature.DefaultFeatureGate.(dependent); ok {
+		return gate.Dependencies()
+	}
+	return nil
+}
+
+// completed returns a setting with every other gate that can be changed: off where it needs a gate that is off. Gates of
+// the setting for which this holds are turned off in place.
+func completed(gates map[string]bool, all map[featuregate.Feature]featuregate.FeatureSpec) map[string]bool {
+	needed, full := dependencies(), map[string]bool{}
+	for gate, spec := range all {
+		if on, given := gates[string(gate)]; given {
+			full[string(gate)] = on
+		} else if !spec.LockToDefault && !strings.HasPrefix(string(gate), "All") {
+			full[string(gate)] = spec.Default
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for gate, others := range needed {
+			for _, other := range others {
+				if on, known := full[string(other)]; known && !on && full[string(gate)] {
+					full[string(gate)], changed = false, true
+					if _, given := gates[string(gate)]; given {
+						gates[string(gate)] = false
+					}
+				}
+			}
+		}
+	}
+	return full
+}
+
 func main() {
 	all := utilfeature.DefaultMutableFeatureGate.GetAll()
 	names, settings := []string{}, []map[string]bool{}
@@ -89,7 +128,7 @@ func main() {
 	}
 	policies := []setting{}
 	for _, gates := range settings {
-		if utilfeature.DefaultMutableFeatureGate.SetFromMap(gates) == nil {
+		if utilfeature.DefaultMutableFeatureGate.SetFromMap(completed(gates, all)) == nil {
 			policies = append(policies, policy(gates))
 		}
 	}

@@ -11,6 +11,7 @@
 //	         ["1.35", "1.38", "group/version/Kind"]; "" for no release or kind
 //	locked   the feature gates that cannot be changed from their default
 //	depends  {feature gate: the gates that have to be on for it}, from 1.35 on
+//	plugins  the admission plugins in the order in which they are asked
 //
 // A type is written as Go writes it, with the full path of its package. Flags: o for omitempty, z for
 // omitzero, i for inlined, u for not exported. A struct that encodes itself to JSON is in custom too.
@@ -36,6 +37,7 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/controlplane"
+	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
 var (
@@ -200,6 +202,7 @@ func main() {
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(map[string]any{
 		"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom, "deprecated": deprecated, "locked": locked, "depends": depends,
+		"plugins": options.AllOrderedPlugins,
 	}); err != nil {
 		panic(err)
 	}

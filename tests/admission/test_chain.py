@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.http import send
+from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.chain import Attributes, Chain, Operation, Point
-from understudy.admission.plugins.ordered import ALL_ORDERED_PLUGINS
+from understudy.admission.plugins.ordered import all_ordered_plugins
 from understudy.kinds.context import Context
 from understudy.machinery.errors import forbidden
 
@@ -120,9 +121,9 @@ def test_a_plugin_that_is_off() -> None:
 
 def test_requests_that_no_plugin_handles() -> None:
     """A kind of request that no plugin handles has no admission at all."""
-    chain = Server(emulated_version="1.36").state.chain
+    chain = Server(emulated_version=str(NEWEST)).state.chain
     names = [plugin.name for plugin in chain.plugins]
-    assert names == sorted(names, key=ALL_ORDERED_PLUGINS.index)
+    assert names == sorted(names, key=all_ordered_plugins(NEWEST).index)
     assert chain.of(Point(Operation.CREATE, "storage.k8s.io", "storageclasses", namespaced=False)) is None
     assert chain.of(Point(Operation.UPDATE, "", "configmaps")) is None
     assert chain.of(Point(Operation.CONNECT, "", "pods", "exec")) is None

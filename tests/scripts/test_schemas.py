@@ -131,9 +131,17 @@ def test_facts() -> None:
     full = RecordedServer({"/version": json.dumps(version), **discovery({"demo.io": [served]})})
     default = RecordedServer({f"/{name}?verbose": check for name in ("healthz", "livez", "readyz")})
     lifecycles = {"demo.io/v1beta1/Slice": ["1.33", "1.36", ""], "demo.io/v1beta1/Claim": ["1.34", "1.37", ""]}
-    types = {"depends": {"Free": [], "Needy": ["Free"]}, "deprecated": lifecycles}
+    kinds = dict.fromkeys(("/v1/DeleteOptions", "demo.io/v1/DeleteOptions", "demo.io/__internal/DeleteOptions"), "")
+    types = {
+        "depends": {"Free": [], "Needy": ["Free"]},
+        "deprecated": lifecycles,
+        "kinds": {**kinds, "demo.io/v2/Claim": ""},
+        "plugins": ["NamespaceLifecycle", "AlwaysDeny"],
+    }
     facts = schemas.facts(Version(1, 33), full, default, types)
     assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
     assert facts["deprecated"] == {"demo.io/v1beta1/Slice": ["1.33", "1.36", ""]}
+    assert facts["groupVersions"] == ["/v1", "demo.io/v1"]
+    assert facts["admissionPlugins"] == ["NamespaceLifecycle", "AlwaysDeny"]
     assert facts["gateDependencies"] == {"Needy": ["Free"]}
     assert facts["healthChecks"]["livez"] == ["ping", "etcd", "poststarthook/a-b"]

@@ -1,11 +1,13 @@
-"""The admission plugins by name: the order in which they are asked, and the chain of those that are enabled.
+"""The chain of the admission plugins that are enabled, in the order in which they are asked.
 
-Source: `AllOrderedPlugins` and `DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options of 1.36.
+The names that a release knows are recorded, in their order (`schemas/RELEASE/release.json`). Which plugins are on by
+default is the same in every release (`DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
 from understudy.admission.chain import Chain, Plugin
 from understudy.admission.metrics import AdmissionMetrics
@@ -48,69 +50,18 @@ from understudy.admission.webhooks import WebhookClient
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
+from understudy.machinery.releases.recorded import read_release_file
+from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
 
-# Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
-ALL_ORDERED_PLUGINS = (
-    "AlwaysAdmit",
-    "NamespaceAutoProvision",
-    "NamespaceLifecycle",
-    "NamespaceExists",
-    "LimitPodHardAntiAffinityTopology",
-    "LimitRanger",
-    "ServiceAccount",
-    "NodeRestriction",
-    "TaintNodesByCondition",
-    "AlwaysPullImages",
-    "ImagePolicyWebhook",
-    "PodSecurity",
-    "PodNodeSelector",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "PodTolerationRestriction",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "DefaultStorageClass",
-    "StorageObjectInUseProtection",
-    "PodGroupProtection",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
-    "RuntimeClass",
-    "CertificateApproval",
-    "CertificateSigning",
-    "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction",
-    "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "PodTopologyLabels",
-    "PodGroupWorkloadExists",
-    "NodeDeclaredFeatureValidator",
-    "JobValidation",
-    "PodResizeValidator",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-    "AlwaysDeny",
-)
 
+@cache
+def all_ordered_plugins(release: Version) -> tuple[str, ...]:
+    """Return the names of the release's plugins in the order in which they are asked (`AllOrderedPlugins`).
 
-# The releases that brought plugins.
-_SINCE = {
-    "MutatingAdmissionPolicy": V1_32,
-    "PodTopologyLabels": V1_33,
-    "NodeDeclaredFeatureValidator": V1_35,
-    "PodGroupProtection": V1_36,
-    "PodGroupWorkloadExists": V1_36,
-    "JobValidation": V1_36,
-    "PodResizeValidator": V1_36,
-}
-
-
-def _is_known(name: str, release: Version) -> bool:
-    return name in ALL_ORDERED_PLUGINS and (name not in _SINCE or release >= _SINCE[name])
+    Those without a class here do nothing.
+    """
+    return tuple(read_release_file(release, "release.json")["admissionPlugins"])
 
 
 def new_chain(
@@ -172,8 +123,9 @@ def new_chain(
         OwnerReferencesPermissionEnforcement(objects),
     ]
     plugins += (plugin for plugin in opt_in if plugin.name in enable)
-    enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]
-    chain = Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
+    known = all_ordered_plugins(release)
+    enabled = [plugin for plugin in plugins if plugin.name not in disable and plugin.name in known]
+    chain = Chain(sorted(enabled, key=lambda plugin: known.index(plugin.name)))
     for plugin in configurable:
         plugin.source.changed = chain.forget
     return chain
@@ -181,10 +133,11 @@ def new_chain(
 
 def check_plugin_names(enable: Collection[str], disable: Collection[str], release: Version) -> None:
     """Raise ValueError with kube-apiserver's message for unknown or overlapping names (`AdmissionOptions.Validate`)."""
+    known = all_ordered_plugins(release)
     for flag, names in (("disable", disable), ("enable", enable)):
         for name in names:
-            if not _is_known(name, release):
-                hint = did_you_mean(name, (known for known in ALL_ORDERED_PLUGINS if _is_known(known, release)))
+            if name not in known:
+                hint = did_you_mean(name, known)
                 raise ValueError(f"{flag}-admission-plugins plugin {go_quote(name)} is unknown{hint}")
     if both := sorted(set(enable) & set(disable)):
         raise ValueError(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")

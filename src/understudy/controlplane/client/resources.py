@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
@@ -47,7 +47,7 @@ EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 
 # The version of resource.k8s.io that the components of a release use.
 RESOURCE_API = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1", V1_34: "v1"})
-TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2"})
+TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2", V1_37: "v1"})
 
 
 def resource_claims(release: Version) -> Resource:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.core import nodeselector
 from understudy.kinds.core.pods.containers.resources import is_extended
 from understudy.kinds.resource.claims import devices
 from understudy.kinds.resource.common import configuration
 from understudy.kinds.resource.common.each import validate_list
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import CONFIGS, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid

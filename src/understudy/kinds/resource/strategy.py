@@ -10,6 +10,7 @@ On update older servers validate most of an object two or three times, and clien
 from __future__ import annotations
 
 from understudy.kinds.common.compose import all_of, as_on_create, until
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE, created_with_declared_name
 from understudy.kinds.common.printers import age, name
 from understudy.kinds.context import Context
@@ -18,7 +19,6 @@ from understudy.kinds.declarations.strategies import SPEC_RESET, STATUS_RESET
 from understudy.kinds.resource import deviceclass, podschedulingcontext
 from understudy.kinds.resource.claims import disabled_fields
 from understudy.kinds.resource.claims import strategy as claims
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.kinds.resource.common.strategies import (
     SPEC,

@@ -212,11 +212,6 @@ class Schemas:
         """Report whether the release knows a kind."""
         return f"{group}/{version}/{kind}" in self._types["kinds"]
 
-    def group_versions(self, kind: str) -> list[tuple[str, str]]:
-        """Return the (group, version) of all kinds of a name that the release knows."""
-        split = (name.split("/") for name in self._types["kinds"])
-        return [(group, version) for group, version, name in split if name == kind]
-
     def struct(self, name: str) -> Struct:
         """Return a struct by its full Go name. Raises KeyError."""
         struct = self._structs.get(name)

@@ -170,6 +170,12 @@ def too_long(path: Path, limit: int, *, in_bytes: bool = False) -> FieldError:
     return FieldError(ErrorType.TOO_LONG, str(path), detail=LengthLimit(limit, in_bytes))
 
 
+def too_many_characters(path: Path, limit: int) -> FieldError:
+    """Return the error of a text of more than `limit` characters (upstream: `TooLongCharacters`)."""
+    unit = "character" if limit == 1 else "characters"
+    return FieldError(ErrorType.TOO_LONG, str(path), detail=f"may not be more than {limit} {unit}")
+
+
 def too_many(path: Path, actual: int, limit: int) -> FieldError:
     """Return the error of a list or map of more than `limit` items."""
     return FieldError(ErrorType.TOO_MANY, str(path), actual, at_most_items(limit))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.resource.claims import allocation, devices, devicestatus
 from understudy.kinds.resource.common import identifiers
 from understudy.kinds.resource.common.each import validate_set
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed

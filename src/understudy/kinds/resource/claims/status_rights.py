@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.context import Context
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.machinery.auth.forbidden import forbidden as action_forbidden
 from understudy.machinery.auth.users import ACCOUNT, User
 from understudy.machinery.releases import features

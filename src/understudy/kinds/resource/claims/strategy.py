@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from understudy.kinds.common.compose import Update, all_of, as_on_create, until
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE, IMMUTABLE
 from understudy.kinds.common.printers import age, name
 from understudy.kinds.context import Context
@@ -21,7 +22,6 @@ from understudy.kinds.resource.claims import (
     status_rights,
 )
 from understudy.kinds.resource.common import conversions
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.kinds.resource.common.strategies import SPEC, STATUS, check_spec, keep_all_but_status, keep_status
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version

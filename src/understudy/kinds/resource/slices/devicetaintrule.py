@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from understudy.kinds.common import conditions
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.formats import label, subdomain
 from understudy.kinds.resource.claims.devices import selectors
 from understudy.kinds.resource.common import identifiers
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.kinds.resource.slices import taint
 from understudy.machinery.types import Obj

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.kinds.common import conditions
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.formats import invalid_texts
 from understudy.kinds.common.objectmeta import IMMUTABLE
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import POOL_NAME_LENGTH
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed

@@ -8,13 +8,13 @@ from typing import Any
 
 from understudy.kinds.common import printers
 from understudy.kinds.common.compose import all_of
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import METADATA_RESET, STATUS_RESET
 from understudy.kinds.resource.claims import defaults
 from understudy.kinds.resource.common import conversions
-from understudy.kinds.resource.common.equality import semantic_deep_equal
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.kinds.resource.common.strategies import (
     SPEC,

@@ -18,7 +18,7 @@ from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.kinds.core.pods.pod_options import Options, options
 from understudy.kinds.core.pods.qos import qos_class
 from understudy.kinds.core.pods.validation import pod_spec, scheduling, status
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_32, V1_37
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Difference, Typed
@@ -66,7 +66,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if equal_ignoring_empty(spec, before):
         return errors
-    return errors + _qos_class_is_kept(pod, old, ctx) + _the_rest(spec, before)
+    return errors + _qos_class_is_kept(pod, old, ctx) + _the_rest(spec, before, ctx)
 
 
 def _same_qos_class(pod: Obj, old: Obj, ctx: Context) -> Errors:
@@ -140,7 +140,7 @@ def equal_ignoring_empty(new: Any, old: Any) -> bool:
     return bool(new == old) or (new in (None, []) and old in (None, []))
 
 
-def _the_rest(spec: Obj, before: Obj) -> Errors:
+def _the_rest(spec: Obj, before: Obj, ctx: Context) -> Errors:
     """Check that nothing has changed besides the fields that may change."""
     munged = deepcopy(spec)
     for kind in ("containers", "initContainers"):
@@ -153,16 +153,18 @@ def _the_rest(spec: Obj, before: Obj) -> Errors:
         errors = _narrowed(munged, before)
     if not equal_ignoring_empty(munged, before):
         text = f"pod updates may not change fields other than {_UPDATABLE}\n"
-        errors.append(forbidden(_SPEC, Difference(text, _internal(before), _internal(munged), f"{_CORE}.PodSpec")))
+        stored, sent = _internal(before, ctx), _internal(munged, ctx)
+        errors.append(forbidden(_SPEC, Difference(text, stored, sent, f"{_CORE}.PodSpec")))
     return errors
 
 
-def _internal(spec: Obj) -> Obj:
-    """Return a pod's spec as Go holds it: what it shares with its host is in its security context."""
+def _internal(spec: Obj, ctx: Context) -> Obj:
+    """Return a pod's spec as Go holds it: before 1.37, what it shares with its host is in its security context."""
     out = _rebuilt(spec)
-    context = spec.get("securityContext")
-    out["securityContext"] = {} if context is None else copy(context)
-    out["securityContext"] |= {name: spec[name] for name in _SHARED if name in spec}
+    if ctx.release < V1_37:
+        context = spec.get("securityContext")
+        out["securityContext"] = {} if context is None else copy(context)
+        out["securityContext"] |= {name: spec[name] for name in _SHARED if name in spec}
     for kind in KINDS_OF_CONTAINERS:
         if spec.get(kind):
             out[kind] = [_rebuilt(container) for container in spec[kind]]
