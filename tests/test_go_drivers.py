@@ -30,10 +30,10 @@ from understudy import Server, StatusError
 from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.types import Obj
 
 pytestmark = pytest.mark.go
 
-Obj = dict[str, Any]
 MODULE = Path(__file__).parent / "go"
 DRIVERS = {"driver032": MODULE, "driver036": MODULE / "driver036"}  # the modules that build them
 DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60

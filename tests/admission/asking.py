@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from understudy.admission.chain import Attributes, Chain, Operation, Plugin, Point
 from understudy.kinds.context import Context
 from understudy.machinery.auth.authorization import Attributes as Action
 from understudy.machinery.auth.authorization import Decision, SubjectRules
 from understudy.machinery.auth.users import User
-from understudy.machinery.types import GroupVersionKind
+from understudy.machinery.types import GroupVersionKind, Obj
 
-Obj = dict[str, Any]
 ALICE = User("alice", ["dev"])
 
 

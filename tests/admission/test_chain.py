@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,8 @@ from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.plugins.ordered import all_ordered_plugins
 from understudy.kinds.context import Context
 from understudy.machinery.errors import forbidden
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PODS, DEPLOYMENTS = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
 

@@ -11,8 +11,8 @@ from tests.releases import NEWEST
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.kinds.context import Context
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 STORAGE, OLD_STORAGE = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
 CLAIMS, INGRESSES = ("", "persistentvolumeclaims"), ("networking.k8s.io", "ingresses")
 INGRESS = "ingressclass.kubernetes.io/is-default-class"

@@ -14,8 +14,7 @@ from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 def context(*items: Obj) -> Context:

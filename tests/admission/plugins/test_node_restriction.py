@@ -22,8 +22,8 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 KUBELET = User("system:node:n", ["system:nodes", "system:authenticated"])
 PODS, NODES, SLICES = ("", "pods"), ("", "nodes"), ("resource.k8s.io", "resourceslices")
 LEASES, CSI_NODES = ("coordination.k8s.io", "leases"), ("storage.k8s.io", "csinodes")

@@ -15,8 +15,8 @@ from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImage
 from understudy.admission.plugins.pods.placement import ExtendedResourceToleration, LimitPodHardAntiAffinityTopology
 from understudy.kinds.context import Context
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PODS, SERVICES, CONFIG_MAPS = ("", "pods"), ("", "services"), ("", "configmaps")
 
 

@@ -20,8 +20,8 @@ from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 REQUESTS, BUNDLES = (
     ("certificates.k8s.io", "certificatesigningrequests"),
     ("certificates.k8s.io", "clustertrustbundles"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.admission.asking import ask
@@ -12,8 +10,7 @@ from understudy.admission.plugins.storage.persistent_volume_claim_resize import 
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 def context(allowed: bool | None) -> Context:

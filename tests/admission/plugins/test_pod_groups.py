@@ -8,8 +8,8 @@ import pytest
 
 from tests.http import Response, send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 BASE = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default"
 POLICY = {"gang": {"minCount": 2}}
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.http import Response, send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 MINE = {ZONE: "mine"}

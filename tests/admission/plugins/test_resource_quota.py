@@ -13,8 +13,8 @@ from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
 
 

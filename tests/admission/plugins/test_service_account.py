@@ -12,8 +12,8 @@ from understudy.admission.plugins.pods.service_account import TOKEN_PATH, Servic
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PODS = ("", "pods")
 STRICT = {
     "metadata": {"name": "strict", "annotations": {"kubernetes.io/enforce-mountable-secrets": "t"}},

@@ -18,8 +18,7 @@ from understudy.machinery.auth.authorization import Attributes, Decision, field_
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33, V1_36, Version
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 class Stored:

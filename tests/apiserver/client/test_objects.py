@@ -14,8 +14,8 @@ from tests.http import send
 from understudy import LoadError, Server, StatusError
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.objects import ObjectAccess
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PATH = "/api/v1/namespaces/default/configmaps"
 POD = {
     "apiVersion": "v1",

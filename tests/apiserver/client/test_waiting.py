@@ -16,8 +16,7 @@ from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.listing import ObjectList
 from understudy.apiserver.client.objects import ObjectAccess
 from understudy.apiserver.client.waiting import expectation, states, wait
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 def config_map(**data: str) -> Obj:

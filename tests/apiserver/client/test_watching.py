@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,7 @@ from understudy.apiserver.client.frames import MOST, Frames
 from understudy.apiserver.client.objects import ObjectAccess
 from understudy.apiserver.storage.interface import Store
 from understudy.machinery.golang.json_scalars import loads
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 def config_map(name: str, **labels: str) -> Obj:

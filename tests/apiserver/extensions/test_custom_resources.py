@@ -10,10 +10,10 @@ import pytest
 from tests.http import exchange, send, watch
 from tests.waiting import wait_until
 from understudy import Server
+from understudy.machinery.types import Obj
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
-Obj = dict[str, Any]
 RESOURCE = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 
 

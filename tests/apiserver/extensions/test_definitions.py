@@ -10,6 +10,7 @@ import pytest
 from tests.http import exchange, send
 from tests.waiting import wait_until
 from understudy import Server
+from understudy.machinery.types import Obj
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -19,7 +20,6 @@ BUNDLES = {
     "text": b"junk",
     "pem": b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 }
-Obj = dict[str, Any]
 
 
 def definition(group: str, plural: str = "things", *, kind: str = "Thing", version: str = "v1", **spec: Any) -> Obj:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
@@ -16,8 +15,8 @@ from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import AUTHENTICATED, MASTERS, User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 DRIVER = User("driver", [AUTHENTICATED])
 DRA = "resource.k8s.io"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -11,8 +11,8 @@ from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.server.bootstrap import flow_control
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 BASE = "/apis/flowcontrol.apiserver.k8s.io/v1"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 

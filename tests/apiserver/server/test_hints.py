@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,8 @@ from tests.waiting import wait_until
 from understudy import Server, StatusError
 from understudy.apiserver.server.filters import hints
 from understudy.apiserver.server.filters.waits import Waits
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 KUBELET = (
     "node n1 has no kubelet; `understudy kubelet --node n1 …` stands in for one, `understudy dev` has one for each node"
 )

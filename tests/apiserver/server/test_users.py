@@ -7,7 +7,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +15,6 @@ from tests.http import send
 from understudy import Server, StatusError
 from understudy.apiserver.client.server_user import ServerUser
 
-Obj = dict[str, Any]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
 
 

@@ -15,8 +15,8 @@ from understudy import Server
 from understudy.cli.main import main
 from understudy.controlplane.controllers.namespace import NamespaceController
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 pytestmark = pytest.mark.apiserver(controllers=["namespace", "garbage-collector"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,8 +11,8 @@ import yaml
 from tests.certificates import CN, SERVER, issue
 from tests.waiting import wait_until
 from understudy import Server, StatusError
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 NAMES = ["serviceaccount-controller", "root-ca-cert-publisher"]
 DESCRIPTION = "kubernetes.io/description"
 pytestmark = pytest.mark.apiserver(controllers=["namespace", *NAMES])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,8 @@ from understudy.controlplane.dev.account import Account
 from understudy.controlplane.dev.why_not import WhyNot
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 USED = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
 GOING = {"deletionTimestamp": "2025-01-01T00:00:00Z"}
 GENERATED = {

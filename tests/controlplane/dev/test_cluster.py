@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,9 +22,9 @@ from understudy.controlplane.dev.cluster import Cluster
 from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34
+from understudy.machinery.types import Obj
 from understudy.testing import FakeDriver
 
-Obj = dict[str, Any]
 API = "resource.k8s.io/v1"
 EXACTLY = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
 POOL = {"name": "pool", "generation": 1, "resourceSliceCount": 1}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from understudy.controlplane.dev.holdings import Holding, holdings, published, table
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 SPEC = {"driver": "d", "nodeName": "n1", "pool": {"name": "n1"}, "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}
 SLICES: list[Obj] = [{"spec": SPEC}, {"spec": {"driver": "net", "pool": {"name": "p"}, "devices": [{"name": "x"}]}}]
 TIME = "2026-01-01T00:00:00Z"

@@ -6,8 +6,8 @@ from typing import Any
 
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 ROOM = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "10"}
 
 

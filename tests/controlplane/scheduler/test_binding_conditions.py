@@ -13,9 +13,9 @@ from understudy.controlplane.scheduler.plugins.binding_conditions import (
     is_overdue,
     is_ready,
 )
+from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import parse_timestamp
 
-Obj = dict[str, Any]
 SINCE = "2025-01-01T00:00:00Z"
 
 

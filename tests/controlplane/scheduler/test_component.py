@@ -34,8 +34,8 @@ from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.dynamic_resources import ClaimsState
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 GATES = {"DynamicResourceAllocation": True}
 
 

@@ -28,8 +28,8 @@ from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 NOT_HELPFUL = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
 
 

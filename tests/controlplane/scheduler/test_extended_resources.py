@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.controlplane.scheduler.objects import container, device_class, node, pod
@@ -17,8 +15,8 @@ from understudy.controlplane.scheduler.plugins.extended_resources import demand_
 from understudy.controlplane.scheduler.plugins.node_resources import Fit
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_36
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 WIDGET, GADGET = "example.com/widget", "example.com/gadget"
 
 

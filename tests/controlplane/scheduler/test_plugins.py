@@ -25,8 +25,8 @@ from understudy.controlplane.scheduler.plugins.node_unschedulable import NodeUns
 from understudy.controlplane.scheduler.plugins.taint_toleration import TaintToleration
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 RED = {"key": "red", "value": "v", "effect": "NoSchedule"}
 BLUE = {"key": "blue", "effect": "NoExecute"}
 SOFT = {"key": "soft", "effect": "PreferNoSchedule"}

@@ -14,10 +14,9 @@ from understudy.kinds.declarations.kind import Kind, Strategy
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
 from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
 from understudy.offline.validator import Validator
-
-Obj = dict[str, Any]
 
 EXACTLY = {"deviceClassName": "gpu"}
 REQUEST = {"name": "r", "exactly": EXACTLY}

@@ -10,10 +10,9 @@ from understudy.kinds.resource.slices import resourcepoolstatusrequest
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
 from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
 from understudy.offline.validator import Validator
-
-Obj = dict[str, Any]
 
 GATES = (
     "DRAConsumableCapacity",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,8 @@ from understudy.kinds.resource.common import conversions, flat_form
 from understudy.machinery.releases.version import V1_32, V1_33
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 SPEC = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu.example.com"}]}}
 
 OF_KIND = {

@@ -22,6 +22,7 @@ from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj
 
 VERSIONS = {V1_31: "v1alpha3", V1_32: "v1beta1"}
 ALL_ON = {
@@ -31,8 +32,6 @@ ALL_ON = {
 POD = {"resource": "pods", "name": "p", "uid": "u-1"}
 OTHER = {"resource": "pods", "name": "q", "uid": "u-2"}
 CONTROLLED = {**ALLOCATION, "controller": "ctrl.example.com"}
-
-Obj = dict[str, Any]
 
 
 class ClaimUnderTest:

@@ -14,9 +14,8 @@ from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.types import Obj
 from understudy.offline.validator import Validator
-
-Obj = dict[str, Any]
 
 
 def stored(name: str, version: str = "v1beta1", release: str = "1.32", **spec: Any) -> tuple[Kind, Context, Obj]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.admission.asking import ALICE, Rights
@@ -13,8 +11,8 @@ from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User, account_name
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 ROBOT = User(account_name("ns", "robot"), [], extra={NODE_NAME: ["n"]})
 FIELDS = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
 ALLOCATION = {"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": FIELDS}]}}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.admission.asking import ask
@@ -12,8 +10,8 @@ from understudy.admission.plugins.pod_security import enforcement
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 PODS, NAMESPACES, DEPLOYMENTS = ("", "pods"), ("", "namespaces"), ("apps", "deployments")
 PLUGIN = enforcement.PodSecurity()
 PREFIX = "pod-security.kubernetes.io/"

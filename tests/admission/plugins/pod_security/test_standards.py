@@ -11,8 +11,8 @@ from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGE
 from understudy.admission.plugins.pod_security.pod import Pod
 from understudy.admission.plugins.pod_security.standards import violations
 from understudy.machinery.releases.version import V1_31, V1_36
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 SECURE = {
     "runAsNonRoot": True,
     "allowPrivilegeEscalation": False,

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.http import Response, send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 GROUP = "/apis/admissionregistration.k8s.io"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,7 @@ from tests.admission.plugins.policy.policies import (
 )
 from tests.http import send
 from understudy import Server
-
-Obj = dict[str, Any]
+from understudy.machinery.types import Obj
 
 
 @pytest.fixture(scope="module")

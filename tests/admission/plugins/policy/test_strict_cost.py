@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.http import exchange
@@ -12,11 +10,11 @@ from understudy.cel import Budget, CostLimitError
 from understudy.kinds.admissionregistration.expressions import Expressions
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.releases.version import V1_31
+from understudy.machinery.types import Obj
 
 CHECKS = " && ".join(["authorizer.group('').resource('pods').check('get').allowed()"] * 5)
 GROUP = "admissionregistration.k8s.io/v1"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-Obj = dict[str, Any]
 
 
 def policy() -> list[Obj]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,8 +20,8 @@ from tests.admission.plugins.policy.policies import (
 )
 from tests.http import MERGE_PATCH, send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-Obj = dict[str, Any]
 X_IS_1 = "object.data.x == '1'"
 
 

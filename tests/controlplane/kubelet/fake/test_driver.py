@@ -13,9 +13,9 @@ from tests.waiting import until
 from understudy import StatusError
 from understudy.controlplane.client.resources import PODS, resource_slices
 from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.types import Obj
 from understudy.testing import Device, FakeDriver, HealthStatus
 
-Obj = dict[str, Any]
 TAINT = {"key": "broken", "effect": "NoExecute"}
 
 
