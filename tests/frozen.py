@@ -7,7 +7,7 @@ makes every `Entry` hold frozen dicts and lists, which are read, copied and enco
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -22,8 +22,8 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 class FrozenDict(dict[str, Any]):
     """A dict that refuses to be edited; its copies may be."""
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __copy__(self) -> dict[str, Any]:
         return dict(self)
@@ -38,8 +38,8 @@ class FrozenDict(dict[str, Any]):
 class FrozenList(list[Any]):
     """A list that refuses to be edited; its copies may be."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __copy__(self) -> list[Any]:
         return list(self)
@@ -71,7 +71,7 @@ def freeze_stored_values(patch: pytest.MonkeyPatch) -> None:
         value = read(entry)
         if type(value) is dict:  # with a resourceVersion, made just now
             value = entry._object = frozen(value)
-        return value
+        return cast(Obj, value)
 
     patch.setattr(Entry, "__init__", create_frozen)
     patch.setattr(Entry, "object", property(read_frozen))

@@ -279,16 +279,34 @@ def releases_compared_with_texts() -> Iterator[str]:
             elif isinstance(node, ast.Subscript):
                 compared = [node.slice]
             if any(is_release_text(part) for operand in compared if operand for part in ast.walk(operand)):
-                yield f"{module}:{node.lineno}"
+                yield f"{module}:{getattr(node, 'lineno', 0)}"
+
+
+ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def is_release_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(RELEASE_TEXT.fullmatch(node.value))
 
 
+def release_texts_put_in_order(folder: Path) -> Iterator[str]:
+    """List the places below a folder that ask whether something is before or after the text of a release."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and any(isinstance(op, ORDERS) for op in node.ops):
+                if any(is_release_text(operand) for operand in (node.left, *node.comparators)):
+                    yield f"{path}:{node.lineno}"
+
+
 def test_releases_are_compared_as_values() -> None:
     """A rule that names a release asks a Version, ByRelease, since or until: texts have no order."""
     assert list(releases_compared_with_texts()) == []
+
+
+@pytest.mark.parametrize("folder", ["scripts", "tests"])
+def test_texts_of_releases_have_no_order(folder: str) -> None:
+    """Scripts and tests may name a release, but do not ask which one is newer by its text."""
+    assert list(release_texts_put_in_order(ROOT / folder)) == []
 
 
 def test_contributing_draws_the_layers(pytestconfig: pytest.Config) -> None:

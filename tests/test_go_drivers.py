@@ -233,7 +233,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def node(programs: dict[str, Path], request: pytest.FixtureRequest) -> Iterator[Node]:
     """Return a node of a release with a driver; check at the end that no device was in two claims."""
     name, release = request.param
-    options = {"emulated_version": str(release), "feature_gates": GATES[release]}
+    options: dict[str, Any] = {"emulated_version": str(release), "feature_gates": GATES[release]}
     with (
         tempfile.TemporaryDirectory(prefix="node-") as root,
         Server(**options, controllers=controllers_of(Gates.of(release, GATES[release]), [])) as server,

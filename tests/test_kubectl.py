@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,8 +40,8 @@ class Kubectl:
         assert done.returncode == status, done.stdout + done.stderr
         return done.stderr if status else done.stdout
 
-    def json(self, *args: str) -> dict:
-        return json.loads(self.run(*args, "-o", "json"))
+    def json(self, *args: str) -> dict[str, Any]:
+        return dict(json.loads(self.run(*args, "-o", "json")))
 
     def open(self, *args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(self.argv(*args), cwd=self.home, stdout=subprocess.PIPE, text=True)
@@ -236,6 +237,7 @@ def test_get_watch_prints_changes(apiserver: Server, k: Kubectl) -> None:
     """`get --watch` prints the current objects and every change."""
     apiserver.apply(CLUSTER)
     watching = k.open("get", "resourceclaims", "-n", "ml", "--watch", "--output-watch-events", "--no-headers")
+    assert watching.stdout is not None
     guard = threading.Timer(40, watching.kill)
     guard.start()
     try:

@@ -70,7 +70,7 @@ def port() -> str:
 
 
 @pytest.fixture
-def programs(kubectl: str, tmp_path: Path) -> Iterator[dict[str, str]]:
+def programs(kubectl: str, tmp_path: Path) -> dict[str, str]:
     """Return an environment in which `understudy` and `kubectl` are the programs under test."""
     (tmp_path / "kubectl").symlink_to(kubectl)
     path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -89,6 +89,7 @@ def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str
                 started.append(server)
                 guard = threading.Timer(PATIENCE, server.kill)
                 guard.start()
+                assert server.stdout is not None
                 printed = server.stdout.readline()
                 guard.cancel()
             else:

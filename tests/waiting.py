@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 PATIENCE = 60.0  # seconds until an event that has not happened counts as missing
 PAUSE = 0.01  # seconds between two looks
@@ -18,6 +18,10 @@ PAUSE = 0.01  # seconds between two looks
 T = TypeVar("T")
 
 
+@overload
+async def until(read: Callable[[], Awaitable[T]], holds: Callable[[T], object] = bool) -> T: ...
+@overload
+async def until(read: Callable[[], T], holds: Callable[[T], object] = bool) -> T: ...
 async def until(read: Callable[[], T | Awaitable[T]], holds: Callable[[T], object] = bool) -> T:
     """Call a function, which may be a coroutine, until a condition holds for its result; return that result.
 

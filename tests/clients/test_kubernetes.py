@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 from typing import Any
@@ -57,11 +57,12 @@ def test_crud(core: Any) -> None:
 def test_errors_carry_a_status(core: Any) -> None:
     """A refused request raises an error with the server's Status."""
     core.create_namespaced_config_map("default", config_map("a"))
-    for reason, status, request in (
+    cases: list[tuple[str, int, Callable[[], Any]]] = [
         ("NotFound", 404, lambda: core.read_namespaced_config_map("b", "default")),
         ("AlreadyExists", 409, lambda: core.create_namespaced_config_map("default", config_map("a"))),
         ("Invalid", 422, lambda: core.create_namespaced_config_map("default", config_map("A"))),
-    ):
+    ]
+    for reason, status, request in cases:
         with pytest.raises(client.ApiException) as error:
             request()
         assert error.value.status == status

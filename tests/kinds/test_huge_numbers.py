@@ -9,6 +9,7 @@ import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
 HUGE = "1" * 5000
 LONG = "1" * 30
@@ -117,7 +118,7 @@ def test_many_digits_that_say_little_are_taken(server: Server, path: str, sent: 
 
 def test_managed_fields_with_a_huge_index_are_dropped(server: Server) -> None:
     """An index in managed fields that is no int makes all of them void."""
-    entry = {"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    entry: Obj = {"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     entry |= {"time": "2020-01-01T00:00:00Z", "fieldsV1": {"f:data": {f"i:{LONG}": {}}}}
     sent = {"metadata": {"name": "x", "managedFields": [entry]}}
     answer = send(server, "POST", f"{CORE}/configmaps?dryRun=All", sent)

@@ -22,6 +22,7 @@ import pytest
 from tests.clock import FixedClock
 from tests.http import send
 from understudy import Server
+from understudy.machinery.releases.version import V1_32, Version
 
 # Rows were recorded on that day; they say how long ago the times in the objects were.
 pytestmark = pytest.mark.apiserver(clock=FixedClock.at("2026-11-21T12:00:00Z"))
@@ -47,7 +48,7 @@ def lines(name: str, needed: str = "object") -> list[Any]:
         for line in map(json.loads, file.read_text().splitlines()):
             kind = line["object"]["kind"]
             counts[kind] = number = counts.get(kind, 0) + 1
-            gates, served = line.get("gates", {}), _EVERYTHING if release > "1.32" else {}
+            gates, served = line.get("gates", {}), _EVERYTHING if Version.parse(release) > V1_32 else {}
             mark = pytest.mark.apiserver(emulated_version=release, feature_gates=gates, **served)
             if needed in line:
                 cases.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))

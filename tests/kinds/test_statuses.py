@@ -9,9 +9,10 @@ import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
 MERGE = "application/merge-patch+json"
-POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+POD: Obj = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 ONCE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 WORKLOAD = {"selector": {"matchLabels": {"a": "b"}}, "template": POD}
 TARGET = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
@@ -142,7 +143,8 @@ def test_own_endpoint_keeps_the_status(
     created = ask("POST", collection, {"metadata": {"name": "x"}, "spec": spec})
     stored = ask("PATCH", f"{path}/status", {"status": status}, MERGE)
     assert stored["status"] != created["status"]
-    for attempt, sent in enumerate(({}, {"status": None}, {"status": {}}, {"status": {"conditions": None}})):
+    bodies: list[dict[str, Any]] = [{}, {"status": None}, {"status": {}}, {"status": {"conditions": None}}]
+    for attempt, sent in enumerate(bodies):
         replacement = {key: value for key, value in ask("GET", path, None).items() if key != "status"}
         replacement["metadata"]["labels"] = {"attempt": str(attempt)}
         assert ask("PUT", path, {**replacement, **sent})["status"] == stored["status"]

@@ -117,6 +117,7 @@ class Command:
         self._readers = [threading.Thread(target=self._read, args=pair) for pair in streams]
         for reader in self._readers:
             reader.start()
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(stdin)
             self._process.stdin.close()

@@ -294,6 +294,7 @@ def test_random_rules_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         rule = random_rules.random_rule(rng, schema, transition=True)
         declared = declared_type(schema, NEWEST)
         assert declared is not None
-        compiled += compile_rule(rule, declared, NEWEST).compiled.error is None
+        made = compile_rule(rule, declared, NEWEST).compiled
+        compiled += made is not None and made.error is None
         assert converter(schema)(random_rules.random_value(rng, {**schema, "nullable": False}))
     assert compiled >= 12

@@ -62,11 +62,9 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command on a project; its tests import `limits`."""
-    command = [sys.executable, SCRIPTS / "mutate.py", project / "source", "--tests", project / "test_limits.py"]
-    command += ["--patience", "4"]
-    return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, cwd=project, env={"PYTHONPATH": str(project / "source")}
-    )
+    script, source, tests = str(SCRIPTS / "mutate.py"), str(project / "source"), str(project / "test_limits.py")
+    command = [sys.executable, script, source, "--tests", tests, "--patience", "4", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=project, env={"PYTHONPATH": source})
 
 
 @pytest.mark.parametrize(
@@ -142,9 +140,10 @@ def test_sample_is_the_same_for_a_seed(mutants: Any) -> None:
     """A sample keeps the order, and is chosen by the seed alone; a count that is too large takes all."""
     import mutate
 
-    listed = list(range(100))
-    assert mutate.sample(listed, 10, 3) == mutate.sample(listed, 10, 3) == sorted(mutate.sample(listed, 10, 3))
-    assert mutate.sample(listed, 10, 3) != mutate.sample(listed, 10, 4)
+    listed: Any = list(range(100))
+    chosen: Any = mutate.sample(listed, 10, 3)
+    assert chosen == mutate.sample(listed, 10, 3) == sorted(chosen)
+    assert chosen != mutate.sample(listed, 10, 4)
     assert mutate.sample(listed, 101, 3) == mutate.sample(listed, None, 3) == listed
 
 

@@ -83,7 +83,9 @@ def test_field_lost_by_a_conversion_is_reported(round_trip: Any, monkeypatch: py
         lambda kind, version, obj: {k: v for k, v in lossy(kind, version, obj).items() if k != "spec"},
     )
     release = Release.named("1.34")
-    gvk = release.kind("resource.k8s.io", "DeviceClass").gvk("v1")
+    kind = release.kind("resource.k8s.io", "DeviceClass")
+    assert kind is not None
+    gvk = kind.gvk("v1")
     lines = [line for line in round_trip.changes(release, gvk, CLASS) if line.startswith("through")]
     assert lines == [
         f"through resource.k8s.io/{version} DeviceClass: .spec: {{}} and nothing"

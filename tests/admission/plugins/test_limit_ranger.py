@@ -164,7 +164,7 @@ def test_volume_claim_bounds(bounds: Obj, text: str) -> None:
 
 def test_claim_under_deletion_is_not_checked() -> None:
     """An update of a claim that is being deleted is not checked."""
-    claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    claim: Obj = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     ctx = context({"type": "PersistentVolumeClaim", "max": {"storage": "1"}})
     deleting = {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert refusal(claim, ctx, "persistentvolumeclaims", claim)

@@ -342,7 +342,7 @@ def test_audiences_that_a_node_may_request_otherwise() -> None:
     """A node gets a token for any audience if roles allow it; not in 1.32, where a gate checks volumes only."""
     request = token(boundObjectRef=BOUND, audiences=["x"])
     assert refusal(ACCOUNTS, request, None, "token", allowed=True) is None
-    gates = {"ServiceAccountNodeAudienceRestriction": True}
+    gates: Obj = {"ServiceAccountNodeAudienceRestriction": True}
     text = refusal(ACCOUNTS, request, None, "token", release=V1_32, allowed=True, **gates)
     assert text == 'audience "x" not found in pod spec volume'
 
@@ -365,7 +365,7 @@ def test_node_asks_for_its_own_certificate() -> None:
     """A certificate request of a kubelet that is none is refused, unless the gate lets everything pass."""
     request = obj(spec={"signerName": "kubernetes.io/kubelet-serving", "request": "aGVsbG8="})
     assert refusal(SIGNING_REQUESTS, request) == "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
-    insecure = {"AllowInsecureKubeletCertificateSigningRequests": True}
+    insecure: Obj = {"AllowInsecureKubeletCertificateSigningRequests": True}
     assert refusal(SIGNING_REQUESTS, request, **insecure) is None
     assert refusal(SIGNING_REQUESTS, obj(spec={"signerName": "example.com/x"})) is None
 

@@ -62,8 +62,10 @@ GPU = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 )
 def test_extended_resources_are_tolerated(requests: Obj, before: list[Obj], tolerations: list[Obj] | None) -> None:
     """A pod that requests extended resources tolerates the taints of that name, in the order of names."""
-    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
-    made = pod(**spec, **({"tolerations": before} if before else {}))
+    spec: Obj = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    if before:
+        spec["tolerations"] = before
+    made = pod(**spec)
     assert ask(ExtendedResourceToleration(), PODS, made, context())["spec"].get("tolerations") == tolerations
 
 

@@ -99,8 +99,8 @@ def test_pull_secrets_come_from_account() -> None:
 
 
 def env(kind: str, **source: Any) -> Obj:
-    container = {"name": "x", "image": "i", **source}
-    return pod(serviceAccountName="strict", **{kind: [container]})
+    spec: Obj = {kind: [{"name": "x", "image": "i", **source}]}
+    return pod(serviceAccountName="strict", **spec)
 
 
 KEY = [{"name": "E", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]

@@ -13,6 +13,7 @@ import pytest
 from tests.http import Response, send
 from tests.waiting import wait_until
 from understudy import Server, StatusError
+from understudy.machinery.types import Obj
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKENS = """\
@@ -39,12 +40,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
+    head: Obj = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
     return {**head, "metadata": {"name": name, "namespace": "default"}, "rules": list(rules)}
 
 
 def binding(name: str, of: str, *subjects: dict[str, Any]) -> dict[str, Any]:
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+    head: Obj = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": of}
     return {
         **head,
@@ -232,7 +233,7 @@ def test_aggregated_roles_are_filled_in() -> None:
     with Server(authorization_mode="RBAC", tls=False, controllers=["clusterrole-aggregation"]) as server:
         rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
         labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-        head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+        head: Obj = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
         server.apply({**head, "metadata": {"name": "widgets", "labels": labels}, "rules": [rule]})
         view = wait_until(lambda: server.get("ClusterRole", "view"), lambda role: rule in (role["rules"] or []))
         assert len(view["rules"]) > 5

@@ -8,6 +8,7 @@ from understudy import Server, StatusError
 from understudy.apiserver.client.kind_names import RequestError, find, find_kind_of
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.serving.release import Release
+from understudy.machinery.types import Obj
 
 SERVING = Serving(Release.named("1.34"))
 CLAIMS = "/apis/resource.k8s.io"
@@ -92,7 +93,7 @@ def test_custom_kind_is_found(apiserver: Server) -> None:
     versions = [{"name": v, "served": True, "storage": v == "v1", "schema": schema} for v in ("v1", "v1beta1")]
     names = {"kind": "Ship", "plural": "ships", "shortNames": ["sh"]}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    head: Obj = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     apiserver.create({**head, "metadata": {"name": "ships.example.com"}, "spec": spec})
     spec["names"] = {"kind": "Binding", "plural": "bindings"}
     apiserver.create({**head, "metadata": {"name": "bindings.example.com"}, "spec": spec})

@@ -17,13 +17,13 @@ from understudy.apiserver.client.objects import ObjectAccess
 from understudy.machinery.types import Obj
 
 PATH = "/api/v1/namespaces/default/configmaps"
-POD = {
+POD: Obj = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "p"},
     "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
-DEPLOYMENT = {
+DEPLOYMENT: Obj = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "web"},
@@ -145,11 +145,12 @@ def test_list_is_of_what_selectors_match(access: ObjectAccess) -> None:
 def test_namespace_of_the_manifest_comes_first(access: ObjectAccess, given: Obj, namespace: str) -> None:
     """An object is written to the namespace that it names, else to that of the call, "default" if there is none."""
     access.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
-    for write in (access.create, access.update, lambda obj: access.apply(obj)[0]):
+    writes: list[Callable[..., Obj]] = [access.create, access.update, lambda obj, **at: access.apply(obj, **at)[0]]
+    for write in writes:
         assert write(given)["metadata"]["namespace"] == namespace
     access.delete("cm", "a", namespace)
-    for write in (access.create, access.update, lambda obj, ns: access.apply(obj, namespace=ns)[0]):
-        assert write(config_map(), "other")["metadata"]["namespace"] == "other"
+    for write in writes:
+        assert write(config_map(), namespace="other")["metadata"]["namespace"] == "other"
 
 
 def test_manifests_are_left_as_they_are(access: ObjectAccess) -> None:
@@ -282,7 +283,7 @@ OTHER = {"name": "d", "image": "j"}
 def test_patch_types_differ_in_lists(access: ObjectAccess, type_: Any, containers: list[str]) -> None:
     """A strategic merge patch, which is the default, merges lists by their keys, a merge patch replaces them."""
     access.create(DEPLOYMENT)
-    changes = {"spec": {"template": {"spec": {"containers": [OTHER]}}}}
+    changes: Obj = {"spec": {"template": {"spec": {"containers": [OTHER]}}}}
     if type_ == "apply":
         changes = {"apiVersion": "apps/v1", "kind": "Deployment", **changes}
     patched = access.patch("deployments", "web", changes, type=type_)

@@ -31,7 +31,7 @@ def exchange(url: str, method: str, path: str, body: Any = None) -> tuple[int, A
 
 
 words = st.text("abc-.", max_size=6) | st.sampled_from(["gpu", "gpu.example.com", "a/b", ""])
-odd = st.sampled_from([None, [], {}, "", 0, -1, True, "x" * 64])
+odd: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, "", 0, -1, True, "x" * 64])
 quantities = st.sampled_from(["1", "1Gi", "0.5", "1e3", "x", "1.5Gi", "", "1000m", 5])
 selectors = st.lists(
     st.fixed_dictionaries(

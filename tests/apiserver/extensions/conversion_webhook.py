@@ -11,9 +11,10 @@ from typing import Any
 
 import trustme
 
-from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, Obj, definition, wait_for
+from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, definition, wait_for
 from tests.http import exchange
 from understudy import Server
+from understudy.machinery.types import Obj
 
 V1, V2 = (f"/apis/example.com/{version}/namespaces/default/widgets" for version in ("v1", "v2"))
 APPLY = "application/apply-patch+yaml"

@@ -19,9 +19,10 @@ from tests.apiserver.extensions.conversion_webhook import (
     widget,
     with_metadata,
 )
-from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, Obj
+from tests.apiserver.extensions.test_custom_resources import DEFINITIONS
 from tests.http import exchange, send
 from understudy import Server
+from understudy.machinery.types import Obj
 
 
 def test_every_version_has_its_own_fields(server: Server) -> None:

@@ -19,11 +19,12 @@ from tests.apiserver.extensions.conversion_webhook import (
     versions,
     widget,
 )
-from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, Obj, wait_for
+from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, wait_for
 from tests.http import exchange, send, watch
 from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.controllers import watch_caches
+from understudy.machinery.types import Obj
 
 
 def test_watches(server: Server) -> None:

@@ -47,7 +47,7 @@ def is_true(obj: Obj, condition: str) -> bool:
 def wait_for(server: Server, path: str, reached: Any) -> Obj:
     """Return the answer at a path as soon as it is the one that is waited for."""
     _, body = wait_until(lambda: exchange(server, "GET", path), lambda answer: reached(*answer))
-    return body
+    return dict(body)
 
 
 def widget(name: str = "a", **fields: Any) -> Obj:
@@ -128,7 +128,7 @@ def test_status_has_writers_of_its_own(apiserver: Server) -> None:
 def test_dropped_status_of_a_wrong_type_leaves_no_owners(apiserver: Server) -> None:
     """A status that is not written is not refused, but where it does not fit its schema all managed fields go."""
     parts = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
-    status = {"type": "object", "properties": {"ready": {"type": "boolean"}, "parts": parts}}
+    status: Obj = {"type": "object", "properties": {"ready": {"type": "boolean"}, "parts": parts}}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": status}}}
     define(apiserver, version(schema=schema, subresources={"status": {}}))
     code, created = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}, status={"ready": "yes"}))
@@ -305,7 +305,7 @@ def test_scale_has_owners(apiserver: Server) -> None:
     define(apiserver, version(subresources={"scale": paths}))
     exchange(apiserver, "POST", f"{WIDGETS}?fieldManager=one", widget(spec={"size": 2}))
     exchange(apiserver, "PATCH", f"{WIDGETS}/a/scale?fieldManager=two", {"spec": {"replicas": 5}})
-    scaled = {"f:spec": {"f:size": {}}}
+    scaled: Obj = {"f:spec": {"f:size": {}}}
 
     def owners() -> list[Any]:
         entries = exchange(apiserver, "GET", f"{WIDGETS}/a")[1]["metadata"]["managedFields"]
@@ -490,7 +490,7 @@ def test_objects_name_their_kind(apiserver: Server, method: str, body: Obj, code
 )
 def test_fields_that_the_status_resets(release: str, owned: Obj) -> None:
     """A writer of the status takes fields of the spec from owners in other versions, in vain, before 1.35 only."""
-    status = {"subresources": {"status": {}}}
+    status: Obj = {"subresources": {"status": {}}}
     with Server(emulated_version=release) as server:
         define(server, version(**status), version("v2", storage=False, **status))
         other_version = {**widget(spec={"a": 1}), "apiVersion": "example.com/v2"}
@@ -504,7 +504,7 @@ def test_fields_that_the_status_resets(release: str, owned: Obj) -> None:
 
 def test_conflicts_about_fields_that_the_resource_resets(apiserver: Server) -> None:
     """Apply meets conflicts about a status that it cannot change, with owners in other versions only."""
-    status = {"subresources": {"status": {}}}
+    status: Obj = {"subresources": {"status": {}}}
     define(apiserver, version(**status), version("v2", storage=False, **status))
     exchange(apiserver, "POST", WIDGETS, widget(spec={}))
     for name, expected in (("v1", 200), ("v2", 409)):

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, Obj, is_true, wait_for
+from tests.apiserver.extensions.test_custom_resources import DEFINITIONS, is_true, wait_for
 from tests.http import exchange
 from tests.releases import every_release
 from understudy import Server
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj
 
 CONFIG_MAPS, PODS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/pods"
 APPLY, JSON_PATCH = "application/apply-patch+yaml", "application/json-patch+json"

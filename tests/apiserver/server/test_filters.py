@@ -21,6 +21,7 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.options import Query
+from understudy.machinery.types import Obj
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -160,7 +161,9 @@ async def test_a_wrong_token_is_refused_before_anything_is_asked() -> None:
 async def test_access_reviews_ask_the_authorizer() -> None:
     """A review is about the user who sends it, or the one in its spec; the answer has the authorizer's reason."""
     authorizer = Authorizer(("ann", "create"))
-    spec = {"resourceAttributes": {"verb": "get", "group": "apps", "resource": "deployments", "namespace": "default"}}
+    spec: Obj = {
+        "resourceAttributes": {"verb": "get", "group": "apps", "resource": "deployments", "namespace": "default"}
+    }
     answer = await World(authorizer).send("POST", REVIEWS, "a", {"spec": spec})
     assert orjson.loads(answer.body)["status"] == {"allowed": False, "reason": "no rule"}
     path = REVIEWS.replace("selfs", "s")

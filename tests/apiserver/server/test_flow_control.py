@@ -116,7 +116,7 @@ async def test_a_change_takes_effect() -> None:
 async def test_a_mandatory_schema_that_is_missing_has_no_uid() -> None:
     """The server classifies as if `exempt` and `catch-all` were there; a level that is gone keeps its uid."""
     door = await new_door()
-    masters = {"user": "ann", "groups": ["system:masters"]}
+    masters: dict[str, Any] = {"user": "ann", "groups": ["system:masters"]}
     assert await door.matched("GET", "/api/v1/pods", **masters) == ("exempt", "exempt")
     await door.send("DELETE", f"{SCHEMAS}/exempt")
     assert await door.matched("GET", "/api/v1/pods", **masters) == ("", "exempt")

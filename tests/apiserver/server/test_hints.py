@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,11 @@ def test_only_what_nobody_acts_on_needs_a_hint(
     assert (hint.text if hint else "") == text
 
 
+def holds(text: str) -> Callable[[str], bool]:
+    """Return a condition: a text holds this one."""
+    return lambda shown: text in shown
+
+
 def test_kubectl_sees_the_same_answers(kubectl: str, tmp_path: Path) -> None:
     """The server's terminal has a line for each request on which kubectl hangs or is refused."""
     log = tmp_path / "stderr"
@@ -245,7 +251,7 @@ def test_kubectl_sees_the_same_answers(kubectl: str, tmp_path: Path) -> None:
             home = {"HOME": str(tmp_path), "PATH": "/usr/local/bin:/usr/bin:/bin"}
             waiting = subprocess.Popen([*argv, *command.split()], env=home, stderr=subprocess.DEVNULL)
             try:
-                lines = wait_until(lambda: log.read_text().splitlines(), lambda lines, text=text: text in str(lines))
+                lines = wait_until(log.read_text, holds(text)).splitlines()
             finally:
                 waiting.kill()
                 waiting.communicate()

@@ -10,14 +10,16 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import understudy
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+CONFIG_MAP: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 PATIENCE = 30  # seconds that a forked process may take
 
 
@@ -73,7 +75,7 @@ def test_left_it_refuses() -> None:
         server.list("pods")
 
 
-def forked(work: Callable[[], None]) -> str:
+def forked(work: Callable[[], object]) -> str:
     """Run work in a forked process and return what it raised, "" for nothing. It is ended after PATIENCE seconds."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -122,7 +124,7 @@ def test_forked_process_is_told_to_use_http() -> None:
     ],
 )
 def test_open_server_says_so(
-    options: dict[str, object],
+    options: dict[str, Any],
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

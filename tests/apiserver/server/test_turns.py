@@ -22,6 +22,7 @@ from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters import lists
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.list import AT_ONCE
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.storage import turns
@@ -111,7 +112,7 @@ def test_list_is_made_in_turns(director: Director, form: str, monkeypatch: pytes
 
     meanwhile, seen = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), write))
     assert meanwhile.body == before.body
-    assert seen > COUNT // lists.AT_ONCE
+    assert seen > COUNT // AT_ONCE
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -123,7 +124,7 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     monkeypatch.setattr(lists, "PART", 1)
     monkeypatch.setattr(lists, "LARGE_ITEM", large)
     parted, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
-    assert len(parted.parts) > COUNT // 2 // lists.AT_ONCE
+    assert len(parted.parts) > COUNT // 2 // AT_ONCE
     assert parted.body == whole.body
 
 
@@ -159,7 +160,7 @@ def test_initial_events_are_made_in_turns(director: Director) -> None:
         return taken
 
     taken = asyncio.run(watched())
-    assert max(map(len, taken)) <= lists.AT_ONCE
+    assert max(map(len, taken)) <= AT_ONCE
     events = [json.loads(frame) for frames in taken for frame in frames]
     assert [event["type"] for event in events] == ["ADDED"] * COUNT + ["BOOKMARK", "ADDED"]
     assert events[-1]["object"]["metadata"]["name"] == "new"
@@ -260,7 +261,7 @@ def test_swagger_is_made_beside_the_loop(director: Director) -> None:
         threads.append(threading.get_ident())
         return await page(state, asked)
 
-    director._page = noted  # type: ignore[method-assign]
+    director._page = noted  # type: ignore[method-assign, assignment]
     asyncio.run(answer_beside(director, request("GET", "/openapi/v2"), lambda turn: None))
     asyncio.run(answer_beside(director, request("GET", "/openapi/v3"), lambda turn: None))
     assert threads[0] != threading.get_ident() == threads[1]

@@ -188,7 +188,7 @@ def test_report_is_applied_by_kubectl(kubectl: str, tmp_path: Path) -> None:
     with Server(permission_report=path) as running:
         running.user("driver").list("pods", "default")
     with Server() as running:
-        command = [kubectl, "--kubeconfig", running.kubeconfig, "apply", "-f", path]
+        command = [kubectl, "--kubeconfig", str(running.kubeconfig), "apply", "-f", str(path)]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert output.splitlines() == [
             "role.rbac.authorization.k8s.io/driver created",

@@ -23,6 +23,7 @@ from tests.http import Response, send
 from understudy import Server
 from understudy.apiserver.endpoints.handlers import patch, request_body
 from understudy.apiserver.registry import store
+from understudy.apiserver.registry.rest import before_create
 from understudy.apiserver.server.director import LARGE
 from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.apiserver.server.worker.worker import TRIES
@@ -133,7 +134,7 @@ def test_large_object_is_not_created_in_a_namespace_deleted_meanwhile(
 ) -> None:
     """A large object begins anew if what it was checked against has changed before it is stored."""
     server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gone"}})
-    stop = Stop(store.before_create)
+    stop = Stop(before_create)
     monkeypatch.setattr(store, "before_create", stop)
     body = {"metadata": {"name": "large"}, "data": {"text": TEXT}}
     large = beside.submit(send, server, "POST", "/api/v1/namespaces/gone/configmaps", body)

@@ -90,7 +90,7 @@ def test_long_claims_need_no_recursion() -> None:
 def test_timeout() -> None:
     """A search that takes longer than its timeout ends with upstream's error."""
     devices = [device(f"d{i}", attributes=attributes(group=i)) for i in range(4)]
-    match = {"constraints": [{"matchAttribute": "gpu.example.com/group"}]}
+    match: Obj = {"constraints": [{"matchAttribute": "gpu.example.com/group"}]}
     with pytest.raises(AllocationError, match=r"^filter operation aborted: context deadline exceeded$"):
         allocator(slice_(*devices)).allocate(NODE, [claim(request(count=2), **match)], timeout=-1)
 

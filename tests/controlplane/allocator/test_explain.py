@@ -30,10 +30,10 @@ PARTITIONS = [
     ),
 ]
 SHARED = device("gpu-0", allowMultipleAllocations=True, capacity={"memory": {"value": "8Gi"}})
-MATCH = {"constraints": [{"matchAttribute": "gpu.example.com/numa"}]}
-SHARE = {"shareID": "1", "consumedCapacity": {"memory": "6Gi"}}
+MATCH: Obj = {"constraints": [{"matchAttribute": "gpu.example.com/numa"}]}
+SHARE: Obj = {"shareID": "1", "consumedCapacity": {"memory": "6Gi"}}
 TAINT = {"key": "old", "value": "yes", "effect": "NoSchedule"}
-PER_DEVICE = {"perDeviceNodeSelection": True}
+PER_DEVICE: Obj = {"perDeviceNodeSelection": True}
 
 
 # The slices, the claims in use, the claim, and what is said of its devices.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -104,7 +105,7 @@ def test_authority_of_the_server(tmp_path: Path, own: bool) -> None:
     """Over HTTPS the authority is what clients have to trust; of a file that holds a key as well, only certificates."""
     file, holder = tmp_path / "server.pem", issue([(CN, "localhost")], usages=(SERVER,))
     file.write_bytes(holder.key_pem + holder.pem)
-    files = {"tls_cert_file": file, "tls_private_key_file": file} if own else {}
+    files: dict[str, Any] = {"tls_cert_file": file, "tls_private_key_file": file} if own else {}
     with Server(tls=True, controllers=NAMES, **files) as server:
         published = wait_until(lambda: stored(server, "configmap", "kube-root-ca.crt", "default")) or {}
         trusted = yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]

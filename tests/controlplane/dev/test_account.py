@@ -14,7 +14,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36
 from understudy.machinery.types import Obj
 
-USED = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+USED: Obj = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
 GOING = {"deletionTimestamp": "2025-01-01T00:00:00Z"}
 GENERATED = {
     "annotations": {"resource.kubernetes.io/pod-claim-name": "x"},

@@ -12,7 +12,7 @@ from understudy.machinery.types import Obj
 SPEC = {"driver": "d", "nodeName": "n1", "pool": {"name": "n1"}, "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}]}
 SLICES: list[Obj] = [{"spec": SPEC}, {"spec": {"driver": "net", "pool": {"name": "p"}, "devices": [{"name": "x"}]}}]
 TIME = "2026-01-01T00:00:00Z"
-STARTED = {"conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]}
+STARTED: Obj = {"conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]}
 
 
 def claim(*results: tuple[str, str, str], **status: Any) -> Obj:

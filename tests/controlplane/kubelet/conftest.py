@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class Cluster:
     async def reaches(self, phase: str, *pods: str) -> None:
         """Wait until pods are in a phase; "" means that they are gone."""
         for name in pods:
-            await until(lambda name=name: self.phase(name), lambda actual: actual == phase)
+            await until(partial(self.phase, name), lambda actual: actual == phase)
 
     async def event(self, pod: str, message: str) -> Obj:
         """Wait for the event about a pod that has a message; return it."""

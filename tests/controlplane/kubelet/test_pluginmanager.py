@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ async def test_replaced_socket(root: Path) -> None:
     ],
     ids=["type", "invalid", "refused"],
 )
-async def test_refusals(root: Path, driver: dict[str, str], handler: dict[str, str], error: str) -> None:
+async def test_refusals(root: Path, driver: dict[str, str], handler: dict[str, Any], error: str) -> None:
     """A plugin that is not taken is told why, and asked again later."""
     handling = Handler(**handler)
     async with FakeDriver(root, "a", **driver) as plugin, managing(root, handling):  # type: ignore[arg-type]

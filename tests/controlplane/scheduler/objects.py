@@ -13,7 +13,7 @@ ROOM = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "10"}
 
 def container(**resources: Any) -> Obj:
     """Return a container that requests resources; `restartPolicy` and `ports` are fields of its own."""
-    fields = {name: resources.pop(name) for name in ("restartPolicy", "ports") if name in resources}
+    fields: Obj = {name: resources.pop(name) for name in ("restartPolicy", "ports") if name in resources}
     requests = {name.replace("_", "-"): amount for name, amount in resources.items()}
     return {"name": "c", "resources": {"requests": requests}, **fields}
 

@@ -117,7 +117,7 @@ def test_reasons_against_a_node(pod: PodInfo, node: NodeInfo, expected: list[str
 def test_node_that_is_not_named_is_not_looked_at() -> None:
     """Only the nodes that all terms name are candidates; a term without a name makes candidates of all."""
     affinity = NodeAffinity()
-    assert affinity.pre_filter(CycleState(), pod(affinity=required(named("a"), named("b")))) == {"a", "b"}
+    assert affinity.pre_filter(CycleState(), pod(affinity=required(named("a"), named("b")))) == frozenset({"a", "b"})
     assert affinity.pre_filter(CycleState(), pod(affinity=required(named("a"), {}))) is None
 
 

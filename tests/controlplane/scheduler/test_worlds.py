@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,11 @@ from understudy import Server
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_pods_of_the_gpu_cluster_are_scheduled(release: object) -> None:
     """Loaded nodes are usable as soon as a scheduler is asked for: all pods have a node, all claims are allocated."""
-    options = {"emulated_version": str(release), "load": "gpu-cluster", "controllers": ["scheduler", "resourceclaim"]}
+    options: dict[str, Any] = {
+        "emulated_version": str(release),
+        "load": "gpu-cluster",
+        "controllers": ["scheduler", "resourceclaim"],
+    }
     with Server(**options) as server:
         pods = wait_until(
             lambda: {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in server.list("pods")},

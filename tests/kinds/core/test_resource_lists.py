@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
 SENT = {"cpu": "1.0001", "memory": "100000001n", "ephemeral-storage": "1001e-4"}
 KEPT = {"cpu": "1001m", "memory": "101m", "ephemeral-storage": "101e-3"}
@@ -61,7 +62,7 @@ def bodies(amounts: dict[str, str], storage: dict[str, str]) -> dict[str, Any]:
 
 
 SENT_BODIES, KEPT_BODIES = bodies(SENT, SENT_STORAGE), bodies(KEPT, KEPT_STORAGE)
-STATUSES = {
+STATUSES: dict[str, Callable[[Obj, Obj], Obj]] = {
     f"{CORE}/resourcequotas/x": lambda amounts, storage: {"hard": amounts, "used": amounts},
     "/api/v1/nodes/x": lambda amounts, storage: {"capacity": amounts, "allocatable": amounts},
     f"{CORE}/persistentvolumeclaims/x": lambda amounts, storage: {

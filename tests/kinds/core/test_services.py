@@ -10,6 +10,7 @@ from tests.http import send
 from tests.releases import RELEASES, every_release
 from understudy import Server
 from understudy.machinery.releases.version import V1_33, Version
+from understudy.machinery.types import Obj
 
 SERVICES = "/api/v1/namespaces/default/services"
 
@@ -83,7 +84,7 @@ def test_address_that_cannot_be_allocated(release: Version) -> None:
     with Server(**with_ip_addresses(release)) as server:
         api_version = "networking.k8s.io/v1" if release >= V1_33 else "networking.k8s.io/v1beta1"
         parent = {"resource": "pods", "name": "x", "namespace": "default"}
-        taken = {"apiVersion": api_version, "kind": "IPAddress", "metadata": {"name": "10.0.0.8"}}
+        taken: Obj = {"apiVersion": api_version, "kind": "IPAddress", "metadata": {"name": "10.0.0.8"}}
         server.apply({**taken, "spec": {"parentRef": parent}})
         for ip, query, reason in (
             ("10.0.0.8", "", "provided IP is already allocated"),
@@ -103,7 +104,7 @@ def test_address_that_cannot_be_allocated(release: Version) -> None:
 def test_addresses_come_from_every_service_cidr() -> None:
     """A ServiceCIDR adds a range at once, and none while it is not ready."""
     with Server() as server:
-        extra = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "extra"}}
+        extra: Obj = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "extra"}}
         server.apply({**extra, "spec": {"cidrs": ["10.9.0.0/28"]}})
         assert post(server, service(clusterIP="10.9.0.3"))[0] == 201
         assert "10.9.0.3" in addresses(server)
@@ -134,7 +135,7 @@ _LOOPS = "which may cause controller apply-loops"
 def test_warnings_of_addresses_before_1_33(release: Version) -> None:
     """Addresses and networks of services that Go's `netip` refuses or prints differently are warned of."""
     with Server(emulated_version=str(release)) as server:
-        spec = {
+        spec: Obj = {
             "type": "LoadBalancer",
             "externalIPs": ["01.2.3.4", "fd00:0::1", "::ffff:1.2.3.4"],
             "loadBalancerSourceRanges": ["fe80::0:1/64", "::ffff:1.2.3.4/120", "10.0.0.1/8", " 1.2.3.4/3"],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.machinery.types import Obj
+
 REQUEST = {
     "name": "r0",
     "deviceClassName": "gpu.example.com",
@@ -12,7 +14,7 @@ REQUEST = {
     "count": 2,
 }
 CONFIG = {"opaque": {"driver": "gpu.example.com", "parameters": {"mode": "fast", "sizes": [1, 2.5, None]}}}
-DEVICES = {
+DEVICES: Obj = {
     "requests": [REQUEST, {"name": "r1", "deviceClassName": "nic", "allocationMode": "All"}],
     "constraints": [{"requests": ["r0"], "matchAttribute": "gpu.example.com/numa"}],
     "config": [{"requests": ["r0", "r1"], **CONFIG}, CONFIG],
@@ -30,7 +32,7 @@ ALLOCATION = {
     },
     "nodeSelector": {"nodeSelectorTerms": [TERM]},
 }
-STATUS = {
+STATUS: Obj = {
     "allocation": ALLOCATION,
     "reservedFor": [{"resource": "pods", "name": "p", "uid": "u-1"}, {"resource": "pods", "name": "q", "uid": "u-2"}],
     "devices": [

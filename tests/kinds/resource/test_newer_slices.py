@@ -249,7 +249,7 @@ def test_device(releases: tuple[Version, ...], fields: Obj, errors: list[str]) -
 )
 def test_device_with_nodes_of_its_own(device: Obj, errors: list[str]) -> None:
     for release in SINCE_1_33:
-        spec = {"nodes": {"perDeviceNodeSelection": True}, "devices": [{"name": "d", **device}]}
+        spec: Obj = {"nodes": {"perDeviceNodeSelection": True}, "devices": [{"name": "d", **device}]}
         found = [error.removeprefix("spec.devices[0]").removeprefix(".") for error in slice_of(release, **spec)[1]]
         assert cut(found, errors) == errors
 
@@ -428,7 +428,7 @@ def test_taint_with_a_new_effect_is_added_anew(release: Version, sent: Obj, is_n
     kind = validator.release.kind("resource.k8s.io", "DeviceTaintRule")
     assert kind is not None
     old = {"metadata": {"generation": 1}, "spec": {"taint": stored}, "status": {}}
-    new = {"metadata": {}, "spec": {"taint": {**stored, **sent}}, "status": {"conditions": [{}]}}
+    new: Obj = {"metadata": {}, "spec": {"taint": {**stored, **sent}}, "status": {"conditions": [{}]}}
     ctx = validator.context("v1alpha3")
     kind.behavior.strategy.prepare_for_update(new, old, ctx)
     assert (new["spec"]["taint"]["timeAdded"] == ctx.now) is is_new

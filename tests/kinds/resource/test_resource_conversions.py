@@ -41,7 +41,7 @@ def test_conversion_of_claims_adds_nothing(kind: str) -> None:
     """A conversion that is said to be lossless adds nothing even to the emptiest object."""
     conversion: Conversion = OF_KIND[kind]["v1beta1"]
     assert conversion.lossless
-    sent = {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": ""}]}}}
+    sent: Obj = {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": ""}]}}}
     sent = sent if kind == "ResourceClaim" else {"spec": {"spec": sent["spec"]}}
     assert conversion.from_internal(conversion.to_internal(sent)) == sent
 
@@ -82,7 +82,7 @@ def test_empty_selectors_make_a_request_exact() -> None:
     """An empty list of selectors is not nil in Go, so that the request has `exactly`."""
     struct = Schemas.of(V1_32).kind("resource.k8s.io", "v1beta1", "ResourceClaim")
     for selectors, is_exact in (([], True), (None, False)):
-        sent = {"spec": {"devices": {"requests": [{"name": "r", "selectors": selectors}]}}}
+        sent: Obj = {"spec": {"devices": {"requests": [{"name": "r", "selectors": selectors}]}}}
         decoded, _ = decode_json(encode(sent), struct)
         (request,) = flat_form.nested_claim(decoded["spec"])["devices"]["requests"]
         assert ("exactly" in request) is is_exact
@@ -91,7 +91,7 @@ def test_empty_selectors_make_a_request_exact() -> None:
 def test_empty_list_of_subrequests_is_remembered() -> None:
     """An empty list of subrequests makes no request exact, and is still told from nil."""
     struct = Schemas.of(V1_33).kind("resource.k8s.io", "v1beta1", "ResourceClaim")
-    sent = {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": []}]}}}
+    sent: Obj = {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": []}]}}}
     decoded, _ = decode_json(encode(sent), struct)
     (request,) = flat_form.nested_claim(decoded["spec"])["devices"]["requests"]
     assert request == {"name": "r"}
@@ -101,7 +101,7 @@ def test_empty_list_of_subrequests_is_remembered() -> None:
 def test_device_without_basic_becomes_an_empty_one() -> None:
     """Since 1.33 a device without `basic` is one that has nothing but its name; before, it is kept to be refused."""
     spec = {"devices": [{"name": "d"}]}
-    sent = {"spec": copy.deepcopy(spec)}
+    sent: Obj = {"spec": copy.deepcopy(spec)}
     newest = conversions.SLICE[V1_33]["v1beta1"]
     assert newest.to_internal(sent) == {"spec": spec}
     assert newest.from_internal(sent) == {"spec": {"devices": [{"name": "d", "basic": {}}]}}
@@ -132,7 +132,7 @@ def test_apply_in_another_version_may_leave_the_spec_out(apiserver: Server, kind
 
 
 SLICES = "/apis/resource.k8s.io/{}/resourceslices"
-SLICE = {
+SLICE: Obj = {
     "metadata": {"name": "s"},
     "spec": {
         "driver": "d",
@@ -182,7 +182,7 @@ def test_apply_of_wrong_devices_in_another_version(
     """An applied object is decoded before it is converted to the version of another manager."""
     body = {"kind": "ResourceSlice", **SLICE}
     exchange(apiserver, "POST", SLICES.format("v1"), {"apiVersion": "resource.k8s.io/v1", **body})
-    sent = {"apiVersion": "resource.k8s.io/v1beta1", **body, "spec": {**SLICE["spec"], "devices": [device]}}
+    sent: Obj = {"apiVersion": "resource.k8s.io/v1beta1", **body, "spec": {**SLICE["spec"], "devices": [device]}}
     path = SLICES.format("v1beta1") + "/s?fieldManager=m&force=true"
     found, answer = exchange(apiserver, "PATCH", path, sent, "application/apply-patch+yaml")
     assert found == status

@@ -81,7 +81,7 @@ class ClaimUnderTest:
         try:
             asyncio.run(self.registry.update(self._target(strategy), replace, validate=validate_all))
         except StatusError as error:
-            return [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]]
+            return [f"{cause['field']}: {cause['message']}" for cause in (error.details or {})["causes"]]
         return []
 
     def _target(self, strategy: Strategy) -> WriteTarget:
@@ -254,7 +254,7 @@ def test_controller_is_dropped_if_gate_is_off() -> None:
     assert claim.status["deallocationRequested"] is True
 
 
-ADMIN = {**DEVICES, "requests": [{**DEVICES["requests"][0], "adminAccess": False}, DEVICES["requests"][1]]}  # type: ignore[dict-item]
+ADMIN: Obj = {**DEVICES, "requests": [{**DEVICES["requests"][0], "adminAccess": False}, DEVICES["requests"][1]]}
 
 
 def test_admin_access_in_use_is_kept_if_gate_is_off() -> None:

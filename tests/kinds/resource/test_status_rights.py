@@ -16,7 +16,7 @@ from understudy.machinery.types import Obj
 ROBOT = User(account_name("ns", "robot"), [], extra={NODE_NAME: ["n"]})
 FIELDS = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
 ALLOCATION = {"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": FIELDS}]}}
-ANYWHERE = {"devices": {"results": []}}
+ANYWHERE: Obj = {"devices": {"results": []}}
 BINDING = "update resourceclaims/binding "
 
 

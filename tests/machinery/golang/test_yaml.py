@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -146,7 +147,7 @@ def test_mapping_that_merges_itself_is_refused() -> None:
         yaml_to_json(b"a: &a {<<: *a}")
 
 
-DEEP = {
+DEEP: dict[str, Callable[[int], str]] = {
     "flow sequences": lambda depth: "a: " + "[" * depth + "]" * depth,
     "flow mappings": lambda depth: "a: " + "{a: " * depth + "}" * depth,
     "block sequences": lambda depth: "a:\n" + "- " * depth + "x",

@@ -47,7 +47,7 @@ def test_patches_are_as_recorded(item: dict[str, Any]) -> None:
             result = merge_patch.apply(merge_patch.parse(body), current)
         else:
             result = json_patch.apply(json_patch.parse(body), current)
-        outcome = 200, without_server_fields(decode_value(result, struct)[0])
+        outcome: tuple[int, Any] = 200, without_server_fields(decode_value(result, struct)[0])
     except StatusError as error:
         outcome = error.code, error.message
     assert outcome == (item["code"], item["object"] if item["code"] == 200 else item["message"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from understudy.machinery.types import Obj
 
-Manifest = str | os.PathLike[str] | Obj | Iterable["Manifest"]
+# Not Iterable["Manifest"]: a dict is one of its keys, and type checkers would take {**obj, "data": {}} for that.
+Manifest = str | os.PathLike[str] | Obj | Sequence["Manifest"] | Iterator["Manifest"] | ValuesView["Manifest"]
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
 T = TypeVar("T")

@@ -29,7 +29,7 @@ def make_pod(*securities: Obj, security: Obj | None = None, annotations: Obj | N
 
 
 def violations_of(pod: Pod, level: str = BASELINE, minor: int | None = None) -> list[tuple[str, str]]:
-    return [tuple(violation) for violation in violations(Standard(level, minor), pod, NEWEST)]
+    return [(kind, detail) for kind, detail in violations(Standard(level, minor), pod, NEWEST)]
 
 
 BAD_PROFILE = "forbidden AppArmor profile"

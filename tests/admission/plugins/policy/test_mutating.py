@@ -310,7 +310,7 @@ def test_parameters_of_built_in_kinds_have_no_kind(server: Server) -> None:
     """Mutations see parameters of built-in kinds without kind and apiVersion, as the real server's cache has them."""
     spec = {"paramKind": {"apiVersion": "v1", "kind": "Namespace"}}
     text = "Object{data: {'name': string(params.metadata.name), 'kind': string(has(params.kind))}}"
-    binding = {"paramRef": {"name": "default", "parameterNotFoundAction": "Deny"}}
+    binding: Obj = {"paramRef": {"name": "default", "parameterNotFoundAction": "Deny"}}
     store_policy(server, "params", {**spec, "mutations": [apply(text)]}, "mutating", **binding)
     assert create(server, "params").json()["data"] == {"kind": "false", "name": "default"}
 

@@ -12,6 +12,7 @@ from tests.http import send
 from tests.releases import since
 from understudy import Server
 from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.types import Obj
 
 CORE = "/api/v1/namespaces/default"
 MAPS, THERE = f"{CORE}/configmaps", f"{CORE}/configmaps/there"
@@ -330,7 +331,8 @@ def test_empty_map_is_not_nil_to_a_rule_for_updates(release: Version) -> None:
     storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "a"}
     with Server(emulated_version=str(release)) as server:
         statuses = []
-        for fields in ({"parameters": {}}, {"parameters": {}}, {}):
+        sent: list[Obj] = [{"parameters": {}}, {"parameters": {}}, {}]
+        for fields in sent:
             body = {**storage_class, "metadata": {"name": "s"}, **fields}
             statuses.append(send(server, "PATCH", path, body, "application/apply-patch+yaml").status)
     assert statuses == [201, 422, 200]

@@ -20,6 +20,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.types import Obj
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -142,7 +143,7 @@ def test_bookmarks_of_metadata(release: Version, path: str) -> None:
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     names = {"plural": "gears", "kind": "Gear"}
     spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
-    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    definition: Obj = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
     with Server(emulated_version=str(release)) as server:
         server.apply({**definition, "metadata": {"name": "gears.example.com"}})
         watch = f"{path}?watch=1&allowWatchBookmarks=true{ENDED}"

@@ -17,10 +17,11 @@ from understudy.apiserver.authentication.options import AuthenticationOptions
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.cli.flags import add_server_flags, server_options
+from understudy.machinery.types import Obj
 
 OPTIONS = [option.name for option in fields(ServerConfig)]
 FLAGS = [option.name for option in fields(ServerConfig) if option.metadata]
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+CONFIG_MAP: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
 def test_a_server_takes_every_option() -> None:

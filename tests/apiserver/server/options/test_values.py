@@ -50,7 +50,7 @@ OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
         ("etcd_compaction_interval", 0, "0"),
     ],
 )
-def test_value_is_read_as_it_is_meant(option: str, value: object, expected: object) -> None:
+def test_value_is_read_as_it_is_meant(option: str, value: Any, expected: object) -> None:
     """A text where a list or a mapping is meant is that of the flag, and a release may be a number."""
     assert getattr(ServerConfig(**{option: value}), option) == expected
 
@@ -72,7 +72,7 @@ def test_value_is_read_as_it_is_meant(option: str, value: object, expected: obje
         ("token_auth_file", 5, "token_auth_file: want a path, not 5"),
     ],
 )
-def test_value_that_means_nothing_is_refused(option: str, value: object, message: str) -> None:
+def test_value_that_means_nothing_is_refused(option: str, value: Any, message: str) -> None:
     """The error names the option and says what it takes."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         ServerConfig(**{option: value})

@@ -57,7 +57,7 @@ class Hold:
 
     def __call__(self, review: Obj) -> Any:
         self.go_on.wait()
-        return answered(review)
+        return dict(answered(review))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_webhooks_are_told_what_is_left(webhook: Webhook, timeout: str, taken: f
 
     def answer(review: Obj) -> Obj:
         clock.seconds += taken if "mutating" in webhook.paths[-1] else 0
-        return answered(review)
+        return dict(answered(review))
 
     webhook.convert = answer
     with Server(clock=clock) as server:

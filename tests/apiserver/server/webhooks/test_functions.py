@@ -225,7 +225,7 @@ def test_a_deletion_that_marks_the_object_first_is_asked_about_twice(server: Ser
     def look(request: Obj) -> None:
         seen.append("deletionTimestamp" in request["oldObject"]["metadata"])
 
-    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pod: Obj = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
     server.apply({**pod, "metadata": {"name": "a"}})
     for query in ("?dryRun=All", ""):
         assert send(server, "DELETE", f"/api/v1/namespaces/default/pods/a{query}").status == 200

@@ -97,7 +97,8 @@ def test_unchanged_objects_are_not_copied() -> None:
 
 def test_metadata_of_embedded_resources_is_coerced() -> None:
     """Unknown fields of embedded metadata are removed; wrong types are errors, but in stored objects."""
-    compiled, paths = schema_of(EMBEDDED), []
+    compiled = schema_of(EMBEDDED)
+    paths: list[str] = []
     embedded = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "nme": "y", "creationTimestamp": None}}
     assert compiled.coerce(obj_of(embedded), paths)["spec"] == {**embedded, "metadata": {"name": "x"}}
     assert paths == ["spec.metadata.nme"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tests.http import send
 from understudy import Server
+from understudy.machinery.types import Obj
 
 
 def test_a_later_deletion_changes_the_propagation(apiserver: Server) -> None:
     """A pod that only finalizers hold is deleted again by the options of the last request."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pod: Obj = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
     apiserver.apply({**pod, "metadata": {"name": "a", "finalizers": ["e.io/a"]}})
     path = "/api/v1/namespaces/default/pods/a?gracePeriodSeconds=0&propagationPolicy="
     finalizers = [

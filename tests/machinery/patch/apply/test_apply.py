@@ -88,7 +88,7 @@ def test_several_conflicts_are_listed_by_manager(world: Any) -> None:
         'Apply failed with 3 conflicts: conflicts with "alice" using v1:\n- .data.a\n'
         'conflicts with "carol":\n- .metadata.labels.l\nconflicts with "dave" using v1:\n- .data.d'
     )
-    assert [cause["field"] for cause in error.details["causes"]] == [".data.a", ".metadata.labels.l", ".data.d"]
+    assert [cause["field"] for cause in (error.details or {})["causes"]] == [".data.a", ".metadata.labels.l", ".data.d"]
 
 
 def test_conflicts_name_the_subresource(world: Any) -> None:
@@ -98,7 +98,7 @@ def test_conflicts_name_the_subresource(world: Any) -> None:
     consumer = {"resource": "pods", "name": "p", "uid": "u"}
     w.apply("sched", {"status": {"reservedFor": [consumer]}}, subresource="status")
     error = refused(w.apply, "other", {"status": {"reservedFor": [consumer | {"name": "q"}]}}, subresource="status")
-    assert error.details["causes"] == [
+    assert (error.details or {})["causes"] == [
         {
             "reason": "FieldManagerConflict",
             "message": 'conflict with "sched" with subresource "status"',

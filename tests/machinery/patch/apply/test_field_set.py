@@ -25,6 +25,7 @@ from understudy.machinery.patch.structured_merge_diff.field_set import (
     union,
     value_element,
 )
+from understudy.machinery.types import Obj
 
 Path = tuple[str, ...]
 elements = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', 'v:"y"'])
@@ -87,7 +88,7 @@ def test_results_have_no_empty_nodes(a: frozenset[Path], b: frozenset[Path]) -> 
 
 def test_elements_are_ordered_by_value() -> None:
     """Elements are ordered by their values, not by their texts."""
-    unordered = {
+    unordered: Obj = {
         'v:"a"': {},
         "i:10": {},
         "i:9": {},

@@ -12,6 +12,7 @@ from understudy.machinery.patch.apply.manager_names import manager_name, validat
 from understudy.machinery.patch.structured_merge_diff.typed import DEDUCED, InvalidValue, ListType, StructType, type_of
 from understudy.machinery.releases.version import V1_36
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
@@ -167,7 +168,7 @@ def test_change_inside_an_atomic_field_owns_all_of_it(world: Any) -> None:
 def test_sent_fields_are_normalised(world: Any) -> None:
     """The fieldsV1 of a sent entry is sorted, and unknown path elements are dropped."""
     w = world()
-    fields = {"f:data": {"f:b": {}, ".": {}, "f:a": {}, 'x:"unknown"': {}}}
+    fields: Obj = {"f:data": {"f:b": {}, ".": {}, "f:a": {}, 'x:"unknown"': {}}}
     w.create("alice", {"data": {"a": "1", "b": "1"}})
     w.update("alice", {"metadata": {"managedFields": [SENT | {"fieldsV1": fields}]}})
     assert str(w.live["metadata"]["managedFields"][0]["fieldsV1"]) == "{'f:data': {'.': {}, 'f:a': {}, 'f:b': {}}}"

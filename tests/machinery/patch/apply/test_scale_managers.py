@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
+from understudy.machinery.types import Obj
 
 PATHS = {"apps/v1": ("spec", "replicas")}
-REPLICAS = {"f:spec": {"f:replicas": {}}}
+REPLICAS: Obj = {"f:spec": {"f:replicas": {}}}
 
 
 def entry(manager: str, operation: str = "Update", version: str = "apps/v1", **more: Any) -> dict[str, Any]:
@@ -16,8 +17,8 @@ def entry(manager: str, operation: str = "Update", version: str = "apps/v1", **m
     return {**out, **more, "fieldsType": "FieldsV1", "fieldsV1": fields}
 
 
-BOTH = {"f:spec": {"f:paused": {}, "f:replicas": {}}}
-PAUSED = {"f:spec": {"f:paused": {}}}
+BOTH: Obj = {"f:spec": {"f:paused": {}, "f:replicas": {}}}
+PAUSED: Obj = {"f:spec": {"f:paused": {}}}
 
 
 def test_scale_has_the_owners_of_replicas() -> None:
