@@ -139,7 +139,7 @@ def scheduler_process(options: argparse.Namespace, binary: str, connection: Conn
     if binary:
         kubeconfig = write_kubeconfig(folder / "kubeconfig", connection.url, connection.token)
         rates = ["--kube-api-qps=10000", "--kube-api-burst=10000"]
-        gates = [] if options.emulated_version > "1.33" else [f"--feature-gates={DRA}=true"]
+        gates = [] if Version.parse(options.emulated_version) >= V1_34 else [f"--feature-gates={DRA}=true"]
         argv = [binary, f"--kubeconfig={kubeconfig}", "--secure-port=0", "--leader-elect=false", *rates, *gates]
     else:
         argv = [sys.executable, __file__, "--emulated-version", options.emulated_version, "--schedule", connection.url]
