@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,13 +37,14 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(started.tokens)
     for_kubectl = started.folder.startswith("kubectl/")
+    options: dict[str, Any] = {name.replace("-", "_"): value for name, value in started.flags}
     with Server(
+        **options,
         emulated_version=started.release,
-        feature_gates=started.feature_gates,
+        feature_gates=started.feature_gates,  # type: ignore[arg-type]  # the text of the flag
         token_auth_file=tokens,
         tls=for_kubectl,
         clock=SystemClock() if for_kubectl else FixedDate(),  # kubectl compares with its own clock
-        **{name.replace("-", "_"): value for name, value in started.flags},
     ) as running:
         running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if started.compacted:
@@ -65,7 +67,9 @@ def test_exchanges_agree(server: Server, client: Client, recording: Recording, a
         assert what == "feature-gates"
         server.set_feature_gates(body)
 
-    agreement.check(recording.name, replay.replay(recording.lines(), client, control, server.state.clock.skip))
+    clock = server.state.clock
+    assert isinstance(clock, FixedDate)
+    agreement.check(recording.name, replay.replay(recording.lines(), client, control, clock.skip))
 
 
 @recorded({"cel"})
