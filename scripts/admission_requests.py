@@ -357,7 +357,7 @@ class AdmissionPair(ServerPair):
         self.kinds = self.admitted
 
     def player(self, server: Server, namespace: str) -> Player:
-        """Return what sends requests to a server, outside of sequences."""
+        """Return a sender of requests to a server, outside of sequences."""
         return Player(server, namespace)
 
     def open_namespace(self, server: Server, namespace: str) -> None:

@@ -700,7 +700,7 @@ class ServerPair:
             list(self.both.map(lambda server: self.close_namespace(server, namespace), self.servers))
 
     def comparable(self, server: Server, answer: Answer, step: Step) -> Any:
-        """Return what the servers must agree on after a request."""
+        """Return the state in which servers must agree after a request."""
         return comparable(answer, step)
 
     def open_namespace(self, server: Server, namespace: str) -> None:

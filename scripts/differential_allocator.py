@@ -96,7 +96,7 @@ def is_case(case: Any, release: Version) -> bool:
 
 
 def ask(lines: Sequence[str], oracle: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what the oracle says to each case. It ends after a slow one and is started again for those that follow."""
+    """Return the oracle's answer to each case. It ends after a slow one and is started again for those that follow."""
     answers: list[dict[str, Any]] = []
     while len(answers) < len(lines):
         text = "".join(lines[len(answers) :])

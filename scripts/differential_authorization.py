@@ -86,7 +86,8 @@ def in_parts(text: str) -> tuple[str, list[str]]:
 
 
 def review(answer: Answer) -> Any:
-    """Return what a SubjectAccessReview says; why something is allowed is left out, its binding is any of several."""
+    """Return the answer of a SubjectAccessReview without the reason to allow, which may name any of several
+    bindings."""
     body = json.loads(answer.body)
     if answer.status != 201:
         return body

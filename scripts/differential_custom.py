@@ -262,7 +262,7 @@ def compare_definition(pair: ServerPair, seed: int, sequences: int, length: int,
 
 
 def refusal(answer: Obj) -> Any:
-    """Return what two servers must agree on in the answer to a definition: why it is refused."""
+    """Return the part of an answer to a definition in which two servers must agree: the reasons of a refusal."""
     return normalized({name: answer.get(name) for name in ("message", "reason", "details")})
 
 

@@ -239,7 +239,7 @@ def shortened(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def known_reason(path: str, lines: list[str]) -> str:
-    """Return why a difference is known, "" if it is not.
+    """Return the reason of a known difference, "" for one that is not known.
 
     Every line of it must match; where one server refuses what the other accepts, the other lines follow from that.
     """

@@ -70,7 +70,7 @@ class WebhookPair(AdmissionPair):
         super().__init__(real, other, known)
 
     def player(self, server: Server, namespace: str) -> Player:
-        """Return what sends requests to a server, with the address of its webhooks in place of {{hook}}."""
+        """Return a sender of requests to a server, with the address of its webhooks in place of {{hook}}."""
         player, webhook = super().player(server, namespace), self.webhooks[id(server)]
         player.words |= {"hook": f"127.0.0.1:{webhook.port}", "ca": webhook.bundle}
         return player

@@ -168,7 +168,7 @@ def is_negation(node: ast.expr) -> bool:
 
 
 def broken(node: ast.expr, role: str) -> Iterator[tuple[ast.expr, str]]:
-    """Yield what a condition becomes: the expression, and its text."""
+    """Yield the replacements of a condition: the expression, and its text."""
     for value in {"and": (True,), "or": (False,)}.get(role, (True, False)):
         yield constant(node, value), str(value)
     match node:

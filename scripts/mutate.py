@@ -248,7 +248,7 @@ def first_failure(items: Sequence[pytest.Item], begin: Callable[[pytest.Item], A
 
 
 def in_fork(work: Callable[[], Any], seconds: float) -> Any:
-    """Return what a function returns in a fork of this process, None if it raises, dies or takes too long.
+    """Call a function in a fork of this process. Returns its result, None if it raises, dies or takes too long.
 
     The fork and all processes that it started are ended.
     """

@@ -121,7 +121,7 @@ class WebhookGenerator(MatchGenerator):
         return hook
 
     def answer(self, *, mutating: bool) -> Answer:
-        """Return how a webhook answers."""
+        """Return a random answer of a webhook."""
         rng = self.rng
         if self.chance(0.02):
             return SLOW

@@ -240,7 +240,7 @@ class Recorder:
         )
 
     def _value(self, reference: str) -> Any:
-        """Return what a reference stands for. Raises SystemExit where the scenario refers to nothing."""
+        """Return the value of a reference. Raises SystemExit where the scenario refers to nothing."""
         if reference == "namespace":
             return self.namespace
         number, *fields = reference.split(".")

@@ -101,13 +101,13 @@ def _value(shape: Shape, name: str, above: tuple[str, ...]) -> Any:
 
 
 def changes_in_yaml(obj: Obj, struct: Struct) -> Iterator[str]:
-    """Yield what is not the same after an object was written as YAML and read again."""
+    """Yield the differences of an object that was written as YAML and read again."""
     decoded, unknown = decode_yaml(dump_yaml(obj).encode(), struct)
     yield from (f"as YAML: {line}" for line in (*differences(obj, decoded, ""), *unknown))
 
 
 def changes_in_forms(obj: Obj, struct: Struct) -> Iterator[str]:
-    """Yield what is not the same after an object was written as JSON or protobuf and read again."""
+    """Yield the differences of an object that was written as JSON or protobuf and read again."""
     decoded, unknown = decode_json(encode(obj), struct)
     yield from (f"as JSON: {line}" for line in (*differences(obj, decoded, ""), *unknown))
     decoded = protobuf.decode(protobuf.encode(obj, struct), struct)
@@ -122,7 +122,7 @@ class Served(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return what people call it: `resource.k8s.io/v1 ResourceClaim`."""
+        """Return the name for people: `resource.k8s.io/v1 ResourceClaim`."""
         return f"{self.kind.gvk(self.version).api_version} {self.kind.name}"
 
     def convert(self, obj: Obj, target: Served) -> Obj:
@@ -132,7 +132,7 @@ class Served(NamedTuple):
 
 
 def changes_in_versions(obj: Obj, source: Served, targets: list[Served]) -> Iterator[str]:
-    """Yield what is not the same in an object that was in each of the versions, and in every form there."""
+    """Yield the differences of an object that went through each of the versions, in every form."""
     for target in targets:
         converted = source.convert(obj, target)
         for line in changes_in_forms(converted, target.kind.struct(target.version)):
@@ -142,7 +142,7 @@ def changes_in_versions(obj: Obj, source: Served, targets: list[Served]) -> Iter
 
 
 def changes(release: Release, gvk: GroupVersionKind, obj: Obj) -> Iterator[str]:
-    """Yield what is not the same after an object was in every form of every version that the release serves."""
+    """Yield the differences of an object that went through every form of every version that the release serves."""
     struct = Schemas.of(release.version).kind(*gvk)
     yield from changes_in_yaml(obj, struct)
     kind = release.kind(gvk.group, gvk.kind)
@@ -199,7 +199,7 @@ def check_folder(folder: Path, release: Release) -> Iterator[tuple[str, list[str
 
 
 def reason(line: str) -> str:
-    """Return why the real server has the same difference, "" if it has not."""
+    """Return the reason that the real server has the same difference, "" if it has not."""
     return next((why for pattern, why in AS_UPSTREAM.items() if re.search(pattern, line)), "")
 
 

@@ -81,7 +81,7 @@ class ServerProcess:
             return self.process.wait()
 
     def stderr(self) -> str:
-        """Return what the server has printed on stderr since it has started, or all if it has not started.
+        """Return the stderr of the server since it started, or all of it if it has not started.
 
         Its hints for people at a terminal are left out.
         """
@@ -109,7 +109,7 @@ class ServerProcess:
         return sum(pages) * PAGE_BYTES / 2**20
 
     def descriptors(self) -> int:
-        """Return how many files and sockets the process that was started has open."""
+        """Return the number of open files and sockets of the started process."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
 

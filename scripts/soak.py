@@ -282,7 +282,7 @@ async def control(run: Run, action: str, body: Any = None) -> Any:
 
 
 async def open_watches(run: Run) -> int:
-    """Return how many watches of the collections the server has open, by its metrics; it has some of its own."""
+    """Return the number of open watches of the collections by the server's metrics, which count its own, too."""
     with closing(Connection(run.url)) as connection:
         answer = await connection.send(encoded("GET", "/metrics"))
     resources = "|".join(path.rpartition("/")[2] for path in CONTENT)

@@ -159,7 +159,7 @@ class Ledger:
         self._deleted[uid] = name
 
     def check(self, reference: Stream, streams: Iterable[Stream], until: int) -> Iterator[str]:
-        """Yield what is wrong with the streams, the reference first, when all of them should have seen `until`."""
+        """Yield the errors of the streams, the reference first, when all of them should have seen `until`."""
         yield from self.failures
         events = self._expected(reference)
         yield from self._check_deletions(reference)

@@ -21,6 +21,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _count(config: pytest.Config) -> int:
-    """Return how many tests were skipped; 0 without the option, and in the workers of pytest-xdist."""
+    """Return the number of skipped tests; 0 without the option, and in the workers of pytest-xdist."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return len(reporter.stats.get("skipped", ())) if reporter and config.getoption("no_skips") else 0

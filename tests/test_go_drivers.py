@@ -125,12 +125,12 @@ class Node:
     # --- what the driver was asked
 
     def calls(self) -> Counter[str]:
-        """Return how often the driver was asked about each claim: {"prepare UID": 1}."""
+        """Return the number of calls of the driver for each claim: {"prepare UID": 1}."""
         lines = re.findall(r"^(prepare|unprepare) (\S+) (\S+)$", (self.root / "driver.log").read_text(), re.M)
         return Counter(f"{verb} {uid}" for verb, _, uid in lines)
 
     def calls_for(self, claim: str) -> tuple[int, int]:
-        """Return how often the driver was asked to prepare and to unprepare a claim."""
+        """Return the numbers of calls of the driver to prepare and to unprepare a claim."""
         uid, calls = self.server.get("resourceclaims", claim)["metadata"]["uid"], self.calls()
         return calls[f"prepare {uid}"], calls[f"unprepare {uid}"]
 

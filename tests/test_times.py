@@ -12,7 +12,7 @@ READINGS = {"now", "today", "utcnow", "time", "time_ns"}
 
 
 def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is run when a module is imported: all but the bodies of functions."""
+    """Yield the nodes that run when a module is imported: all but the bodies of functions."""
     yield node
     for name, value in ast.iter_fields(node):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and name == "body":

@@ -11,10 +11,11 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 
-# A docstring begins with a verb and its object. These words begin a noun clause that makes sense only beside the
-# function's name or another docstring.
+# A docstring begins with a verb and its object: "Return the number of keys". These words begin a noun clause ("how many
+# there are") that makes sense only beside the function's name or another docstring.
 RIDDLES = re.compile(
-    r"(What|Which|As|Of|By|That|Those|And|So|Nobody|Nothing|The same|Its|It|Who|Whose|How|Where|There|They)\b"
+    r"((Return |Yield )(what|which|who|whose|how|where|when|why)|"
+    r"What|Which|As|Of|By|That|Those|And|So|Nobody|Nothing|The same|Its|It|Who|Whose|How|Where|There|They)\b"
 )
 # Names that say nothing about their value: errors, expected, message or value are meant.
 VAGUE = {"found", "wanted", "told"}
@@ -76,7 +77,7 @@ class Checker:
 
 
 def compare():
-    """Tell two apart."""
+    """Return whose it is."""
     return [wanted for wanted in ()], lambda told: told
 '''
 
@@ -85,5 +86,5 @@ def test_every_kind_of_bad_word_is_noticed() -> None:
     """The checks find missing docstrings, riddles, and vague parameters, variables and arguments of lambdas."""
     tree = ast.parse(SAMPLE)
     assert undescribed(tree) == ["check"]
-    assert riddles(tree) == ["Checker", "_inner"]
+    assert riddles(tree) == ["Checker", "_inner", "compare"]
     assert vague(tree) == ["found in line 4", "told in line 12", "wanted in line 12"]

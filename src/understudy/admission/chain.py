@@ -73,7 +73,7 @@ class Reinvocation:
     invoked: dict[str, Invoked] = field(default_factory=dict)
 
     def of(self, plugin: str, obj: Obj | None) -> Invoked:
-        """Return what a plugin has asked. If others have changed the object since, it is to ask all of that again."""
+        """Return the notes about a plugin. If others have changed the object since, it has to ask everything again."""
         invoked = self.invoked.setdefault(plugin, Invoked())
         if self.begun and invoked.output != obj:
             invoked.require()

@@ -61,7 +61,7 @@ class ObjectInterfaces(Protocol):
         """
 
     def to_kind(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return what `decode` returned as an object of exactly this kind. Raises OtherKindError.
+        """Convert a decoded object to exactly this kind and version. Raises OtherKindError.
 
         Unknown fields of a custom resource are dropped, and a webhook may convert it. Raises 500 if that fails.
         """
@@ -137,7 +137,7 @@ def _is_part(fields: Obj, other: Obj) -> bool:
 
 
 def admission_request(attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind) -> Obj:
-    """Return what a request is, as AdmissionReviews say it, without its objects (`CreateAdmissionRequest`)."""
+    """Return the request of an AdmissionReview without its objects (`CreateAdmissionRequest`)."""
     subresource = attributes.point.subresource
     request: Obj = {
         "uid": "",

@@ -36,7 +36,7 @@ class Report:
 
     @property
     def count(self) -> int:
-        """Return how many errors there are."""
+        """Return the number of errors."""
         return len(self.errors) + self.omitted
 
     def repeat(self, first: int, end: int) -> None:

@@ -201,7 +201,7 @@ def equal(one: Value, other: Value) -> bool:
 
 
 def count_values(value: Value, most: int) -> int:
-    """Return how many values there are in a value, itself included; just more than `most` if there are more."""
+    """Return the number of values in a value, itself included; just more than `most` if there are more."""
     count, pending, meter = 0, [iter((value,))], current_meter()
     while pending:
         for each in pending[-1]:

@@ -36,7 +36,7 @@ class UnreadableError(ValueError):
 def read_manifests(
     paths: Sequence[str], exclude: Sequence[str] = ()
 ) -> tuple[dict[str, list[Document]], list[UnreadableError]]:
-    """Return what `read_all` does, with one more error if all can be read and nothing is there."""
+    """Read all documents as `read_all` does, with one more error if all can be read and none is there."""
     documents, unreadable = read_all(paths, exclude)
     if not unreadable and not any(documents.values()):
         unreadable.append(UnreadableError(paths[0] if len(paths) == 1 else "", "no objects to look at"))

@@ -22,7 +22,7 @@ _ACTIONS: dict[str, dict[str, Any]] = {
 
 
 def _reader(type_: str) -> Callable[[str], Any]:
-    """Return what reads the text of a flag whose option has a type."""
+    """Return the function that parses the text of a flag for an option's type."""
     if type_ == "Sequence[Manifest]":
         return str  # the flag is repeated for each
 

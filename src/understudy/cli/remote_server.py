@@ -26,7 +26,7 @@ def add_remote_server_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def connection_of(args: argparse.Namespace) -> Connection:
-    """Return how to reach the server that the flags name. Raises KubeconfigError."""
+    """Return the connection to the server that the flags name. Raises KubeconfigError."""
     from understudy.apiserver.client.connection import Connection
     from understudy.controlplane.client.kubeconfig import read_kubeconfig
 

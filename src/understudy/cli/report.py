@@ -67,7 +67,7 @@ class Report:
         print(self.summary(), file=sys.stderr)
 
     def summary(self) -> str:
-        """Return how much was looked at and found, in one line."""
+        """Return the numbers of documents and findings, in one line."""
         counts = [("file", self.files), ("object", self.objects), ("error", len(self.unreadable) + len(self.findings))]
         parts = [f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts]
         return ", ".join([*parts, f"{self.skipped} skipped"] if self.skipped else parts)

@@ -57,7 +57,7 @@ class OfflinePolicies:
                 run_to_end(self._registry.store.create(key, obj))
 
     def mutate(self, kind: Kind, version: str, obj: Obj, ctx: Context) -> Obj:
-        """Return what mutating policies make of a new internal object. Raises StatusError."""
+        """Return a new internal object as mutating policies change it. Raises StatusError."""
         attributes = _attributes(kind, version, obj)
         if (admission := self._chain.of(attributes.point)) is not None:
             run_to_end(admission.admit(attributes, self._context(ctx)))

@@ -16,7 +16,7 @@ Log = list[tuple[str, float]]
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    """Return what is started and stopped, instead of compacting, with the seconds of the interval."""
+    """Record starts and stops with the seconds of the interval, instead of compacting."""
     calls: Log = []
 
     async def compact_never(store: Store, interval: float, sleep: Callable[[float], Awaitable[None]]) -> None:

@@ -56,7 +56,7 @@ def stored(server: Server, path: str) -> Obj:
 
 
 def lasting(obj: Obj) -> Obj:
-    """Return what is the same in an object that was made anew."""
+    """Return the fields that are the same when an object is made again."""
     metadata = {key: obj["metadata"][key] for key in ("name", "generation", "annotations")}
     managers = [(entry["manager"], entry["fieldsV1"]) for entry in obj["metadata"]["managedFields"]]
     return {**obj, "metadata": metadata, "status": None, "managers": sorted(managers, key=str)}

@@ -23,7 +23,7 @@ MANY = 20_000
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Return how many Python functions something calls."""
+    """Return the number of Python functions that something calls."""
     count = 0
 
     def counted(frame: FrameType, event: str, argument: Any) -> None:

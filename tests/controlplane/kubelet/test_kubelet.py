@@ -18,7 +18,7 @@ from understudy.testing import FakeDriver
 
 
 def versions_of(release: Version) -> tuple[str, ...]:
-    """Return what a driver for a release says it supports."""
+    """Return the services that a driver for a release says it supports."""
     return ("1.0.0",) if release < V1_32 else (V1BETA1, V1ALPHA4) if release < V1_34 else (V1, V1BETA1)
 
 

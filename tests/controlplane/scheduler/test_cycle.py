@@ -63,7 +63,7 @@ class Cluster:
         return outcome.node
 
     def failure(self, pod: PodInfo) -> Failure:
-        """Return why a pod gets no node."""
+        """Return the reason that a pod gets no node."""
         outcome = self.scheduler.schedule(pod)
         assert isinstance(outcome, Failure), outcome
         return outcome

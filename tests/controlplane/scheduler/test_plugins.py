@@ -51,7 +51,7 @@ def framework(release: Version, **gates: bool) -> Framework:
 
 
 def reasons(release: Version, pod: PodInfo, node: NodeInfo, **gates: bool) -> list[str]:
-    """Return what is said against a node for a pod."""
+    """Return the reasons against a node for a pod."""
     plugins, state = framework(release, **gates), CycleState()
     status, names = plugins.pre_filter(state, pod)
     if status is None and (names is None or node.name in names):

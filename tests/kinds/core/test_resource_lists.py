@@ -35,7 +35,7 @@ def container_status(name: str, amounts: dict[str, str]) -> list[dict[str, Any]]
 
 
 def bodies(amounts: dict[str, str], storage: dict[str, str]) -> dict[str, Any]:
-    """Return what is created, by path, with these amounts in all resource lists."""
+    """Return the objects to create, by path, with these amounts in all resource lists."""
     selector, pods = {"matchLabels": {"a": "b"}}, template(amounts, storage)
     once = template(amounts, storage, restartPolicy="Never")
     claim = {"metadata": {"name": "w"}, "spec": claim_spec(storage), "status": {"capacity": storage}}

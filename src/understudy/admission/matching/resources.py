@@ -24,7 +24,7 @@ class Match(NamedTuple):
 
 
 def match_resources(constraints: Obj, attributes: Attributes, ctx: Context, objects: ObjectInterfaces) -> Match | None:
-    """Return how constraints match a request, None if they do not (`Matcher.Matches`).
+    """Return the match of constraints and a request, None if they do not match (`Matcher.Matches`).
 
     Raises StatusError if all but the namespace of the request matches, and that does not exist.
     """
@@ -57,7 +57,7 @@ def may_match(constraints: Obj, point: Point) -> bool:
 def _match_rules(
     named_rules: Sequence[Obj], equivalent: bool, attributes: Attributes, objects: ObjectInterfaces
 ) -> Match | None:
-    """Return how one of some rules matches a request: rules are asked about the request itself first."""
+    """Return the match of the first rule that fits a request: each is tried on the request itself first."""
     for rule in named_rules:
         if rules.matches(rule, attributes, attributes.resource) and _is_named(rule, attributes.name):
             return Match(attributes.resource, attributes.kind)

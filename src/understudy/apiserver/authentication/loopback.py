@@ -23,5 +23,5 @@ class LoopbackTokens:
         return token
 
     def user(self, token: str) -> User | None:
-        """Return whose a token is, None for one that was not issued here."""
+        """Return the user of a token, None for one that was not issued here."""
         return self._users.get(token)

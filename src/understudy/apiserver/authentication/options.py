@@ -114,7 +114,7 @@ class AuthenticationOptions:
 
     @cached_property
     def account_tokens(self) -> AccountTokenOptions:
-        """Return how tokens of service accounts are signed and known. Raises ValueError."""
+        """Return the issuers, audiences and keys of service account tokens. Raises ValueError."""
         issuers, file = self.service_account_issuer, self.service_account_signing_key_file
         if not issuers or "" in issuers:
             raise ValueError("service-account-issuer should not be an empty string")
@@ -135,7 +135,7 @@ class AuthenticationOptions:
         return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys)
 
     def configuration(self, release: Version, gates: Gates) -> Configuration | None:
-        """Return what the `oidc` options or `authentication_config` say, None without them. Raises ValueError."""
+        """Return the configuration in `authentication_config` or the `oidc` options, if any. Raises ValueError."""
         names = [option.name for option in fields(AuthenticationOptions) if option.name.startswith("oidc_")]
         defaults = {option.name: option.default for option in fields(AuthenticationOptions)}
         has_flags = any(getattr(self, name) not in (defaults[name], None) for name in names)
@@ -176,7 +176,7 @@ class AuthenticationOptions:
 
 
 def _read(name: str, read: Callable[[Path], T], path: PathLike) -> T:
-    """Return what is in the file of a flag. Raises ValueError that names both."""
+    """Read the file of a flag. Raises ValueError that names flag and file."""
     try:
         return read(Path(path))
     except OSError as error:

@@ -118,7 +118,7 @@ class AccountTokens:
         return jose.sign(self._signing_key, claims)
 
     def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
-        """Return whose a token is, and for which of the audiences it is. Raises TokenError."""
+        """Return the user of a token, and those of the audiences that it is for. Raises TokenError."""
         claims = self._claims(token)
         own = _texts(claims.get("aud")) or self.audiences
         meant = [audience for audience in audiences if audience in own]

@@ -51,7 +51,7 @@ class Authorization(NamedTuple):
 
 
 def new_authorization(modes: Sequence[str], objects: StoredObjects, release: Version, gates: Gates) -> Authorization:
-    """Return what decides by these modes, asked in this order; `objects` and `gates` are those of the server."""
+    """Return the authorizers of these modes, asked in this order; `objects` and `gates` are those of the server."""
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
     authorizers = [_AUTHORIZERS[mode](objects, release, gates) for mode in modes]

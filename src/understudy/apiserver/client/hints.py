@@ -30,7 +30,7 @@ def unknown_kind(serving: Serving, api_version: str, name: str) -> StatusError:
 
 
 def _hint(serving: Serving, name: str, group: str) -> str:
-    """Return what may be meant: another version, a kind that is off, another release, another name; "" for nothing.
+    """Return a hint at another version, a kind that is off, another release or another name; "" for none.
 
     A group without a dot is none of custom resources, so that a kind of its name is what was meant.
     """

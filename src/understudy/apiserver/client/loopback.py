@@ -53,7 +53,7 @@ class Client:
 
     @property
     def serving(self) -> Serving:
-        """Return what the server serves."""
+        """Return the kinds that the server serves now."""
         return self._state.serving
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Obj:

@@ -67,7 +67,7 @@ def documents(manifest: Manifest, is_served: Callable[[Obj], bool]) -> Iterator[
 
 
 def located(manifest: T, folder: Path | None) -> T | Path:
-    """Return where a manifest is that may be a relative path: in a folder, or in the working directory.
+    """Return the path of a manifest: in a folder if it is there, else in the working directory.
 
     Other manifests and names of worlds are returned as they are. Raises LoadError for a path that is in neither.
     """
@@ -145,7 +145,7 @@ def manifests_below(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def why_unread(path: str | os.PathLike[str]) -> str:
-    """Return why a path in a folder is not read, "" for a file: what else is there might never come to an end."""
+    """Return the reason not to read a path, "" for a file. Pipes and devices might never come to an end."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # reading it tells more

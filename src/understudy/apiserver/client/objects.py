@@ -66,7 +66,7 @@ class ObjectAccess(ABC):
 
     @abstractmethod
     def _ask(self, use: Use[T]) -> T:
-        """Return what a function that is given a client returns. Raises StatusError, LoadError, RequestError."""
+        """Call a function with a client and return its result. Raises StatusError, LoadError, RequestError."""
 
     def get(self, kind: str, name: str, namespace: str = "default", *, subresource: str = "") -> Obj:
         """Return an object.

@@ -83,7 +83,7 @@ def wait(states: Iterable[Obj | None], condition: Condition, subject: str, timeo
 
 
 def expectation(condition: Condition) -> Expectation:
-    """Return what a condition means. Raises ValueError for a text that is none."""
+    """Parse a condition. Raises ValueError for a text that is none."""
     __tracebackhide__ = True
     if callable(condition):
         name = getattr(condition, "__name__", "<lambda>")

@@ -83,7 +83,7 @@ class GoCodec(GoDecoder):
 
     @cached_property
     def head(self) -> bytes:
-        """Return how the JSON of an object begins: `{"kind":"Pod","apiVersion":"v1",`."""
+        """Return the JSON of an object up to its fields: `{"kind":"Pod","apiVersion":"v1",`."""
         return encode({"kind": self.kind.kind, "apiVersion": self.kind.api_version})[:-1] + b","
 
     @property

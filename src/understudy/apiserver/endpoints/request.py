@@ -115,7 +115,7 @@ class WatchSource(Protocol):
 
     @property
     def due(self) -> float:
-        """Return when there may be something to take although nothing was written: seconds of `Clock.monotonic`."""
+        """Return the next time, in seconds of `Clock.monotonic`, at which a frame may be due without a write."""
 
     @property
     def must_load(self) -> bool:
@@ -125,8 +125,7 @@ class WatchSource(Protocol):
         """Return the frames that have not been taken yet; none once the watch has ended."""
 
     def begin_load(self) -> Callable[[], None]:
-        """Return what prepares the next frame, to be called in a thread. It raises StatusError if that cannot be
-        done."""
+        """Return a function that prepares the next frame, to be called in a thread. It raises StatusError."""
 
     def close(self) -> None:
         """End the watch."""

@@ -45,7 +45,7 @@ class Converter(Protocol):
 
 
 def new_converter(definition: Definition, webhooks: WebhookClient, release: Version) -> Converter:
-    """Return what converts the objects of a definition."""
+    """Return the converter for objects of a definition."""
     webhook = definition.conversion_webhook
     if webhook is None:
         return _NopConverter()

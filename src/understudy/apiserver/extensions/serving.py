@@ -42,7 +42,7 @@ class Serving:
         self.webhooks: WebhookClient = webhooks or NoWebhooks()
 
     def with_definition(self, definition: Definition) -> Serving:
-        """Return what is served once a definition is added or has changed."""
+        """Return this serving with a definition added or replaced."""
         from understudy.apiserver.extensions.kinds import Defined  # and schemas with it, which few servers need
 
         before = self.definitions.get(definition.name)
@@ -53,7 +53,7 @@ class Serving:
         return Serving(self.release, {**self.definitions, definition.name: defined}, webhooks=self.webhooks)
 
     def without_definition(self, definition: Definition) -> Serving:
-        """Return what is served once a definition is gone."""
+        """Return this serving without a definition."""
         definitions = {name: value for name, value in self.definitions.items() if name != definition.name}
         return Serving(self.release, definitions, webhooks=self.webhooks)
 

@@ -97,7 +97,7 @@ class FlowControl:
 
     @property
     def dispatched(self) -> dict[Flow, int]:
-        """Return how many requests there were, by the names of their flow schema and priority level."""
+        """Return the number of requests by the names of their flow schema and priority level."""
         return {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
 
     def classify(self, user: User, request: Attributes) -> Headers:

@@ -105,5 +105,5 @@ class NotingAuthorizer:
         return decision
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
-        """Return what the user may do in a namespace."""
+        """Return the rules of a user in a namespace."""
         return self._authorizer.rules_for(user, namespace)

@@ -111,7 +111,7 @@ class Permissions:
         return out
 
     def summary(self) -> Obj:
-        """Return what was used and what was refused, as reports hold it."""
+        """Return the used and the refused permissions in the form of reports."""
         both = {"used": self.used, "refused": self.refused}
         lists = {name: [permission.entry() for permission in permissions] for name, permissions in both.items()}
         return {"user": self.user, **lists}

@@ -292,7 +292,7 @@ class Director:
             return await self._worker.evaluate(handle, request)
 
     def _meter(self, request: Request) -> Meter:
-        """Return what limits expressions on the event loop: work, or only time if they come after a first write."""
+        """Return the meter of expressions on the event loop. It limits work or, after a first write, only time."""
         writes = request.info.is_resource and request.method != "GET"
         route = self._served.route(request.method, request.info) if writes else None
         if route is not None and (route.handler is delete_collection or route.scope.kind.behavior.allocations):
@@ -375,7 +375,7 @@ class Director:
 
     @property
     def _served(self) -> _Served:
-        """Return what is made of the resources that are served now."""
+        """Return routes and documents made of the resources that are served now."""
         if self._newest.serving is not self.state.serving:
             self._newest = _Served(self.state, self._address)
         return self._newest

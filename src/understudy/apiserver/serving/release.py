@@ -174,7 +174,7 @@ class Release:
 
     @cached_property
     def _facts(self) -> _Facts:
-        """Return what was recorded of the release besides discovery."""
+        """Return the recorded facts of the release besides discovery."""
         facts: _Facts = read_release_file(self.version, "release.json")
         return facts
 

@@ -281,10 +281,10 @@ class Store(Protocol):
         """End a watch."""
 
     def count(self, prefix: str) -> int:
-        """Return how many keys there are under a prefix."""
+        """Return the number of keys under a prefix."""
 
     def watching(self, prefix: str) -> int:
-        """Return how many watches there are on a prefix or a part of it."""
+        """Return the number of watches on a prefix or a part of it."""
 
     async def clear(self) -> None:
         """Forget everything, revisions included, and cut off every watch."""

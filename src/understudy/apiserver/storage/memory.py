@@ -185,11 +185,11 @@ class MemoryStore:
                 watch.end()
 
     def count(self, prefix: str) -> int:
-        """Return how many keys there are under a prefix."""
+        """Return the number of keys under a prefix."""
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
     def watching(self, prefix: str) -> int:
-        """Return how many watches there are on a prefix or a part of it."""
+        """Return the number of watches on a prefix or a part of it."""
         return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
     async def clear(self) -> None:

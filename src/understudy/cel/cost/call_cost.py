@@ -85,7 +85,7 @@ def _replace_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode
 
 
 def _replacements(size: int, old: int, unchanged: bool) -> tuple[int, int]:
-    """Return how often the new text can be put in, and how much of the original stays."""
+    """Return the number of replacements, and the length of the original that stays."""
     if old == 0:
         return min(size + 1, LIMIT), size
     if unchanged:

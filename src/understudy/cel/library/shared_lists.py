@@ -109,7 +109,7 @@ def concat(one: list[Value], other: list[Value]) -> list[Value]:
 
 
 def grown(value: Value) -> Value:
-    """Return what a macro has collected as a list or map like any other."""
+    """Return the collection of a macro as a list or map like any other."""
     if type(value) is GrowingList:
         return list(value)
     return dict(value) if type(value) is GrowingMap else value

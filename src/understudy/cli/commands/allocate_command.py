@@ -119,7 +119,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _text(why: Exception) -> str:
-    """Return why a case has no answer. What is neither its fault nor its size is one of this program, with its type."""
+    """Return the error of a case without an answer, with its type if it is a fault of this program."""
     from understudy.controlplane.allocator.errors import AllocationTimeoutError
 
     if isinstance(why, AllocationTimeoutError):

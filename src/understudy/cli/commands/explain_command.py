@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explained(args: argparse.Namespace) -> Iterator[_Explained]:
-    """Yield what becomes of the claims that arguments name. Raises ValueError."""
+    """Yield the explanation of each claim that the arguments name. Raises ValueError."""
     from understudy.apiserver.serving.release import Release
     from understudy.controlplane.allocator import Allocator
     from understudy.controlplane.allocator.allocated import key_of

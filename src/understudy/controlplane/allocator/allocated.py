@@ -24,7 +24,7 @@ def add(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
 
 
 def subtract(total: Amounts, amounts: Mapping[str, Quantity]) -> Amounts:
-    """Return what is left of amounts; names that are not there are ignored."""
+    """Return amounts less others; names that are not there are ignored."""
     return total | {name: total[name] - amount for name, amount in amounts.items() if name in total}
 
 

@@ -73,7 +73,7 @@ class Allocator:
         return self._allocate(node, claims, _deadline(timeout))
 
     def explain(self, node: Obj, claims: Sequence[Obj], *, steps: int = STEPS) -> Explanation:
-        """Return why claims can be allocated on a node, or which device fails which rule for which request.
+        """Explain the allocation of claims on a node: for each request, the rules that devices fail.
 
         steps  the number of steps after which the search is given up
         """

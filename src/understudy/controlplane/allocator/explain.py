@@ -82,7 +82,7 @@ class Explainer:
         self._reader = _Requests(rules, classes, self._pools, matcher, attributes, allocated)
 
     def explain(self, claims: Sequence[Obj], allocate: Allocate, steps: int) -> Explanation:
-        """Return why claims can be allocated, or why not.
+        """Explain the allocation of claims, or its failure.
 
         allocate  allocates the claims, with a function that is called at every step, and one that is told refusals
         """
@@ -223,7 +223,7 @@ class Explainer:
     # --- devices beside others ----------------------------------------------------------------------------------------
 
     def _refusal(self, request: Request, device: Device, refusal: Refusal, about: object) -> Verdict:
-        """Return why the search refused a device."""
+        """Return the reason that the search refused a device."""
         match refusal:
             case Refusal.COUNTERS:
                 message = _exhausted(str(about))
@@ -241,7 +241,7 @@ class Explainer:
     # --- pools --------------------------------------------------------------------------------------------------------
 
     def _left_out(self) -> Iterator[str]:
-        """Yield why pools and slices are not considered."""
+        """Yield the reasons of pools and slices that are not considered."""
         rules, name = self._rules, self._node["metadata"].get("name", "")
         considered = {slice_.name for pool in self._pools.pools for slice_ in [*pool.slices, *pool.elsewhere]}
         for pool in self._pools.pools:

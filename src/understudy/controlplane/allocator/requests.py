@@ -75,7 +75,7 @@ class Request:
         return (self.spec.get("capacity") or {}).get("requests") or {}
 
     def demand(self, device: Device) -> Demand:
-        """Return what the request takes of the capacity of a device."""
+        """Return the capacity that the request takes of a device."""
         demand = self.demands.get(device)
         if demand is None:
             demand = self.demands[device] = Demand(self.capacity, device, self.rules)

@@ -108,7 +108,7 @@ class Frame(Protocol):
     """A place that the search has passed and to which it turns back."""
 
     def retry(self, end: End) -> Step:
-        """Return what is next after what followed has failed; an `End` leaves the frame, too."""
+        """Return the next step after those that followed have failed; an `End` leaves the frame, too."""
 
 
 class Search:

@@ -81,7 +81,7 @@ _HINT = (
 
 
 def _ask(expression: str, device: Device, environment: Environment) -> bool | Exception:
-    """Return what an expression says of a device, or the error that it ends with."""
+    """Return the result of an expression for a device, or the error that it ends with."""
     from understudy import cel
 
     compiled = cel.compile(expression, environment)

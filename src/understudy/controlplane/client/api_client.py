@@ -222,7 +222,7 @@ class APIClient:
 
 
 def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
-    """Return how to check the certificate of a server, and the certificate of the client."""
+    """Return the TLS settings of a connection: the check of the server's certificate, and the client's certificate."""
     if not connection.url.startswith("https:"):
         return True  # aiohttp's default, which plain HTTP does not use
     authority = connection.certificate_authority

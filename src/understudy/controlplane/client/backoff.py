@@ -29,7 +29,7 @@ class Backoff:
         self._last = clock()
 
     def delay(self) -> float:
-        """Return how long to wait before the next try."""
+        """Return the seconds to wait before the next try."""
         now = self._clock()
         if now - self._last > self._reset_after:
             self._next = self._first

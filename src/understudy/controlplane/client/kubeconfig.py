@@ -27,7 +27,7 @@ class KubeconfigError(ValueError):
 
 
 def read_kubeconfig(path: str | os.PathLike[str]) -> Connection:
-    """Return how to reach the server of a file's current context. Raises KubeconfigError.
+    """Return the connection to the server of a file's current context. Raises KubeconfigError.
 
     Names of files in it are relative to its folder.
     """
@@ -83,7 +83,7 @@ class _Kubeconfig:
         return self._read(user["tokenFile"]).decode().strip() if user.get("tokenFile") else ""
 
     def _bytes(self, entry: Obj, field: str) -> bytes | None:
-        """Return what `FIELD-data` holds in base64, or what the file of `FIELD` holds; None without either."""
+        """Return the bytes of `FIELD-data`, which is base64, or of the file that `FIELD` names; None without either."""
         if data := entry.get(f"{field}-data"):
             try:
                 return b64decode(data, validate=True)

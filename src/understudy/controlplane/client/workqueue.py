@@ -84,7 +84,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Return how often a key has failed since it was forgotten. Upstream: `NumRequeues`."""
+        """Return the number of failures of a key since it was forgotten. Upstream: `NumRequeues`."""
         return self._failures.get(key, 0)
 
     async def get(self) -> K:

@@ -156,7 +156,7 @@ def _devices(allocation: Obj) -> str:
 
 
 def _published(resource_slice: Obj) -> str:
-    """Return what a slice offers: `slice s: 2 devices of pool n1 (gpu.example.com), gpu-0 is tainted key:NoExecute`."""
+    """Describe a slice: `slice s: 2 devices of pool n1 (gpu.example.com), gpu-0 is tainted key:NoExecute`."""
     spec = resource_slice["spec"]
     devices = spec.get("devices") or ()
     taints = [
@@ -177,7 +177,7 @@ def _users(status: Obj) -> dict[str, str]:
 
 
 def _waits_for(status: Obj) -> str:
-    """Return why a pod has no node, "" if nobody has said so."""
+    """Return the scheduler's reason that a pod has no node, "" if it has given none."""
     conditions = status.get("conditions") or ()
     scheduled: Obj = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
     message = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""

@@ -42,7 +42,7 @@ def holdings(slices: Iterable[Obj], claims: Iterable[Obj], pods: Iterable[Obj]) 
 
 
 def published(slices: Iterable[Obj]) -> int:
-    """Return how many devices drivers have published."""
+    """Return the number of devices that drivers have published."""
     return sum(len(obj["spec"].get("devices") or ()) for obj in slices)
 
 
@@ -84,7 +84,7 @@ def _has_started(pod: Obj) -> bool:
 
 
 def _allocated_at(metadata: Obj) -> str:
-    """Return when the manager of the allocation wrote it, "" if no one is noted. Releases before 1.34 have no time."""
+    """Return the time at which the allocation was written, "" if none is noted. Releases before 1.34 note none."""
     for entry in metadata.get("managedFields") or ():
         if "f:allocation" in (entry.get("fieldsV1") or {}).get("f:status", {}):
             return str(entry.get("time") or "")

@@ -94,7 +94,7 @@ class GRPCChannel:
 
 
 def _refusal(path: str) -> str:
-    """Return why no connection to a socket can be made, as Go says it; "" if one can be made."""
+    """Return Go's error for a socket that refuses a connection, "" if one can be made."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:

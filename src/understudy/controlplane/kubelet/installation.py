@@ -34,7 +34,7 @@ def install_command() -> str:
 
 
 def _requirement(origin: dict[str, Any]) -> str:
-    """Return what pip installs: this understudy, from where it comes, with the library."""
+    """Return the requirement for pip: this understudy, from the place it was installed from, with the library."""
     url: str = origin["url"]
     if "dir_info" in origin:
         folder = Path(url2pathname(urlsplit(url).path))
@@ -48,7 +48,7 @@ def _requirement(origin: dict[str, Any]) -> str:
 
 
 def _pip() -> str:
-    """Return how the pip of this environment is called: one that is not the first on the path, by its own path."""
+    """Return the command of this environment's pip: its path, if it is not the first on the search path."""
     own = Path(sys.executable).with_name("pip")
     first = shutil.which("pip")
     if not own.exists() or (first is not None and own.samefile(first)):

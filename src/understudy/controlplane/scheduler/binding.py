@@ -166,7 +166,7 @@ class Binder:
         self._event(pod, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _changed_status(self, failure: Failure, pod: PodInfo) -> Obj:
-        """Return what changes in the status of a pod that gets no node, {} if nothing does. Upstream: `updatePod`."""
+        """Return the changes of the status of a pod that gets no node, {} for none. Upstream: `updatePod`."""
         reason = "Unschedulable" if failure.is_rejected else "SchedulerError"
         condition: Obj = {"type": "PodScheduled", "status": "False", "reason": reason, "message": failure.message}
         known = [c for c in pod.status.get("conditions") or () if c["type"] == "PodScheduled"]

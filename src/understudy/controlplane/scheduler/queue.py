@@ -57,7 +57,7 @@ class QueuedPod:
 
     @property
     def backoff_ends(self) -> float:
-        """Return when the pause after the last attempt ends."""
+        """Return the time at which the pause after the last attempt ends."""
         count = self.errors or self.rejections
         return self.since + min(FIRST_BACKOFF * 2 ** (count - 1), LONGEST_BACKOFF) if count else 0.0
 
@@ -111,7 +111,7 @@ class SchedulingQueue:
         return uid in self._pods
 
     def place_of(self, uid: str) -> Place:
-        """Return where a pod is."""
+        """Return the part of the queue that a pod is in."""
         return self._pods[uid].place if uid in self._pods else Place.OUT
 
     def add(self, pod: PodInfo) -> None:

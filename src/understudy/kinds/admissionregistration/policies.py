@@ -137,7 +137,7 @@ def _api_version(text: str, path: Path) -> Errors:
 
 
 def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expressions, Errors]:
-    """Return what is wrong with a variable, and the environment for the expressions after it."""
+    """Return the environment for the expressions after a variable, and the errors of the variable."""
     name, expression, errors = variable.get("name", ""), variable.get("expression", ""), []
     if expressions.composed is None:
         expressions = replace(expressions, composed=())

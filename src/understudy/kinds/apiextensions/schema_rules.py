@@ -150,7 +150,7 @@ class _Place:
 
 
 def _max_elements(schema: Obj) -> int | None:
-    """Return how many values the parts of a schema describe, None if it does not say so (`extractMaxElements`)."""
+    """Return the number of values that the parts of a schema describe, None for no limit (`extractMaxElements`)."""
     name = ""
     if schema.get("type") == "array":
         name = "maxItems"

@@ -41,7 +41,7 @@ _METADATA = ("type", "default", "example", "externalDocs")
 
 
 def unfit(schema: Obj) -> str:
-    """Return why a schema cannot be read as a structural one at all; "" if it can."""
+    """Return the reason that a schema cannot be read as a structural one at all; "" if it can."""
     for name, field in _UNSUPPORTED.items():
         if schema.get(name) or (name == "additionalItems" and schema.get(name) is not None):
             return f"OpenAPIV3Schema '{field}' is not supported"
@@ -62,7 +62,7 @@ def _inside(schema: Obj) -> list[Obj]:
 
 
 def validate(schema: Obj, path: Path) -> Errors:
-    """Return what keeps a schema from being structural, sorted by text as the real server sorts it."""
+    """Return the errors of a schema that is not structural, sorted by text as the real server sorts them."""
     errors = _structure(schema, _ROOT, path) + _complete(schema, schema, path, path)
     return sorted(errors, key=lambda e: f"{e.field}: {e.type.text}: {e.detail}")  # all at one field show one value
 

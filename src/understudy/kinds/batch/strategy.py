@@ -43,7 +43,7 @@ def _completions(job: Obj) -> str:
 
 
 def _duration(job: Obj, now: float) -> str:
-    """Return how long a job has run."""
+    """Return the duration of a job."""
     start, end = nested_field(job, "status", "startTime"), nested_field(job, "status", "completionTime")
     if not start:
         return ""

@@ -178,7 +178,7 @@ def _certificate(obj: Obj | None) -> bytes:
 
 
 def _wrong_certificate(obj: Obj, old: Obj | None) -> str:
-    """Return what is wrong with the certificate; "" for a good one or one that need not be good."""
+    """Return the error of the certificate; "" for a good one or one that need not be good."""
     new, before = _certificate(obj), _certificate(old)
     return "" if (old and new == before) or _unfit(before) else _unfit(new)
 

@@ -49,12 +49,12 @@ def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
 
 
 def since(timestamp: str | None, now: float) -> str:
-    """Return how long ago a time was, "<unknown>" without one. Upstream: `translateTimestampSince`."""
+    """Return the age of a time, "<unknown>" without one. Upstream: `translateTimestampSince`."""
     return human_duration(now - parse_timestamp(timestamp)) if timestamp else UNKNOWN
 
 
 def age(obj: Obj, now: float) -> str:
-    """Return how long ago the object was created."""
+    """Return the age of an object."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 

@@ -35,7 +35,7 @@ def signer_name(name: str, where: Path) -> Errors:
 
 
 def _labels(segment: str, rule: Callable[[str], list[str]], where: Path) -> Errors:
-    """Return what is wrong with the first wrong label of a name with dots."""
+    """Return the errors of the first wrong label of a name with dots."""
     for label in segment.split("."):
         if texts := rule(label):
             return [invalid(where, segment, f"validating label {go_quote(label)}: {text}") for text in texts]
@@ -49,7 +49,7 @@ def is_of_kubernetes(name: str) -> bool:
 
 
 def bundle_name_texts(name: str) -> list[str]:
-    """Return what is wrong with the name of a trust bundle: SIGNER-DOMAIN:SIGNER-PATH:NAME, or NAME without a signer.
+    """Check the name of a trust bundle: SIGNER-DOMAIN:SIGNER-PATH:NAME, or NAME without a signer.
 
     Upstream: `ValidateClusterTrustBundleName`.
     """

@@ -65,11 +65,11 @@ class Codec(Decoder, Protocol):
 
     @property
     def head(self) -> bytes:
-        """Return how the JSON of an object begins, before the bytes of its fields."""
+        """Return the JSON of an object up to the bytes of its fields."""
 
     @property
     def item_head(self) -> bytes:
-        """Return how the JSON of an item of a list begins, before the same bytes."""
+        """Return the JSON of an item of a list up to the same bytes."""
 
     @property
     def go_type(self) -> str:

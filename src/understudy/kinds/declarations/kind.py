@@ -255,7 +255,7 @@ class Kind:
         return "status" in self.subresources
 
     def codec(self, version: str) -> Codec:
-        """Return what reads and writes objects in a version."""
+        """Return the codec of a version."""
         codec = self._codecs.get(version)
         if codec is None:
             codec = self._codecs[version] = self.new_codec(self, version)

@@ -181,7 +181,7 @@ def _urls(rule: Obj, path: Path) -> Errors:
 
 
 def _wrong_url(url: str) -> str:
-    """Return what is wrong with a path, "" for a good one."""
+    """Return the error of a path, "" for a good one."""
     checks = (
         (not url, "must not be empty"),
         (not url.startswith("/"), "must start with slash"),

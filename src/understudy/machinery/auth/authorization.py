@@ -75,7 +75,7 @@ class Authorizer(Protocol):
         """Return whether the user may do it. Asked on every request."""
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
-        """Return what the user may do in a namespace."""
+        """Return the rules of a user in a namespace."""
 
 
 class StoredObjects(Protocol):

@@ -57,7 +57,7 @@ def _check_repeat_counts(pattern: str) -> None:
 
 
 def _height(pattern: str) -> int:
-    """Return how deep the groups of a pattern are nested in each other."""
+    """Return the depth to which the groups of a pattern are nested."""
     height = highest = 0
     for token in _GROUP.findall(pattern):
         height += {"(": 1, ")": -1}.get(token, 0)

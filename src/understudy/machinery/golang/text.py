@@ -53,7 +53,7 @@ _BOOLEANS = {
 
 
 def parse_bool(text: str | None) -> bool | None:
-    """Return what a text means, None if it is no boolean. Go: `strconv.ParseBool`."""
+    """Parse a boolean, None for any other text. Go: `strconv.ParseBool`."""
     return _BOOLEANS.get(text or "")
 
 

@@ -53,7 +53,7 @@ class Patch:
     strict_errors: list[str]
 
     def printed(self) -> str:
-        """Return what is left of the content, as errors of decoding the result print it."""
+        """Return the rest of the content, as errors of decoding the result print it."""
         return fmt.print_value(self.content)
 
 

@@ -25,7 +25,7 @@ Identity = tuple[type[Any], Any]
 
 
 def identity(value: Any) -> Identity:
-    """Return what is equal for scalars that are the same (`fmt.same_scalar`), and for other values that print alike."""
+    """Return a key, equal for scalars that are the same (`fmt.same_scalar`) and for other values that print alike."""
     return type(value), fmt.print_value(value) if isinstance(value, dict | list) else value
 
 

@@ -197,7 +197,7 @@ def _check(errors: Errors, release: Version) -> None:
 
 
 def key_errors(key: str, path: Path) -> Errors:
-    """Return what is wrong with the key of a requirement (upstream: `validateLabelKey`)."""
+    """Check the key of a requirement (upstream: `validateLabelKey`)."""
     texts = qualified_name_texts(key)
     return [invalid(path, key, Joined(texts))] if texts else []
 
@@ -206,7 +206,7 @@ _SETS, _EXISTENCE, _COMPARISONS = ("in", "notin"), ("exists", "!"), ("gt", "lt")
 
 
 def requirement_errors(key: str, operator: str, typed: Typed, path: Path) -> Errors:
-    """Return what is wrong with a requirement. Upstream: `labels.NewRequirement`.
+    """Check a requirement. Upstream: `labels.NewRequirement`.
 
     operator  one of `Requirement`
     typed     the values: a list of strings, or None

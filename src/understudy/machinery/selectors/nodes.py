@@ -52,7 +52,7 @@ class NodeSelector:
         self._errors = [error for term in self._terms for error in term.errors]
 
     def error(self, release: Version) -> str:
-        """Return what is wrong with the selector, "" for nothing. Upstream: the error of `NewNodeSelector`."""
+        """Return the error of the selector, "" for a good one. Upstream: the error of `NewNodeSelector`."""
         return aggregate([error.text(release) for error in self._errors]) if self._errors else ""
 
     def matches(self, node: Obj) -> bool:

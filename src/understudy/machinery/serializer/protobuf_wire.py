@@ -46,7 +46,7 @@ def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _after(data: bytes, at: int, end: int, wire: int) -> int:
-    """Return where an unknown field that begins at `at` ends, groups included (gogo: `skipGenerated`)."""
+    """Return the end of an unknown field that begins at `at`, groups included (gogo: `skipGenerated`)."""
     depth = 0
     while True:
         if wire == VARINT:
@@ -177,7 +177,7 @@ def make_envelope(api_version: str, kind: str, message: bytes) -> bytes:
 
 
 def around_message(api_version: str, kind: str, size: int) -> tuple[bytes, bytes]:
-    """Return what a body has before and after the message of some size that it holds."""
+    """Return the bytes before and after a message of some size in a body."""
     type_meta = length_delimited(b"\x0a", api_version.encode()) + length_delimited(b"\x12", kind.encode())
     return MAGIC + length_delimited(b"\x0a", type_meta) + b"\x12" + encode_varint(size), b"\x1a\x00\x22\x00"
 

@@ -189,7 +189,7 @@ def _go_quantity(value: Any) -> str:
 
 
 def _json(value: Any, shape: Shape, *, pointer: bool = False) -> Any:
-    """Return what Go's encoder makes of the internal value, as JSON that `encode` writes."""
+    """Return the internal value as Go's encoder sees it, in JSON that `encode` writes."""
     if value is None and (pointer or not isinstance(shape, Struct)):
         nil = pointer or isinstance(shape, (List, Map)) or (isinstance(shape, Scalar) and shape.kind == "bytes")
         return None if nil else zero_value_of(shape)()

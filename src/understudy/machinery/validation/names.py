@@ -92,7 +92,7 @@ def go_lower(text: str) -> str:
 
 
 def max_length_texts(text: str, limit: int) -> list[str]:
-    """Return what is wrong with a text of more than `limit` bytes (upstream: `validation.MaxLenError`)."""
+    """Check that a text has at most `limit` bytes (upstream: `validation.MaxLenError`)."""
     return [f"must be no more than {limit} characters"] if size(text) > limit else []
 
 
@@ -162,7 +162,7 @@ def is_label(text: str) -> bool:
 
 
 def _label_length_texts(text: str, limit: int, part: str = "") -> list[str]:
-    """Return what is wrong with a part of a label of more than `limit` bytes, which `part` names."""
+    """Check that a part of a label, named by `part`, has at most `limit` bytes."""
     if size(text) <= limit:
         return []
     return [LabelText(f"{part}must be no more than {limit} characters", f"{part}must be no more than {limit} bytes")]

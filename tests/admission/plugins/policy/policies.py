@@ -49,7 +49,7 @@ def create(server: Server, case: str, **data: str) -> Response:
 
 
 def reason(response: Response) -> str:
-    """Return why a policy refuses a request, "" if none does."""
+    """Return the reason that a policy refuses a request, "" if none does."""
     message: str = response.json().get("message", "")
     return message.partition(" denied request: ")[2]
 

@@ -17,7 +17,7 @@ GOOD = {"issuer": ISSUER, "claimMappings": MAPPINGS}
 
 
 def error_of(folder: Path, content: Any, release: str = "1.36", **options: Any) -> str:
-    """Return why a configuration is refused, "" if it is not."""
+    """Return the error of a configuration, "" for a good one."""
     path = folder / "authentication.yaml"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     try:

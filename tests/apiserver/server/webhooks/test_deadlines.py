@@ -98,7 +98,7 @@ def config_map(name: str = "a") -> Obj:
 
 
 def seen(answer: Response) -> tuple[int, bytes, str | None, str | None]:
-    """Return what a client sees of an answer: its status, body, type and what flow control says of it."""
+    """Return a client's view of an answer: its status, body, type and headers of flow control."""
     flow = answer.headers["X-Kubernetes-Pf-FlowSchema-Uid"]
     return answer.status, answer.body, answer.headers["Content-Type"], flow and "a flow schema"
 

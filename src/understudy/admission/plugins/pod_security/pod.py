@@ -62,7 +62,7 @@ class Pod:
         return [name for name, _, security in self.containers if bad(security)]
 
     def setting(self, bad: Callable[[Obj], object]) -> list[str]:
-        """Return who has a `bad` security context, as in messages: ["pod", 'containers "a", "b"']."""
+        """Return the owners of a `bad` security context, as messages name them: ["pod", 'containers "a", "b"']."""
         names = self.having(bad)
         return (["pod"] if bad(self.security) else []) + ([named("container", names)] if names else [])
 

@@ -85,7 +85,7 @@ def _account(attributes: Attributes, ctx: Context) -> Obj:
 
 
 def _forbidden_in_mirror(pod: Obj) -> str:
-    """Return what a mirror pod does and may not do, "" if there is nothing."""
+    """Return the forbidden thing that a mirror pod does, such as "reference secrets", "" if it does none."""
     if pod["spec"].get("serviceAccountName"):
         return "reference service accounts"
     if any(pod_references.secrets(pod)):

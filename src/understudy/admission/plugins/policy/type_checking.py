@@ -83,7 +83,7 @@ class _Context(NamedTuple):
         return context
 
     def warning(self, expression: str) -> str:
-        """Return what is wrong with an expression, "" if nothing is."""
+        """Return the error of an expression, "" for a good one."""
         compiled = self._compile(expression)
         if compiled.error_kind != "invalid":
             return ""

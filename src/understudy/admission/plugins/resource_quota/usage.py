@@ -29,7 +29,7 @@ _OF_CLASSES = tuple(f"{_STORAGE_CLASS}{name}" for name in _OF_CLAIMS)
 
 @cache
 def usage_of(group: str, resource: str) -> Usage | None:
-    """Return how a resource is counted, None if it is not."""
+    """Return the rule by which objects of a resource are counted, None for one that is not counted."""
     if (group, resource) in _UNCOUNTED:
         return None
     return _MEASURED.get((group, resource)) or _objects(group, resource)

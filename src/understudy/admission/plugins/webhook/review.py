@@ -103,7 +103,7 @@ def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) ->
 
 
 def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutating: bool) -> Verdict:
-    """Return what a webhook answered; its warnings are added to those of the request.
+    """Return the verdict in the answer of a webhook; its warnings are added to those of the request.
 
     Raises CallingWebhookError for a call that failed or an answer that is no good, WebhookRejectionError if the webhook
     refuses the request.
@@ -130,7 +130,7 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
 
 
 def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
-    """Return what is wrong with an answer, "" if nothing is (`VerifyAdmissionResponse`)."""
+    """Return the error of an answer, "" for a good one (`VerifyAdmissionResponse`)."""
     response = review.get("response")
     if response is None:
         return "webhook response was absent"

@@ -63,7 +63,7 @@ class JWTAuthenticator:
         self._release = release
 
     def user(self, token: str) -> User:
-        """Return whose a token is. Raises TokenError, KeysAwaitedError."""
+        """Return the user of a token. Raises TokenError, KeysAwaitedError."""
         if not self._is_issued(token):
             raise TokenError
         if not self.key_set.is_initialized:

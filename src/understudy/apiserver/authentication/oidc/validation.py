@@ -267,7 +267,7 @@ class Validator:
 
 
 def _url_errors(url: str, path: Path, disallowed: Sequence[str] = ()) -> Errors:
-    """Return what is wrong with the address of an issuer. Upstream: `validateURL`."""
+    """Check the address of an issuer. Upstream: `validateURL`."""
     errors: Errors = []
     if url in disallowed:
         text = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
@@ -287,7 +287,7 @@ def _url_errors(url: str, path: Path, disallowed: Sequence[str] = ()) -> Errors:
 
 
 def _key_errors(key: str, path: Path) -> Errors:
-    """Return what is wrong with the key of an extra field. Upstream: `IsDomainPrefixedPath` and what follows it."""
+    """Check the key of an extra field. Upstream: `IsDomainPrefixedPath` and the checks after it."""
     if not key:
         return [required(path)]
     errors: list[FieldError] = []

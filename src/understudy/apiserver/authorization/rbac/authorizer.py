@@ -41,7 +41,7 @@ class Grant(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Return what is wrong if the role does not exist."""
+        """Return the error for a role that does not exist."""
         return f"{group_resource_text(GROUP, self.role[0].lower())} {go_quote(self.role[1])} not found"
 
 
@@ -95,7 +95,8 @@ class RBACAuthorizer:
         )
 
     def grants(self, user: User, namespace: str) -> list[Grant]:
-        """Return what is bound to a user everywhere, and then in a namespace ("" for none), in the order of names."""
+        """Return the grants of cluster role bindings, then those of a namespace ("" for none), in the order of
+        names."""
         return self._current().grants(user, namespace)
 
     def role(self, kind: str, namespace: str, name: str) -> tuple[Rule, ...] | None:
@@ -157,7 +158,7 @@ class _Index:
             yield who, Grant((number, place), source, rules, role)
 
     def grants(self, user: User, namespace: str) -> list[Grant]:
-        """Return what is bound to a user everywhere, and then in a namespace. A binding grants once."""
+        """Return the grants of cluster role bindings, then those of a namespace. A binding grants once."""
         subjects = [("User", user.name), *(("Group", group) for group in dict.fromkeys(user.groups))]
         grants: list[Grant] = []
         for place in ("", namespace) if namespace else ("",):

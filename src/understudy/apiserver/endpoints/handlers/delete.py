@@ -90,7 +90,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
 def _validate(
     state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions, sent: DeleteOptions | None = None
 ) -> ValidateDeletion:
-    """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`).
+    """Return a function that asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`).
 
     It sees the options as the deletion has left them, with the grace period that is granted; of a collection those that
     were `sent`, which each deletion copies.

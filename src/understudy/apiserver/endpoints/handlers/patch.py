@@ -58,7 +58,7 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 
 def _without_managed_fields(transform: Transform) -> Transform:
-    """Return what patches the stored object in the same way, and drops its managed fields."""
+    """Return a transform that patches in the same way and drops the managed fields."""
 
     async def patched(current: Obj | None) -> Obj:
         obj = await transform(current)
@@ -69,7 +69,7 @@ def _without_managed_fields(transform: Transform) -> Transform:
 
 
 def _patch_transform(write: WriteRequest, media: str) -> Transform:
-    """Return what patches the stored object. It reads the patch only then: a missing object is reported first."""
+    """Return the transform of a patch. It reads the patch only when it runs: a missing object is reported first."""
     scope = write.scope
 
     async def transform(current: Obj | None) -> Obj:
@@ -84,7 +84,7 @@ def _patch_transform(write: WriteRequest, media: str) -> Transform:
 
 
 def _apply_transform(write: WriteRequest) -> Transform:
-    """Return what applies the body to the stored object, or creates it."""
+    """Return the transform that applies the body to the stored object, or creates one."""
     scope = write.scope
 
     async def transform(current: Obj | None) -> Obj:
@@ -110,7 +110,7 @@ async def _checked(write: WriteRequest, obj: Obj, current: Obj | None) -> Obj:
 
 
 def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:
-    """Return what the body's JSON, merge or strategic merge patch makes of an object in the version of the request.
+    """Patch an object in the version of the request with the body's JSON, merge or strategic merge patch.
 
     Raises 400, 413, 422 and, for strategic merge patches, 500.
     """
@@ -120,7 +120,7 @@ def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:
 
 
 def apply_to_live(write: WriteRequest, live: Obj | None) -> Obj:
-    """Return what server-side apply of the body makes of an object in the version of the request (None: there is none).
+    """Apply the body to an object in the version of the request (None: there is none) as server-side apply does.
 
     It has its managed fields; it is `live` itself if nothing changes. Raises 400, 409, 500.
     """

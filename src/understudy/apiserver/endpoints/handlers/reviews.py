@@ -67,7 +67,7 @@ def _user(spec: Obj) -> User:
 
 
 def _attributes(spec: Obj) -> Attributes:
-    """Return what an access review asks about. Upstream: `AuthorizationAttributesFrom`."""
+    """Return the attributes that an access review asks about. Upstream: `AuthorizationAttributesFrom`."""
     if (path := spec.get(authorization.PATH)) is not None:
         return Attributes(path.get("path") or "", path.get("verb") or "")
     resource = spec[authorization.RESOURCE]

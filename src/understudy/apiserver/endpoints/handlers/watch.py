@@ -231,8 +231,8 @@ class EventSource:
 
     @property
     def _load_at(self) -> float:
-        """Return when to convert the object of the next event, which the watch cache had converted but does not hold
-        any more, in monotonic seconds. Newer ones are left to the cache."""
+        """Return the time, in monotonic seconds, at which to convert the object of the next event, if the watch cache
+        no longer holds it converted. Newer ones are left to the cache."""
         assert self._cache is not None
         assert self._watch is not None
         return self._asked_again_at if self._watch.queue[0].revision <= self._cache.revision else inf
@@ -243,7 +243,7 @@ class EventSource:
         return self._is_blocked and self._clock.monotonic() >= self._load_at
 
     def begin_load(self) -> Callable[[], None]:
-        """Return what converts the object of the next event. It waits for a webhook, and is to be called in a thread.
+        """Return a function that converts the object of the next event. It waits for a webhook: call it in a thread.
 
         It raises 500 if the webhook has failed for too long; before that, it is asked again after a while.
         """

@@ -51,7 +51,7 @@ class WriteRequest:
 
     @property
     def field_manager(self) -> FieldManager:
-        """Return what computes the managed fields of bodies of this request."""
+        """Return the field manager for bodies of this request."""
         return self.state.field_manager(self.scope)
 
     def target(self, name: str) -> WriteTarget:

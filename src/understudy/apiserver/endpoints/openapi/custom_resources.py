@@ -135,8 +135,8 @@ def _selectable_fields(definition: Definition, version: str, release: Version) -
 
 
 def _int_or_string(schema: Obj) -> Obj:
-    """Return what says that a value is an integer or a string, unless the schema says so: `anyOf`, or another condition
-    in front of `allOf` if it has an `anyOf` of its own."""
+    """Return the fields by which a schema allows an integer or a string: `anyOf`, or one more condition in front of
+    `allOf` if it has an `anyOf` already; {} if it says so itself."""
     any_of, all_of = schema.get("anyOf"), schema.get("allOf") or []
     if any_of == _INT_OR_STRING or all_of[:1] == [{"anyOf": _INT_OR_STRING}]:
         return {}

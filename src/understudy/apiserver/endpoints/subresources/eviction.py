@@ -166,13 +166,13 @@ def _condition(status: Obj) -> Obj:
 
 
 def _counts(status: Obj) -> str:
-    """Return how many pods a budget needs, and how many it has."""
+    """Return the numbers of pods that a budget needs and has, as a sentence."""
     needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     return f"needs {needs} healthy pods and has {has} currently"
 
 
 def _reason(status: Obj) -> str:
-    """Return why a budget allows no disruption: its numbers, unless its condition tells that they cannot be trusted."""
+    """Return the reason that a budget allows no disruption: its numbers, or that it failed to sync."""
     condition, refusal = _condition(status), "does not allow evicting pods currently"
     message = condition.get("message") if condition.get("status") == "False" else ""
     if message and condition.get("reason") == "SyncFailed":

@@ -40,7 +40,7 @@ class ScaleView(Protocol):
         """Set the managed fields of a Scale that replaces `live`, in place."""
 
     def apply(self, write: WriteRequest, live: Obj) -> Obj:
-        """Return what server-side apply of the body makes of a Scale. Raises 400, 409, 500."""
+        """Apply the body to a Scale as server-side apply does. Raises 400, 409, 500."""
 
     def changed(self, obj: Obj, scale: Obj, live: Obj) -> Obj:
         """Return an object with the replicas of a Scale that replaces `live`. Raises 400, 409, 422."""
@@ -91,7 +91,7 @@ class WorkloadScale:
         write.update_managed_fields(live, scale)
 
     def apply(self, write: WriteRequest, live: Obj) -> Obj:
-        """Return what server-side apply of the body makes of a Scale. Raises 400, 409, 500."""
+        """Apply the body to a Scale as server-side apply does. Raises 400, 409, 500."""
         return apply_to_live(write, live)
 
     def changed(self, obj: Obj, scale: Obj, live: Obj) -> Obj:

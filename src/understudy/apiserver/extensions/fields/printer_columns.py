@@ -103,7 +103,7 @@ def _boolean(value: Any, now: float) -> bool | None:
 
 
 def _date(value: Any, now: float) -> str | None:
-    """Return how long ago a time was. Upstream: `ConvertToHumanReadableDateType`."""
+    """Return the age of a time. Upstream: `ConvertToHumanReadableDateType`."""
     if not isinstance(value, str):
         return None
     if not value:

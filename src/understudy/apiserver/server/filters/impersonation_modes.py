@@ -137,7 +137,7 @@ def _refuse_odd(requestor: User, fields: list[Attributes]) -> None:
 
 
 def _odd_extra(key: str, value: str) -> str:
-    """Return what is wrong with an extra field, "" for nothing."""
+    """Return the error of an extra field, "" for a good one."""
     host, _, path = key.partition("/")
     if not key:
         return "impersonating the empty string key in extra is not allowed"

@@ -63,7 +63,7 @@ class Waits:
         self._controllers = controllers
 
     def hint(self, kind: Kind, obj: Obj, now: float) -> Hint | None:
-        """Return what to say about an object that somebody waits for; `now` is in seconds since 1970."""
+        """Return the hint about an object that a client waits for; `now` is in seconds since 1970."""
         resource, name = (kind.group, kind.resource), _name(kind.singular, obj)
         managed = self._renews_lease(SYSTEM, MANAGER, now)
         if "deletionTimestamp" in obj["metadata"]:
@@ -76,7 +76,7 @@ class Waits:
         return self._of_pod(name, obj, now) if resource == POD else None
 
     def _of_deleted_namespace(self, name: str, namespace: Obj, now: float, managed: bool) -> Hint | None:
-        """Return why a namespace is not gone yet: nothing empties it, or something in it stays."""
+        """Return a hint about a deleted namespace that is not gone: nothing empties it, or something in it stays."""
         if "namespace" not in self._controllers and not managed:
             if (namespace.get("status") or {}).get("conditions"):  # somebody else empties it
                 return None
@@ -98,7 +98,7 @@ class Waits:
         return None
 
     def _of_pod(self, name: str, pod: Obj, now: float) -> Hint | None:
-        """Return why a pod has no node, does not start or is not gone, if nobody cares for it."""
+        """Return a hint about a pod without a node, not started or not gone, if no component works on it."""
         node, status = pod["spec"].get("nodeName"), pod.get("status") or {}
         if not node:
             if status.get("conditions") or pod["spec"].get("schedulingGates"):
@@ -129,7 +129,7 @@ def _makes_no_pods(resource: tuple[str, str], obj: Obj) -> bool:
 
 
 def _name(kind: str, obj: Obj) -> str:
-    """Return how people name an object: `pod default/p`, `namespace a`."""
+    """Return the name of an object for people: `pod default/p`, `namespace a`."""
     metadata = obj["metadata"]
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{kind} {place}{metadata['name']}"

@@ -52,14 +52,14 @@ class Body:
             waiter.set_result(None)
 
     async def read(self) -> bytes:
-        """Return what has come since the last call: at least one byte, or b"" at the end."""
+        """Return the bytes that came since the last call: at least one, or b"" at the end."""
         while not self._parts and not self.is_complete:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         return self.take()
 
     def take(self) -> bytes:
-        """Return what has come since the last call, without waiting for more."""
+        """Return the bytes that came since the last call, without waiting for more."""
         data, was_full = b"".join(self._parts), self.is_full
         self._parts.clear()
         self._size = 0

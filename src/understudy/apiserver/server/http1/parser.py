@@ -77,7 +77,7 @@ class RequestParser:
         return self.feed(tail) if tail else []
 
     def take_tail(self) -> bytes:
-        """Return what came behind a request for a WebSocket."""
+        """Return the bytes that came behind a request for a WebSocket."""
         tail, self._tail = self._tail or b"", None
         return bytes(tail)
 

@@ -172,7 +172,7 @@ class ServerConfig(AuthenticationOptions):
 
     @cached_property
     def release(self) -> Release:
-        """Return what is served. Raises ValueError for an unknown release, group or version."""
+        """Return the release with what is served of it. Raises ValueError for an unknown release, group or version."""
         return served(Release.named(self.emulated_version), self.runtime_config or {}, self.gates())
 
     def flags(self) -> dict[str, str]:

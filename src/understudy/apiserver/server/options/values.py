@@ -13,7 +13,7 @@ _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f"
 
 
 def option_value(option: Field[Any], value: object) -> Any:
-    """Return what a value means for an option: texts are read as those of flags, None is the option's default.
+    """Return the value of an option: texts are read as those of flags, None is the option's default.
 
     Raises ValueError, which names the option, for a value that means nothing.
     """

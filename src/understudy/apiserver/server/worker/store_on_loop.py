@@ -208,11 +208,11 @@ class StoreOnLoop:
         self.call(self._store.unwatch, watch)
 
     def count(self, prefix: str) -> int:
-        """Return how many keys there are under a prefix."""
+        """Return the number of keys under a prefix."""
         return self.call(self._store.count, prefix)
 
     def watching(self, prefix: str) -> int:
-        """Return how many watches there are on a prefix or a part of it."""
+        """Return the number of watches on a prefix or a part of it."""
         return self.call(self._store.watching, prefix)
 
     async def clear(self) -> None:

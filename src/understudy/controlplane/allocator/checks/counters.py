@@ -70,7 +70,7 @@ class SharedCounters:
                 return device.slice.name
 
     def _left(self, device: Device, pool: Pool | None) -> Sets:
-        """Return what the devices in use leave of the counters that a device shares."""
+        """Return the rest of the counters that a device shares, less those of the devices in use."""
         if pool is None:
             sets, slices = device.slice.counter_sets, [device.slice]
         else:

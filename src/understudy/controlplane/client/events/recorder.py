@@ -139,7 +139,7 @@ def event_name(name: str, now: float) -> str:
 
 
 def _about(event: Obj) -> tuple[str, ...]:
-    """Return what makes events be about the same: source, object and type. Upstream: `getSpamKey`."""
+    """Return the key of events that are counted together: source, object and type. Upstream: `getSpamKey`."""
     about = event["involvedObject"]
     fields = ("kind", "namespace", "name", "uid", "apiVersion")
     source = event["source"]

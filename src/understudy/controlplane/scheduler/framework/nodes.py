@@ -32,7 +32,7 @@ class NodeInfo:
 
     @property
     def allowed_pods(self) -> int:
-        """Return how many pods the node may have."""
+        """Return the number of pods that the node may have."""
         return self.allocatable.get(PODS, 0)
 
     @property

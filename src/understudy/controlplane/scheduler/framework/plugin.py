@@ -44,7 +44,7 @@ class Plugin:
     triggers: tuple[Trigger, ...] = ()
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Return why no attempt is to be made for a pod. It gets no condition and no event."""
+        """Return the reason to make no attempt for a pod. It gets no condition and no event."""
         return None
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> Status | Skip | frozenset[str] | None:
@@ -52,11 +52,11 @@ class Plugin:
         return None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return why a node will not do."""
+        """Return the reason that a pod cannot go to a node."""
         return None
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
-        """Return what could be done for a pod that no node will do for."""
+        """Return the outcome of making room for a pod that no node can take."""
         return None
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:

@@ -84,7 +84,7 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> Resources:
-        """Return what the pod requests of a node, without what is zero."""
+        """Return the pod's requests of a node, without those that are zero."""
         return {name: amount for name, amount in _requests(self.spec, self._pod_level).items() if amount}
 
     @cached_property
@@ -112,7 +112,7 @@ def is_sidecar(container: Obj) -> bool:
 
 
 def _requests(spec: Obj, pod_level: bool) -> Resources:
-    """Return what a pod requests. Upstream: `resource.PodRequests`.
+    """Return the requests of a pod. Upstream: `resource.PodRequests`.
 
     Containers run together, so their requests are added; init containers run one after the other before them, beside
     the sidecars that have been started by then. So of each resource the largest need counts.

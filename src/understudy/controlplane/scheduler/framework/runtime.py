@@ -21,7 +21,7 @@ class Framework:
         self._reserves = [p for p in plugins if type(p).reserve is not Plugin.reserve]
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[Status | None, frozenset[str] | None]:
-        """Return why no node fits, and the names of the only nodes that may. Upstream: `RunPreFilterPlugins`."""
+        """Return the reason that no node fits, and the only nodes that may. Upstream: `RunPreFilterPlugins`."""
         names: frozenset[str] | None = None
         for plugin in self._pre_filters:
             answer = plugin.pre_filter(state, pod)

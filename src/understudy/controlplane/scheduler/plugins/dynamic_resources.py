@@ -171,7 +171,7 @@ class DynamicResources(Plugin):
         return None
 
     def _check(self, claim: Obj) -> Status | None:
-        """Return why no devices can be looked for."""
+        """Return the reason not to look for devices."""
         if self._claims.is_pending(claim["metadata"]["uid"]):
             return unresolvable(f"resource claim {full_name(claim)} is in the process of being allocated")
         for request in (claim["spec"].get("devices") or {}).get("requests") or ():
@@ -295,7 +295,7 @@ class DynamicResources(Plugin):
 
 
 def _timed_out(node: NodeInfo, release: Version) -> Status:
-    """Return what becomes of a node whose devices were searched for too long: from 1.36 on the pod is soon tried again.
+    """Return the status of a node that was searched for too long: from 1.36 on the pod is soon tried again.
 
     Releases before 1.34 search on and on. Here they give up too: a search must not keep the server waiting.
     """

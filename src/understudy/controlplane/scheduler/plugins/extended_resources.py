@@ -64,7 +64,7 @@ def is_claim_of(claim: Obj, pod: PodInfo) -> bool:
 
 
 def demand_of(pod: PodInfo, resources: Sequence[str], class_of: ClassOf) -> Demand:
-    """Return what a pod needs of devices for some resources. Upstream: `createRequestsAndMappings`.
+    """Return a pod's demand of devices for some resources. Upstream: `createRequestsAndMappings`.
 
     Containers and sidecars have requests of their own. Init containers run before, one at a time: they use the devices
     of those that come after them, and share one request for what these lack.

@@ -55,7 +55,7 @@ class Ratcheting:
     parent: Correlation | None = None
 
     def key(self, name: str) -> Ratcheting:
-        """Return how a field changed. Kind and apiVersion of the whole object count as changed."""
+        """Return the ratcheting of a field. Kind and apiVersion of the whole object count as changed."""
         if self.current is None:
             return self
         if self.parent is None and name in ("apiVersion", "kind"):
@@ -63,7 +63,7 @@ class Ratcheting:
         return Ratcheting(self.current.key(name), self.current)
 
     def index(self, index: int) -> Ratcheting:
-        """Return how an element of a list changed."""
+        """Return the ratcheting of an element of a list."""
         return self if self.current is None else Ratcheting(self.current.index(index), self.current)
 
     def is_unchanged(self) -> bool:
@@ -156,7 +156,7 @@ class SchemaRules:
         correlation: Correlation | None = None,
         optional_rules: bool = True,
     ) -> Outcome:
-        """Return what the rules say about a value, and about how it replaces an old one.
+        """Run the rules on a value, and on its change from an old one.
 
         old             the value that it replaces, None for a new one
         path            the path of the value in front of all others, that of the whole object by default
@@ -363,7 +363,7 @@ class _MessageError(Exception):
 
 
 def _rule_text(source: Obj) -> str:
-    """Return what errors call a rule: its message or itself."""
+    """Return the text of a rule in errors: its message or itself."""
     text: str = source.get("message") or source.get("rule") or ""
     return text.strip()
 

@@ -109,20 +109,19 @@ class StructuralSchema:
         return defaulted
 
     def validate(self, obj: Obj) -> Errors:
-        """Return what is wrong with the values of a new object."""
+        """Return the errors of the values of a new object."""
         return values.validate(self._values, obj)
 
     def validate_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
-        """Return what is wrong with the values of an object that replaces another one. If it `ratchets`, parts that
-        did not change may be wrong."""
+        """Return the errors of an object that replaces another one. If it `ratchets`, unchanged parts may be wrong."""
         errors = values.validate(self._values, obj)
         if not errors or not ratchets:
             return errors
         return values.validate(self._values, obj, old=Correlation(obj, old, self.schema))
 
     def validate_status_update(self, obj: Obj, old: Obj, *, ratchets: bool = True) -> Errors:
-        """Return what is wrong with the status of an object that replaces another one. Its schema is all that is
-        looked at, and before 1.33 all of it is."""
+        """Return the errors of an update of the status: those of the schema below `status`, up to 1.32 of the whole
+        schema."""
         if self._status_values is None or "status" not in obj:
             return []
         errors = values.validate(self._status_values, obj["status"], "status")
@@ -132,7 +131,7 @@ class StructuralSchema:
         return values.validate(self._status_values, obj["status"], "status", correlation)
 
     def validate_rules(self, obj: Obj, old: Obj | None, *, ratchets: bool = True, only_status: bool = False) -> Outcome:
-        """Return what the CEL rules say about an object, and about how it replaces an old one, None for a new object.
+        """Run the CEL rules of the schema on an object, and on its change from `old` (None for a new object).
 
         ratchets     whether unchanged parts may break rules, and rules with `optionalOldSelf` apply to new values
         only_status  whether only the status is updated: before 1.33 it may not break rules even if it is unchanged

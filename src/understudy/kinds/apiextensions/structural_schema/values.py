@@ -32,7 +32,7 @@ Check = Callable[[Any, str, Result, Correlation | None], None]
 
 
 def validate(check: Check, value: Any, root: str = "", old: Correlation | None = None) -> Errors:
-    """Return what is wrong with a value. `root` is the path of the value in front of all places in it.
+    """Return the errors of a value. `root` is the path of the value in front of all places in it.
 
     With `old`, errors of parts that did not change are left out (upstream: `RatchetingSchemaValidator`).
     """
@@ -131,7 +131,7 @@ class _Compiler:
         return _Plan(matches, tuple(check for check in checks if check is not None))
 
     def _applying(self, kind: str, typed: bool, string_format: str) -> int:
-        """Return how many checks upstream makes of a value of a type: that decides which failure of `anyOf` is
+        """Return the number of upstream's checks of a value of a type: that decides which failure of `anyOf` is
         reported."""
         own = {"string": 1, "integer": 2, "number": 2, "array": 2, "object": 1}.get(kind, 0)
         has_format = kind == "string" and strfmt.format_of(string_format, self.release) is not None
@@ -335,7 +335,7 @@ def _is_enum_value(value: Any, item: Any) -> bool:
 
 
 def _old_field(old: Correlation, name: str, place: str) -> Correlation | None:
-    """Return how a field changed. Version and kind of a whole object are always checked: both objects have these."""
+    """Return the old value of a field, None for version and kind of a whole object: these are always checked."""
     if not place and name in ("kind", "apiVersion"):
         return None
     return old.key(name)

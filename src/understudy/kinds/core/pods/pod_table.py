@@ -136,7 +136,7 @@ def _container_state(status: Obj, reason: str, restarts: _Restarts, release: Ver
 
 
 def _termination_reason(terminated: Obj) -> str:
-    """Return why a container has ended."""
+    """Return the reason of a container's end."""
     if terminated.get("reason"):
         return str(terminated["reason"])
     signal = terminated.get("signal")
@@ -159,7 +159,7 @@ def _is_true(status: Obj, condition: str) -> bool:
 
 
 def _readiness_gates(spec: Obj, status: Obj) -> str:
-    """Return how many readiness gates are passed: `1/2`."""
+    """Return the numbers of readiness gates that are passed and that there are: `1/2`."""
     gates = spec.get("readinessGates") or []
     passed = sum(_is_true(status, gate["conditionType"]) for gate in gates)
     return f"{passed}/{len(gates)}" if gates else NONE

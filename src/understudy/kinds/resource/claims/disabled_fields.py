@@ -78,7 +78,7 @@ def _requests(claim: Obj) -> list[Obj]:
 
 
 def _exact_requests(claim: Obj) -> list[Obj]:
-    """Return what the requests of a claim ask for that are for one kind of device each."""
+    """Return the `exactly` of those requests of a claim that have one."""
     return [request["exactly"] for request in _requests(claim) if request.get("exactly") is not None]
 
 

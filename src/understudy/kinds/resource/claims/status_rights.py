@@ -66,7 +66,7 @@ def _drivers(status: Obj, before: Obj, ctx: Context) -> Errors:
 
 
 def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Context) -> str:
-    """Return why the user may not do something with claims, "" if it is allowed."""
+    """Return the reason that the user may not do something with claims, "" if it is allowed."""
     user = User.of_info(ctx.requester)
     question = replace(ctx.action, verb=verb, subresource=subresource, namespace=namespace, name=name)
     allowed, reason = ctx.authorizer.authorize(user, question)

@@ -63,7 +63,7 @@ def uid(value: str, path: Path) -> Errors:
 
 
 def _uuid_problem(value: str) -> str:
-    """Return what Go's package `uuid` says about a text, "" for a UUID. It may have a prefix, braces or no dashes."""
+    """Return the error of Go's package `uuid` for a text, "" for a UUID. It may have a prefix, braces or no dashes."""
     length = size(value)
     if length == 45:
         prefix, value = value[:9], value[9:]

@@ -56,7 +56,7 @@ def empty_lists(attribute: Obj) -> tuple[str, ...]:
 
 
 def number_of_values(attribute: Obj) -> int:
-    """Return how many values an attribute counts for, each item of its lists or one."""
+    """Return the number of values that an attribute counts for: the items of its list, or one."""
     return sum(len(attribute.get(name) or ()) for name in LISTS) or 1
 
 

@@ -195,7 +195,7 @@ def _request_status_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _request_row(obj: Obj, now: float) -> list[Any]:
-    """Return what was found out about all pools together (upstream: `printResourcePoolStatusRequest`)."""
+    """Return the cells of a request: the totals over all pools (upstream: `printResourcePoolStatusRequest`)."""
     status = obj.get("status") or {}
     pools, count = status.get("pools") or (), status.get("poolCount") or 0
     state, completed = _state(status.get("conditions") or ())

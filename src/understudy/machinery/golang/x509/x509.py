@@ -204,7 +204,7 @@ def _verified(request: Request, digest: str) -> bool:
 
 
 def parse_certificates(data: bytes) -> int:
-    """Return how many certificates follow each other in DER (Go: `ParseCertificates`). Raises ValueError."""
+    """Return the number of certificates that follow each other in DER (Go: `ParseCertificates`). Raises ValueError."""
     count = 0
     while data:
         data = _after_certificate(data)
@@ -213,7 +213,7 @@ def parse_certificates(data: bytes) -> int:
 
 
 def ca_bundle_error(text: bytes) -> str:
-    """Return why a text has no certificate in its PEM blocks, "" if it has one."""
+    """Return the error of a text without a certificate in its PEM blocks, "" if it has one."""
     reason = "unable to parse bytes as PEM block"
     for block in pem.blocks(text):
         if block.type != "CERTIFICATE" or block.headers:

@@ -173,8 +173,7 @@ class ApplyRequest:
             raise unknown_error(f"failed to create typed patch object ({self._object_text()}): {error}") from None
 
     def _update_others(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
-        """Return what other managers own after the change. Raises Conflicts for fields that would be taken from
-        them."""
+        """Return the fields of the other managers after the change. Raises Conflicts for fields taken from them."""
         self._check_conversions(new, {owned.api_version for owned in others.values()})
         changed, removed = self.updater.compare(live, new, self.updater.api_version) or ({}, {})
         if not force:

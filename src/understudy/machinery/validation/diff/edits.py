@@ -104,7 +104,7 @@ class _Search:
         return (match, budget - looks) if looks < budget else (None, 0)
 
     def _run_length(self, most: int) -> int:
-        """Return how many elements, `most` at most, are the same from where the script has come."""
+        """Return the number of elements, `most` at most, that are the same from the script's place on."""
         length, size = 0, _FIRST_CHUNK
         while length < most:
             x, y = self.x + length, self.y + length

@@ -41,7 +41,7 @@ class Value:
 
     @property
     def identity(self) -> Any:
-        """Return what is equal (`==`) for two values of the type if, and only if, a comparison finds no difference."""
+        """Return a key, equal (`==`) for two values of the type if, and only if, a comparison finds no difference."""
         if self.same_as is not None:
             return self.same_as
         if self.content is None:
@@ -56,7 +56,7 @@ class Value:
 
     @property
     def printed(self) -> str | None:
-        """Return what the String method prints, None for a type that has none."""
+        """Return the text of the String method, None for a type that has none."""
         method = None if self.content is None else _STRING_METHODS.get(self.go)
         return None if method is None else method(self)
 

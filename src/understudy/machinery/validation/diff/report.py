@@ -74,7 +74,7 @@ class Style:
 
     @property
     def most(self) -> int:
-        """Return how many parts of a value are shown."""
+        """Return the number of parts of a value that are shown."""
         return self.limit(0) >> 1 << 2
 
     def closer(self, times: int) -> Style:

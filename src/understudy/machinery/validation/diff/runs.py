@@ -176,14 +176,14 @@ def _rows(x: Sequence[Any], y: Sequence[Any], width: int, what: str, limit: int,
 
 
 def _context(length: int, width: int, *, first: bool, last: bool) -> tuple[int, int]:
-    """Return how many elements to show at the start and at the end of a run that is the same."""
+    """Return the numbers of elements to show at the start and at the end of a run that is the same."""
     head = 0 if first else min(width * _CONTEXT, length)
     tail = 0 if last else min(width * _CONTEXT, length - head)
     return (head, length - head) if length - head - tail <= width else (head, tail)
 
 
 def _lengths(run: Count) -> tuple[int, int]:
-    """Return how many elements a run takes of x and of y."""
+    """Return the lengths of a run in x and in y."""
     both = run.identical + run.modified
     return both + run.removed, both + run.inserted
 
@@ -231,5 +231,5 @@ def _trimmed_runs(counts: _EditCounts, x: Sequence[Any], y: Sequence[Any]) -> _E
 
 
 def _common(x: Sequence[Any], y: Sequence[Any]) -> int:
-    """Return how many elements are the same from the start on."""
+    """Return the number of equal elements at the start."""
     return next((n for n, (a, b) in enumerate(zip(x, y, strict=False)) if a != b), min(len(x), len(y)))

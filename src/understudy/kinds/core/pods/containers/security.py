@@ -181,7 +181,7 @@ def _windows(options: Obj | None, path: Path) -> Errors:
 
 
 def _windows_user(value: str) -> list[str]:
-    """Return what is wrong with a user of Windows, [DOMAIN\\]USER."""
+    """Check a user of Windows, [DOMAIN\\]USER."""
     if not value:
         return [" cannot be an empty string"]
     if re.search(r"[\x00-\x1f\x7f]", value):

@@ -123,7 +123,7 @@ def _all(spec: Obj, metadata: Obj, path: Path, ctx: Context, *, is_template: boo
 
 
 def _disabled(source: str, ctx: Context) -> str:
-    """Return what is to be added to the warning of a volume that nodes do not mount unless a gate is on."""
+    """Return the end of a warning of a volume that nodes do not mount unless a gate is on."""
     is_off = source == "gitRepo" and ctx.release >= V1_33 and not ctx.gates[features.GIT_REPO_VOLUME_DRIVER]
     return ", and disabled by default in v1.33+" if is_off else ""
 
