@@ -36,11 +36,9 @@ class DefaultClass:
         self._marks = marks
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates an object that has a class."""
         return point[:4] == (Operation.CREATE, *self._resource, "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Name the default class in the object, if there is one."""
         spec, annotations = attributes.new["spec"], attributes.new["metadata"].get("annotations") or {}
         if spec.get(self._field) is None and self._annotation not in annotations:
             name = self._default(ctx)

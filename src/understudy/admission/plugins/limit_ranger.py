@@ -28,7 +28,6 @@ class LimitRanger:
     name = "LimitRanger"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a pod or a volume claim, or updates a volume claim."""
         created = (Operation.CREATE, "", "pods", ""), (Operation.CREATE, "", "persistentvolumeclaims", "")
         return point[:4] in (*created, (Operation.UPDATE, "", "persistentvolumeclaims", ""))
 

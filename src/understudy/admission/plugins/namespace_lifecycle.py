@@ -19,7 +19,6 @@ class NamespaceLifecycle:
     name = "NamespaceLifecycle"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a namespaced object or deletes a namespace."""
         if (point.group, point.resource) == ("", "namespaces"):
             return point.operation == Operation.DELETE
         is_review = (point.group, point.resource) == _ACCESS_REVIEWS
@@ -47,11 +46,9 @@ class NamespaceExists:
     name = "NamespaceExists"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request writes a namespaced object."""
         return point.namespaced and point.operation != Operation.CONNECT
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 404 for a missing namespace."""
         name = attributes.namespace
         if name and ctx.lookup("", "namespaces", "", name) is None:
             raise errors.not_found("", "namespaces", name)

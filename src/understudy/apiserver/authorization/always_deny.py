@@ -12,9 +12,7 @@ class AlwaysDeny:
     """Allows nothing to anybody. Upstream: `alwaysDenyAuthorizer`."""
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        """Return that the user may not do it."""
         return FORBIDDEN
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
-        """Return no rules."""
         return SubjectRules([], [], incomplete=False)

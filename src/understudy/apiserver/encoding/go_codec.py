@@ -34,22 +34,18 @@ class GoDecoder:
 
     @cached_property
     def object_type(self) -> GoObjectType:
-        """Return the type of the objects for managed fields and server-side apply."""
         return GoObjectType(self.struct)
 
     def sent_kind(self, api_version: str, kind: str, text: Callable[[], str]) -> GroupVersionKind:
-        """Return the kind that a body names; parts that it leaves out are those of the path. Raises DecodeError."""
-        return gvk_with_defaults(api_version, kind, self.kind)
+        return gvk_with_defaults(api_version, kind, self.kind)  # parts that are left out are those of the path
 
     def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
-        """Decode a body as the kind that it names. Returns the object and its strict errors. Raises DecodeError."""
         raw, parsed = body
         decode: Callable[[Struct], tuple[Obj, list[str]]]
         decode = partial(_from_protobuf, raw) if parsed is None else partial(decode_parsed, parsed)
         return decode_registered(self.schemas, sent, self.kind, decode, lambda: raw.decode("utf-8", "replace"))
 
     def in_order(self, obj: Obj) -> Obj:
-        """Return an object with its fields in the order in which Go declares them."""
         return in_field_order(obj, self.struct)
 
     def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:

@@ -61,19 +61,16 @@ class RegistryObjects:
         ]
 
     def rest_mapping(self, kind: GroupVersionKind) -> RestMapping | None:
-        """Return the resource of a kind, None if the kind is not served in that version."""
         served = self._kind(kind)
         if served is None or kind.version not in served.versions:
             return None
         return RestMapping(GroupVersionResource(kind.group, kind.version, served.resource), kind, served.namespaced)
 
     def is_custom(self, kind: GroupVersionKind) -> bool:
-        """Report whether a kind is that of custom resources."""
         served = self._kind(kind)
         return served is not None and served.custom is not None
 
     def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Convert an internal object to a version of its kind."""
         served = self._kind(kind)
         if served is None:
             return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
@@ -97,7 +94,6 @@ class RegistryObjects:
         return internal if "metadata" in internal else {**internal, "metadata": {}}  # nothing is read as `__internal`
 
     def to_kind(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return an object that was decoded as one of exactly this kind. Raises OtherKindError."""
         served, named = self._kind(kind), named_kind(obj)
         if served is not None and served.custom is not None:
             return self._to_custom(served, obj, kind)
@@ -133,7 +129,6 @@ class RegistryObjects:
         return OtherKindError(named, str(unknown_conversion(struct, internal)))
 
     def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
-        """Return a JSON value as an object of the kind that it names, or of `kind`. Raises DecodeError."""
         api_version, name = type_meta_of(obj)
         served = self._kind(kind)
         if served is not None and served.custom is not None:
@@ -149,14 +144,12 @@ class RegistryObjects:
         return keep_empty_fields(decoded, {"kind": gvk.kind, "apiVersion": gvk.api_version, **bare(decoded)})
 
     def in_order(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return an object of a version with its fields in the order in which they are encoded."""
         if self._schemas.has_kind(*kind):
             return in_field_order(obj, self._schemas.kind(*kind))
         sorted_obj: Obj = in_key_order(obj)
         return sorted_obj
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
-        """Set the defaults of an object of a kind, in place."""
         served = self._kind(kind)
         if served is not None:
             served.behavior.defaults(obj, ctx if ctx.version == kind.version else replace(ctx, version=kind.version))
@@ -169,17 +162,14 @@ class RegistryObjects:
         return served.codec(kind.version).object_type.merge_type
 
     def stored(self, group: str, resource: str) -> Sequence[Obj]:
-        """Return all stored objects of a resource, in the internal form; none if it is not served."""
         return self._registry.listing(group, resource)
 
     def get(self, mapping: RestMapping, namespace: str, name: str) -> Obj | None:
-        """Return a stored object in the version of a mapping, None if there is none."""
         kind = self._kind(mapping.kind)
         entry = kind and self._registry.store.peek(key_of(kind, namespace, name))
         return versioned(entry, kind, mapping.kind.version) if kind and entry else None
 
     def list(self, mapping: RestMapping, namespace: str) -> Sequence[Obj]:
-        """Return the stored objects of a namespace, or ("") of all, in the version of a mapping."""
         kind = self._kind(mapping.kind)
         if kind is None:
             return ()

@@ -72,14 +72,12 @@ class Serving:
         return self.definitions.get(f"{resource}.{group}")
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind of a resource of a group-version, None if it is not served."""
         kind = self.release.resource(group, version, plural)
         if kind is None and (defined := self.custom(group, plural)) is not None:
             return defined.kinds.get(version)
         return kind
 
     def kind(self, group: str, name: str) -> Kind | None:
-        """Return a kind by its name, None if it is not served."""
         return self.release.kind(group, name) or self._custom_kinds.get((group, name))
 
     def kind_in(self, group: str, version: str, name: str) -> Kind | None:

@@ -50,7 +50,6 @@ class _Policy:
         self._objects = objects
 
     def stored(self, group: str, resource: str) -> Sequence[Obj]:
-        """Return the roles or bindings of a resource."""
         stored = self._objects.stored(group, resource) if self._objects is not None else ()
         names = {_key(obj) for obj in stored}
         return [*stored, *(obj for obj in self._policy[resource] if _key(obj) not in names)]

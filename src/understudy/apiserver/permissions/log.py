@@ -98,12 +98,10 @@ class NotingAuthorizer:
         self._log = log
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        """Return the decision of the authorizer."""
         decision = self._authorizer.authorize(user, attributes)
         if self._log.on:
             self._log.note(user, attributes, decision.allowed)
         return decision
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
-        """Return the rules of a user in a namespace."""
         return self._authorizer.rules_for(user, namespace)

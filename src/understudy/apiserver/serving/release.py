@@ -123,20 +123,16 @@ class Release:
         self._by_resource = {(kind.group, kind.resource): kind for kind in self._kinds.values()}
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind of a resource of a group-version, None if it is not served."""
         return self._resources.get((group, version, plural))
 
     def kind(self, group: str, name: str) -> Kind | None:
-        """Return a kind by its name, None if it is not served."""
         return self._kinds.get((group, name))
 
     def of_resource(self, group: str, plural: str) -> Kind | None:
-        """Return the kind of a resource in any version, None if it is not served."""
         return self._by_resource.get((group, plural))
 
     @property
     def kinds(self) -> Iterator[Kind]:
-        """Return each kind once, in the order of discovery."""
         return iter(self._kinds.values())
 
     def group(self, name: str) -> Group | None:

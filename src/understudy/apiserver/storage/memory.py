@@ -71,11 +71,9 @@ class MemoryStore:
 
     @property
     def revision(self) -> int:
-        """Return the revision of the last write."""
         return self._revision
 
     async def get(self, key: str) -> Entry | None:
-        """Return the entry of a key, None if there is none."""
         return self.peek(key)
 
     def peek(self, key: str) -> Entry | None:
@@ -88,7 +86,6 @@ class MemoryStore:
         return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
-        """Return the entries under a prefix at a revision. Raises CompactedError, FutureRevisionError."""
         if revision > self._revision:
             raise FutureRevisionError
         if revision and revision < self._compacted:
@@ -111,7 +108,6 @@ class MemoryStore:
         return Range(entries, revision, len(existing) - len(entries))
 
     async def create(self, key: str, value: Obj) -> Entry:
-        """Store a new key; return its entry. Raises KeyExistsError."""
         if key in self._live:
             raise KeyExistsError
         entry = Entry(key, value, self._revision + 1)
@@ -119,14 +115,12 @@ class MemoryStore:
         return entry
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
-        """Replace the value of a key; return its entry. Raises RevisionConflictError."""
         current = self._expect(key, expected)
         entry = Entry(current.key, value, self._revision + 1)
         self._commit(Event(False, entry, current))
         return entry
 
     async def delete(self, key: str, expected: int) -> Entry:
-        """Delete a key; return the entry of the deletion. Raises RevisionConflictError."""
         current = self._expect(key, expected)
         entry = Entry(current.key, current.value, self._revision + 1)
         self._commit(Event(True, entry, current))
@@ -175,25 +169,20 @@ class MemoryStore:
         return watch
 
     def unwatch(self, watch: Watch) -> None:
-        """End a watch: it gets no further events."""
         self._watches.discard(watch)
 
     def end_watches(self, prefix: str) -> None:
-        """End the watches on a prefix or a part of it, once their readers have taken what is queued."""
         for watch in tuple(self._watches):
             if watch.prefix.startswith(prefix):
                 watch.end()
 
     def count(self, prefix: str) -> int:
-        """Return the number of keys under a prefix."""
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
     def watching(self, prefix: str) -> int:
-        """Return the number of watches on a prefix or a part of it."""
         return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
     async def clear(self) -> None:
-        """Forget everything, revisions included, and cut off every watch."""
         self._revision = 1
         self._compacted = 0
         self._history_size = 0
@@ -205,7 +194,6 @@ class MemoryStore:
             watch.cut_off()  # its reader may begin anew
 
     async def compact(self, revision: int) -> None:
-        """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""
         if revision > self._revision:
             raise FutureRevisionError
         self._forget(revision)

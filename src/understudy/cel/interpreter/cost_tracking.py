@@ -53,7 +53,6 @@ class _TrackingPlanner(Planner):
         self._strict = strict
 
     def plan(self, node: Node) -> Program:
-        """Return the program of a node."""
         if self._is_attribute(node):
             program = self._attribute(node)
             return program if node in self._constants else _charging(_cost_of_name(node), program)

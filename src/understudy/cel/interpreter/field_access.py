@@ -128,7 +128,6 @@ class Message(Composite):
     __hash__ = None  # type: ignore[assignment]
 
     def parts(self) -> Collection[Value]:
-        """Return the values of the fields that are set."""
         return self.values.values()
 
     def get(self, field: str) -> Value:

@@ -51,7 +51,6 @@ class _Requests(ClaimReader):
     """Reads claims without choosing the devices of requests for all of them, which may fail."""
 
     def all_devices(self, what: str, request: Request, matches: dict[str, bool]) -> list[Device]:
-        """Return no device."""
         return []
 
 

@@ -55,11 +55,9 @@ class JSONEncoding:
     media_type = accept = accept_watch = JSON
 
     def encode(self, obj: Obj) -> bytes:
-        """Return the JSON of an object."""
         return encode(obj)
 
     def decode(self, body: bytes) -> Obj:
-        """Return the object of a JSON text. Raises ValueError."""
         obj: Obj = orjson.loads(body)
         return obj
 
@@ -89,7 +87,6 @@ class ProtobufEncoding(JSONEncoding):
         self._recent = lru_cache(maxsize=RECENT)(self._decode)
 
     def encode(self, obj: Obj) -> bytes:
-        """Return the protobuf of an object."""
         return protobuf.encode(obj, self._type(obj["apiVersion"], obj["kind"]))
 
     def decode(self, body: bytes) -> Obj:

@@ -106,12 +106,10 @@ class ControllerManager:
             self._component_tasks.append(task)
 
     async def stop_components(self) -> None:
-        """Stop the components, while the server still answers them. Raises the error that has ended one before."""
         tasks, self._component_tasks = self._component_tasks, []
         await cancel(tasks)
 
     async def stop(self) -> None:
-        """Stop all controllers, each between two writes. Raises the error that has ended one before."""
         await self.stop_components()
         tasks, self._tasks = self._tasks, []
         await cancel(tasks)

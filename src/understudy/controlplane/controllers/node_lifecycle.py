@@ -55,7 +55,6 @@ class NodeLifecycleController:
         self.todo = {entry.value["metadata"]["name"]: None for entry in entries if entry.key.startswith(PREFIX)}
 
     def observe(self, event: Event) -> None:
-        """Look at a node that was written."""
         if event.entry.key.startswith(PREFIX):
             self.todo[event.entry.key.removeprefix(PREFIX)] = None
 

@@ -12,7 +12,6 @@ class AlwaysAllow:
     """Allows everything to everybody. Upstream: `alwaysAllowAuthorizer`."""
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        """Return that the user may do it."""
         return ALLOWED
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:

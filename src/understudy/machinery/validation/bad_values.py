@@ -46,7 +46,6 @@ class Typed(Worded):
         return cls(value, go_type)
 
     def text(self, release: Version) -> str:
-        """Print the value in Go syntax or, from 1.34 on, as JSON."""
         from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.dump import dump  # here, since only errors need it
 
@@ -60,7 +59,6 @@ class Untyped(Worded):
     value: Any
 
     def text(self, release: Version) -> str:
-        """Print the value in Go syntax or, from 1.34 on, as JSON."""
         from understudy.machinery.golang.json_writer import encode_sorted  # here, since only errors need it
 
         match self.value:
@@ -115,7 +113,6 @@ class Printed(Worded):
     printed: str
 
     def text(self, release: Version) -> str:
-        """Return the text, without quotes."""
         return self.printed
 
 
@@ -146,7 +143,6 @@ class Difference(Worded):
     go_type: str
 
     def text(self, release: Version) -> str:
-        """Return the detail and the difference below it."""
         from understudy.machinery.golang.json_writer import encode
         from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.diff import diff  # here, since only errors need it
@@ -163,7 +159,6 @@ class LengthLimit(Worded):
     in_bytes: bool
 
     def text(self, release: Version) -> str:
-        """Say how long the text may be."""
         if release >= V1_32:
             unit = "byte" if self.limit == 1 and release >= V1_34 else "bytes"
             return f"may not be more than {self.limit} {unit}"
@@ -184,7 +179,6 @@ class LabelText(str, Worded):
         return made
 
     def text(self, release: Version) -> str:
-        """Return the text of a release."""
         return self.newer if release >= V1_35 else str(self)
 
 
@@ -195,7 +189,6 @@ class TextByRelease(Worded):
     texts: ByRelease[str]
 
     def text(self, release: Version) -> str:
-        """Return the text of the release."""
         return self.texts[release]
 
 

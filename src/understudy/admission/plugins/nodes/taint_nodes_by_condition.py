@@ -14,11 +14,9 @@ class TaintNodesByCondition:
     name = "TaintNodesByCondition"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a node."""
         return point[:4] == (Operation.CREATE, "", "nodes", "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Add the taint if the node does not have it yet."""
         spec = attributes.new["spec"]
         taints = spec.get("taints") or []
         if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):

@@ -17,7 +17,6 @@ class CertificateSubjectRestriction:
     name = "CertificateSubjectRestriction"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a certificate signing request."""
         return point[:4] == (Operation.CREATE, *_REQUESTS, "")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

@@ -13,11 +13,9 @@ class AlwaysDeny:
     name = "AlwaysDeny"
 
     def handles(self, point: Point) -> bool:
-        """Report that every request is handled."""
         return True
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 403."""
         raise attributes.forbidden("admission control is denying all modifications")
 
 
@@ -27,11 +25,9 @@ class DenyServiceExternalIPs:
     name = "DenyServiceExternalIPs"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a service."""
         return point[1:4] == ("", "services", "") and point.operation in (Operation.CREATE, Operation.UPDATE)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 403 for a new external IP."""
         new, old = (
             set(nested_field(service or {}, "spec", "externalIPs", default=()))
             for service in (attributes.object, attributes.old_object)

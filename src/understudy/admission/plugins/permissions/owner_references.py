@@ -33,7 +33,6 @@ class OwnerReferencesPermissionEnforcement:
         return point.operation in _WRITES and point[1:4] != ("", "pods", "status")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 403 for owners that the user may not set."""
         new, old = _owners(attributes.object), _owners(attributes.old_object)
         if new == old:
             return

@@ -39,7 +39,6 @@ class CertificateApproval:
     name = "CertificateApproval"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request approves or denies a certificate."""
         return point[:4] == (Operation.UPDATE, _GROUP, "certificatesigningrequests", "approval")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
@@ -54,7 +53,6 @@ class CertificateSigning:
     name = "CertificateSigning"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request writes the status of a certificate signing request."""
         return point[:4] == (Operation.UPDATE, _GROUP, "certificatesigningrequests", "status")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
@@ -72,7 +70,6 @@ class ClusterTrustBundleAttest:
     name = "ClusterTrustBundleAttest"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request writes a trust bundle."""
         return point[1:4] == (_GROUP, "clustertrustbundles", "") and point.operation in _WRITES
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

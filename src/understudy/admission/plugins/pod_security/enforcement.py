@@ -40,7 +40,6 @@ class PodSecurity:
     name = "PodSecurity"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request writes a pod, an object with a pod template, or a namespace."""
         if point.operation not in (Operation.CREATE, Operation.UPDATE):
             return False
         resource = (point.group, point.resource)

@@ -22,11 +22,9 @@ class AlwaysPullImages:
     name = "AlwaysPullImages"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a pod."""
         return point[1:4] == ("", "pods", "") and point.operation in (Operation.CREATE, Operation.UPDATE)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Set the pull policies."""
         if _has_new_image(attributes):
             for container in containers(attributes.new["spec"]):
                 container["imagePullPolicy"] = ALWAYS

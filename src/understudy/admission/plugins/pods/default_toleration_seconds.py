@@ -15,11 +15,9 @@ class DefaultTolerationSeconds:
     name = "DefaultTolerationSeconds"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a pod."""
         return point[1:4] == ("", "pods", "") and point.operation in (Operation.CREATE, Operation.UPDATE)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Add the missing tolerations to the pod."""
         spec = attributes.new["spec"]
         tolerations = spec.get("tolerations") or []
         added = [

@@ -19,7 +19,6 @@ class ExtendedResourceToleration:
     name = "ExtendedResourceToleration"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a pod."""
         return point[1:4] == ("", "pods", "") and point.operation in _WRITES
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
@@ -46,7 +45,6 @@ class LimitPodHardAntiAffinityTopology:
     name = "LimitPodHardAntiAffinityTopology"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a pod."""
         return point[1:4] == ("", "pods", "") and point.operation in _WRITES
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

@@ -41,7 +41,6 @@ class NodeDeclaredFeatureValidator:
     name = "NodeDeclaredFeatureValidator"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request updates or resizes a pod."""
         return point[:3] == (Operation.UPDATE, "", "pods") and point.subresource in ("", "resize")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
@@ -85,7 +84,6 @@ class PodResizeValidator:
     name = "PodResizeValidator"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request resizes a pod."""
         return point[:4] == (Operation.UPDATE, "", "pods", "resize")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

@@ -17,7 +17,6 @@ class RuntimeClass:
     name = "RuntimeClass"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a pod."""
         return point[:4] == (Operation.CREATE, "", "pods", "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:

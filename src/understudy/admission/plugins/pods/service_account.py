@@ -32,7 +32,6 @@ class ServiceAccount:
     name = "ServiceAccount"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a pod, or starts an ephemeral container in one."""
         writes = ((Operation.CREATE, ""), (Operation.UPDATE, "ephemeralcontainers"))
         return point[1:3] == ("", "pods") and (point.operation, point.subresource) in writes
 

@@ -16,7 +16,6 @@ class PodTopologyLabels:
     name = "PodTopologyLabels"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a pod or the binding of one."""
         return point[:3] == (Operation.CREATE, "", "pods") and point.subresource in ("", "binding")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:

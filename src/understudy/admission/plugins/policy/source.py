@@ -93,7 +93,6 @@ class PolicySource(Generic[E]):
         ]
 
     def handles(self, point: Point) -> bool:
-        """Report whether a policy could be about requests of a kind."""
         if (point.group, point.resource) in _EXCLUDED:
             return False
         return any(may_match(hook.constraints, point) for hook in self.hooks())

@@ -45,7 +45,6 @@ class ValidatingAdmissionPolicy:
         self._gates = gates
 
     def handles(self, point: Point) -> bool:
-        """Report whether a policy could be about requests of a kind."""
         return self.source.handles(point)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

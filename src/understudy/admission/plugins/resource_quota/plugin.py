@@ -31,7 +31,6 @@ class ResourceQuota:
         self._quotas = quotas
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates an object that quotas count, or updates one that may grow."""
         if not point.namespaced or point.subresource:
             return False
         usage = usage_of(point.group, point.resource)

@@ -19,7 +19,6 @@ class JobValidation:
     name = "JobValidation"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request updates a job."""
         return point[:4] == (Operation.UPDATE, *_JOBS, "")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

@@ -23,7 +23,6 @@ class PodGroupProtection:
     name = "PodGroupProtection"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a group of pods."""
         return _creates_group(point)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
@@ -40,7 +39,6 @@ class PodGroupWorkloadExists:
     name = "PodGroupWorkloadExists"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates a group of pods."""
         return _creates_group(point)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

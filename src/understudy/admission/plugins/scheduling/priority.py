@@ -16,7 +16,6 @@ class Priority:
     name = "Priority"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates or updates a pod or a priority class."""
         writes = point.operation in (Operation.CREATE, Operation.UPDATE)
         return writes and point[1:4] in (("", "pods", ""), (*_CLASSES, ""))
 

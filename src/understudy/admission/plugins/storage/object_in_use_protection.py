@@ -21,7 +21,6 @@ class StorageObjectInUseProtection:
     name = "StorageObjectInUseProtection"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request creates such an object."""
         created = point.operation == Operation.CREATE and not point.subresource
         return created and (point.group, point.resource) in FINALIZERS
 

@@ -20,7 +20,6 @@ class PersistentVolumeClaimResize:
     name = "PersistentVolumeClaimResize"
 
     def handles(self, point: Point) -> bool:
-        """Report whether a request updates a volume claim."""
         return point[:4] == (Operation.UPDATE, "", "persistentvolumeclaims", "")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

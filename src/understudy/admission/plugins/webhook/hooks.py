@@ -99,7 +99,6 @@ class HookSource:
         return hooks
 
     def handles(self, point: Point) -> bool:
-        """Report whether a webhook could be called about requests of a kind."""
         if (point.group, point.resource) in _EXEMPT:
             return False
         return any(rules.may_match(rule, point) for hook in self.hooks() for rule in hook.fields.get("rules") or ())

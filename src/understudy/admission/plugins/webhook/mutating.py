@@ -38,7 +38,6 @@ class MutatingAdmissionWebhook:
         self._metrics = metrics
 
     def handles(self, point: Point) -> bool:
-        """Report whether a webhook could be called about requests of a kind."""
         return self.source.handles(point)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:

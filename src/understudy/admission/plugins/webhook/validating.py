@@ -28,7 +28,6 @@ class ValidatingAdmissionWebhook:
         self._metrics = metrics
 
     def handles(self, point: Point) -> bool:
-        """Report whether a webhook could be called about requests of a kind."""
         return self.source.handles(point)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

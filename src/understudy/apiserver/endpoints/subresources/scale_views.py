@@ -155,7 +155,6 @@ class CustomScale:
         return scale
 
     def own(self, write: WriteRequest, live: Obj, scale: Obj) -> None:
-        """Set the managed fields of a Scale that replaces `live`, in place."""
         write.update_managed_fields(live, scale)
 
     def apply(self, write: WriteRequest, live: Obj) -> Obj:

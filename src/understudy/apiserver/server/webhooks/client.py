@@ -39,7 +39,6 @@ class HttpWebhookClient:
         self._is_closed = False
 
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
-        """Call webhooks, all at once, and return their answers in the same order."""
         if not is_on_loop():
             return self._wait(calls)
         if len(calls) == 1:
@@ -47,7 +46,6 @@ class HttpWebhookClient:
         return list(await asyncio.gather(*map(self._timed, calls)))
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
-        """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
         if is_on_loop():
             raise LoopWouldWaitError
         return self._wait([call])[0].result

@@ -153,11 +153,9 @@ class StoreOnLoop:
 
     @property
     def revision(self) -> int:
-        """Return the revision of the last write."""
         return self._store.revision
 
     async def get(self, key: str) -> Entry | None:
-        """Return the entry of a key, None if there is none."""
         entry = self._wait(self._store.get(key))
         self._remember(key, entry)
         return entry
@@ -181,22 +179,18 @@ class StoreOnLoop:
         return entries
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
-        """Return the entries under a prefix at a revision. Raises CompactedError, FutureRevisionError."""
         result = self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
         if self._remembers and not (start or limit or revision):
             self._scans.setdefault(prefix, result.entries)
         return result
 
     async def create(self, key: str, value: Obj) -> Entry:
-        """Store a new key; return its entry. Raises KeyExistsError."""
         return self._write(self._store.create(key, value))
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
-        """Replace the value of a key; return its entry. Raises RevisionConflictError."""
         return self._write(self._store.update(key, value, expected))
 
     async def delete(self, key: str, expected: int) -> Entry:
-        """Delete a key; return the entry of the deletion. Raises RevisionConflictError."""
         return self._write(self._store.delete(key, expected))
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
@@ -204,25 +198,19 @@ class StoreOnLoop:
         return self.call(self._store.watch, prefix, after, limit=limit)
 
     def unwatch(self, watch: Watch) -> None:
-        """End a watch."""
         self.call(self._store.unwatch, watch)
 
     def count(self, prefix: str) -> int:
-        """Return the number of keys under a prefix."""
         return self.call(self._store.count, prefix)
 
     def watching(self, prefix: str) -> int:
-        """Return the number of watches on a prefix or a part of it."""
         return self.call(self._store.watching, prefix)
 
     async def clear(self) -> None:
-        """Forget everything, revisions included, and cut off every watch."""
         self._wait(self._store.clear())
 
     async def compact(self, revision: int) -> None:
-        """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""
         self._wait(self._store.compact(revision))
 
     def end_watches(self, prefix: str) -> None:
-        """End the watches on a prefix or a part of it, once their readers have taken what is queued."""
         self.call(self._store.end_watches, prefix)

@@ -167,7 +167,6 @@ class DRAPluginManager:
             raise RegistrationError(f"invalid versions of plugin {name}: {why}") from why
 
     async def register(self, name: str, endpoint: str, versions: tuple[str, ...]) -> None:
-        """Take an endpoint of a driver. Raises RegistrationError."""
         try:
             service = self._choose_service(name, versions)
         except RegistrationError as why:

@@ -56,7 +56,6 @@ class _ObjectType(MapType):
 
     @cached_property
     def fields(self) -> dict[str, Type]:
-        """Return the types of the fields by name."""
         fields = {name: self._type(part) for name, part in (self._schema.get("properties") or {}).items()}
         if self._schema.get(_EMBEDDED):
             string = ScalarType("string")
@@ -69,7 +68,6 @@ class _ObjectType(MapType):
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Return the default values that the schema gives to fields."""
         properties = (self._schema.get("properties") or {}).items()
         return {name: part["default"] for name, part in properties if part.get("default") is not None}
 

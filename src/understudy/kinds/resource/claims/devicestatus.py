@@ -52,7 +52,6 @@ class _ShownDevice(Worded):
     device: DeviceID
 
     def text(self, release: Version) -> str:
-        """Return the text of the release."""
         return ReleaseRules.of(release).device_id(self.device)
 
 

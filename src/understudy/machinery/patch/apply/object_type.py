@@ -71,31 +71,26 @@ class GoObjectType:
 
     @property
     def kind(self) -> str:
-        """Return the name of the kind."""
         return self.struct.type_name
 
     @property
     def merge_type(self) -> MapType:
-        """Return the type that says which fields are owned one by one."""
         return type_of(self.struct)
 
     @property
     def metadata(self) -> Struct:
-        """Return the Go type of the metadata."""
         metadata = self.struct.fields["metadata"].type
         assert isinstance(metadata, Struct)
         return metadata
 
     def of_version(self, api_version: str) -> GoObjectType | None:
-        """Return the type of the same kind in an API version, None if the release does not know it."""
         try:
             return GoObjectType(self.struct.schemas.kind(*split_api_version(api_version), self.kind))
         except KeyError:
             return None
 
     def empty(self, api_version: str) -> Obj:
-        """Return an object before anything is set: the fields that Go always writes. It is shared: do not edit it."""
-        return _empty_object(self.struct, api_version)
+        return _empty_object(self.struct, api_version)  # shared, so it is not edited
 
     def decoded(self, obj: Obj) -> Obj:
         """Return an object as if it had been decoded, with its notes of empty fields. Raises InvalidValue."""

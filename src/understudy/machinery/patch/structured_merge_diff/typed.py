@@ -98,7 +98,7 @@ class MapType(Type):
         return self.field_of(key)[1]
 
     def added_fields(self, value: Any) -> Set:
-        """Return the node of a map that was not there before: each entry, and the map itself. Raises InvalidValue."""
+        """Return the node of a new map: its entries, and the map itself. Raises InvalidValue."""
         if self.atomic or not value:
             return LEAF
         if not isinstance(value, dict):
@@ -110,7 +110,6 @@ class MapType(Type):
         return out
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
-        """Compare two maps entry by entry. Raises InvalidValue."""
         if self.atomic:
             return Type.compare(self, old, new)
         if not old and not new:
@@ -205,8 +204,7 @@ class ListType(Type):
         return out
 
     def added_fields(self, value: Any) -> Set:
-        """Return the node of a list that was not there before: each element, and the list itself. Raises
-        InvalidValue."""
+        """Return the node of a new list: its elements, and the list itself. Raises InvalidValue."""
         if not value:
             return LEAF
         out = {".": LEAF}
@@ -279,12 +277,10 @@ class StructType(MapType):
 
     @cached_property
     def fields(self) -> dict[str, Type]:
-        """Return the types of the fields by JSON name."""
         return {name: _type_of_shape(field.type, field.openapi) for name, field in self.struct.fields.items()}
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Return the default values that the schema gives to fields."""
         return {
             name: field.openapi["default"] for name, field in self.struct.fields.items() if "default" in field.openapi
         }
