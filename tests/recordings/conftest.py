@@ -25,7 +25,7 @@ class Agreement:
 
 
 def surprises(outcome: Outcome, known: dict[int, str]) -> list[str]:
-    """Return what a replay says that is not known: new differences, and lines that agree although they are listed."""
+    """Return the surprises of a replay: new differences, and lines that agree although they are listed."""
     new = {line: text for line, text in outcome.differences.items() if line not in known}
     listed = ", ".join(f"{line} ({reason})" for line, reason in known.items())
     problems = [f"line {line} is new: {text}" for line, text in list(new.items())[:TOLD]]

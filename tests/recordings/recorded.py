@@ -49,7 +49,7 @@ def _shared(started: Started) -> Started:
 
 
 def started(head: Mapping[str, Any], folder: str) -> Started:
-    """Return what the server of a recording is to be started with. Raises ValueError for a head without a version."""
+    """Return the options of the server for a recording. Raises ValueError for a head without a version."""
     about = {name.replace("_", "-"): value for name, value in head.get("about", {}).items()}
     release = str(head.get("server", "")).removeprefix("v").rsplit(".", 1)[0]
     if not release:

@@ -145,7 +145,7 @@ class Replay:
 
 
 def message(body: Any) -> str:
-    """Return what a Status says, in brackets, or nothing."""
+    """Return the message of a Status in brackets, "" for another answer."""
     return f" ({body['message']})" if isinstance(body, dict) and isinstance(body.get("message"), str) else ""
 
 
