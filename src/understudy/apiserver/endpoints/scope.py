@@ -40,7 +40,7 @@ class RequestScope:
 
     @property
     def codec(self) -> Codec:
-        """Return what reads and writes objects of the resource in the version of the path."""
+        """Return the codec of the resource in the version of the path."""
         return self.kind.codec(self.version)
 
     @property
@@ -56,7 +56,7 @@ class RequestScope:
 
     @property
     def decoder(self) -> Decoder:
-        """Return what decodes bodies: objects of the resource, or of a subresource such as Scale."""
+        """Return the decoder of bodies: objects of the resource, or of a subresource such as Scale."""
         part = self.kind.subresources.get(self.subresource)
         if part is None or part.kind.kind == self.kind.name:
             return self.codec

@@ -65,7 +65,7 @@ class Lifecycle:
 
     @property
     def state(self) -> ServerState:
-        """Return what handlers use, with a new store after each start."""
+        """Return the state that handlers use, with a new store after each start."""
         return self._parts.state
 
     @property
@@ -141,7 +141,7 @@ class Lifecycle:
         return self._listener.send_watch(source, frames)
 
     def connection(self, token: str) -> Connection:
-        """Return how to reach the server with a token."""
+        """Return the connection to the server with a token."""
         return Connection(url=self.url, certificate_authority=self._authority(), token=token)
 
     def _component_connection(self, user: User) -> Connection:

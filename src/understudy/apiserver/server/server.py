@@ -91,12 +91,12 @@ class Server(ObjectAccess):
 
     @property
     def url(self) -> str:
-        """Return where the server is reached, "" before it has been started."""
+        """Return the URL of the server, "" before it has been started."""
         return self._lifecycle.url
 
     @property
     def state(self) -> ServerState:
-        """Return what the handlers of requests use: another one, with a new store, after each start."""
+        """Return the state that handlers use: another one, with a new store, after each start."""
         return self._lifecycle.state
 
     @property
@@ -198,7 +198,7 @@ class Server(ObjectAccess):
         return self.apply(role_with_binding(user, _texts(verbs), _texts(resources), namespace))
 
     def permissions(self, user: str) -> Permissions:
-        """Return what a user has asked for, since the start or since `reset`, and the smallest role for it.
+        """Return the permissions that a user has used since the start or `reset`, and the smallest role with them.
 
             permissions = server.permissions("driver")
             assert permissions.refused == []

@@ -77,7 +77,7 @@ def _tokens(config: ServerConfig, registry: Registry) -> Tokens:
 
 
 def _jwt_authenticators(config: ServerConfig) -> Sequence[JWTAuthenticator]:
-    """Return what knows users by tokens of other issuers."""
+    """Return the authenticators for tokens of other issuers."""
     if config.authentication is None:
         return ()
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
@@ -90,7 +90,7 @@ def _jwt_authenticators(config: ServerConfig) -> Sequence[JWTAuthenticator]:
 
 
 def new_authenticator(config: ServerConfig, state: ServerState, loopback: LoopbackTokens) -> Authenticator:
-    """Return what finds out who sends a request; `loopback` has the tokens of clients inside this process."""
+    """Return the authenticator of requests; `loopback` has the tokens of clients inside this process."""
     return Authenticator(
         state.tokens.user_of,
         loopback,
@@ -102,7 +102,7 @@ def new_authenticator(config: ServerConfig, state: ServerState, loopback: Loopba
 
 
 def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCertificates | None:
-    """Return what knows the users of client certificates, None for a server that asks for none."""
+    """Return the authenticator for client certificates, None for a server that asks for none."""
     if not config.client_authorities:
         return None
     from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
