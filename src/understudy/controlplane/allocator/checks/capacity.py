@@ -62,7 +62,7 @@ class Demand:
 
 
 def _consumed(requested: str | None, capacity: Capacity, rules: Rules) -> Quantity:
-    """Return how much is taken when an amount is requested, None for no amount. Raises AllocationError."""
+    """Return the capacity taken for a requested amount, None for no amount. Raises AllocationError."""
     amount = _resolved(requested, capacity, rules)
     if rules.refuses_amounts and amount.value < 0:
         raise AllocationError("capacity value is negative")
@@ -70,7 +70,7 @@ def _consumed(requested: str | None, capacity: Capacity, rules: Rules) -> Quanti
 
 
 def _resolved(requested: str | None, capacity: Capacity, rules: Rules) -> Quantity:
-    """Return how much is taken when an amount is requested, None for no amount (upstream: `calculateConsumedCapacity`).
+    """Return the capacity taken for a requested amount, None for no amount (upstream: `calculateConsumedCapacity`).
 
     It is the policy's default or all there is without an amount, else the amount, rounded up to what the policy allows.
     """

@@ -30,7 +30,7 @@ class Constraint(Protocol):
         """Forget a device that was accepted."""
 
     def refusal(self, request: Requested, device: Device) -> str:
-        """Return why a device breaks the constraint now, for people."""
+        """Return the reason, for people, that a device breaks the constraint now."""
 
 
 class _Constraint:
@@ -93,7 +93,7 @@ class MatchAttribute(_Constraint):
             self.devices -= 1
 
     def refusal(self, request: Requested, device: Device) -> str:
-        """Return why a device breaks the constraint now, for people."""
+        """Return the reason, for people, that a device breaks the constraint now."""
         others = f", the devices before it have {shown(self.first)}" if self.devices else ""
         return self.has_value(request, device) + others
 
@@ -128,7 +128,7 @@ class CommonValue(_Constraint):
             self.common.pop()
 
     def refusal(self, request: Requested, device: Device) -> str:
-        """Return why a device breaks the constraint now, for people."""
+        """Return the reason, for people, that a device breaks the constraint now."""
         others = f", the devices before it have {_listed(self.common[-1])} in common" if self.common else ""
         return self.has_value(request, device) + others
 
@@ -168,7 +168,7 @@ class DistinctAttribute(_Constraint):
             self.values.pop(self.devices if self._compares_all else request.base_name, None)
 
     def refusal(self, request: Requested, device: Device) -> str:
-        """Return why a device breaks the constraint now, for people."""
+        """Return the reason, for people, that a device breaks the constraint now."""
         others = sorted({shown(attribute) for attribute, _ in self.values.values()})
         return self.has_value(request, device) + (f", as a device before it: {', '.join(others)}" if others else "")
 
@@ -212,7 +212,7 @@ class DisjointValues(_Constraint):
             self.values.pop()
 
     def refusal(self, request: Requested, device: Device) -> str:
-        """Return why a device breaks the constraint now, for people."""
+        """Return the reason, for people, that a device breaks the constraint now."""
         others = f", devices before it have {_listed(frozenset().union(*self.values))}" if self.values else ""
         return self.has_value(request, device) + others
 
