@@ -107,7 +107,7 @@ class CallError(Exception):
 
 
 class LoopWouldWaitError(Exception):
-    """A call that would have to be waited for on the event loop, which may not stand still. A thread can make it."""
+    """A call that would have to be waited for on the event loop, which may not be blocked. A thread can make it."""
 
 
 class WebhookClient(Protocol):

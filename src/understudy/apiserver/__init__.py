@@ -1,1 +1,1 @@
-"""The server: HTTP edge, request path, registry, storage, patches, watch."""
+"""The server: authentication, authorization, registry and storage, endpoints, its own controllers, HTTP edge."""

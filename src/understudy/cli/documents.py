@@ -112,7 +112,7 @@ def place(file: str, line: int) -> str:
     return f"{file}:{line}" if line else file
 
 
-# --- where things stand -----------------------------------------------------------------------------------------------
+# --- places in files -------------------------------------------------------------------------------------------------
 
 
 def all_objects(documents: Mapping[str, list[Document]]) -> list[Any]:

@@ -101,8 +101,8 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     use      is run with the server once it listens, and a future that SIGINT and SIGTERM complete; the server ends
              when it returns
 
-    Before it listens, when it may be reading what it begins with, such a signal ends the process at once, as a second
-    one does (upstream: `SetupSignalHandler`).
+    Before it listens, when it may be reading what it begins with, such a signal ends the process immediately, as a
+    second one does (upstream: `SetupSignalHandler`).
     """
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.server.worker.loop_thread import new_loop
@@ -145,7 +145,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
 class _KeepGarbagePausesShort:
     """Lets Python's search for cycles pass over what is stored, once there is so much that the search takes long.
 
-    Everything stands still during a search: for a second, if a million objects are stored. What a search has looked at
+    Everything is blocked during a search: for a second, if a million objects are stored. What a search has looked at
     that took long is not looked at again (`gc.freeze`). It is freed as soon as nothing refers to it, but for the cycles
     in it: those of the connections of that moment.
     """

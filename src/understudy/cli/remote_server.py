@@ -1,4 +1,4 @@
-"""Flags of programs that run beside an API server: which one, and the release and feature gates that it has."""
+"""Flags of programs that use an API server: which one, and the release and feature gates that it has."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Report:
         """Print the report in one of `FORMS`."""
         for line in FORMS[form](self):
             print(line)
-        sys.stdout.flush()  # what stderr says stands below it, in a log of both, too
+        sys.stdout.flush()  # what stderr says comes below it, in a log of both, too
         if form == "text":
             print_places(self.unreadable)
         print(self.summary(), file=sys.stderr)
@@ -95,7 +95,7 @@ def _json(report: Report) -> Iterator[str]:
 
 
 def _github(report: Report) -> Iterator[str]:
-    """Yield a workflow command for each error, which GitHub shows beside the line that it names."""
+    """Yield a workflow command for each error, which GitHub shows next to the line that it names."""
     for why in report.unreadable:
         yield _annotation(why.file, why.line, "", why.problem)
     for located in report.findings:

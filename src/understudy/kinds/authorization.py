@@ -108,7 +108,7 @@ def _local(metadata: Obj, spec: Obj) -> Errors:
 
 
 def _selectors(resource: Obj) -> Errors:
-    """Check selectors. Unknown operators may stand in a review: other authorizers may know them."""
+    """Check selectors. Unknown operators are allowed in a review: other authorizers may know them."""
     path = SPEC.child(RESOURCE)
     errors = _selector(resource.get("fieldSelector"), path.child("fieldSelector"), _field_requirement)
     return errors + _selector(resource.get("labelSelector"), path.child("labelSelector"), _label_requirement)

@@ -1,4 +1,4 @@
-"""The behaviour of every kind: one entry for each API group, joined here."""
+"""The behavior of every kind: one entry for each API group, joined here."""
 
 from __future__ import annotations
 

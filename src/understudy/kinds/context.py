@@ -27,7 +27,7 @@ class Context:
     action, authorizer
              the action that the user asks to take, and who decides about further ones that a rule asks about
 
-    The first two read the store at once, without waiting. Without a store, as in offline validation, nothing exists.
+    The first two read the store without waiting. Without a store, as in offline validation, nothing exists.
     """
 
     release: Version

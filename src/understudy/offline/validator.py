@@ -183,7 +183,7 @@ class Validator:
     def stored(self, obj: Obj) -> tuple[Obj, Obj]:
         """Return an object without findings as it was sent and as it is stored, both in its own version.
 
-        Both are plain JSON values, without what the server makes up anew for every object: its uid, the time, the
+        Both are plain JSON values, without what the server makes up for every object: its uid, the time, the
         letters after a generateName.
         """
         kind, version, decoded, _ = self.read(encode(obj))
@@ -247,7 +247,7 @@ class Validator:
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:
-        """Return the internal form of a decoded object, with defaults and with metadata of its own."""
+        """Return the internal form of a decoded object, with defaults and with its own metadata."""
         kind.behavior.defaults(decoded, ctx)
         obj = to_internal(kind, version, decoded)
         return obj | {"metadata": dict(obj.get("metadata") or {})}

@@ -45,7 +45,7 @@ def new_activation(
 ) -> Activation:
     """Return the variables of expressions about a request (`newActivation`).
 
-    resource    the resource in whose version the request is looked at
+    resource    the resource that gives the request its version
     namespace   the stored namespace of the request, None outside of namespaces
     authorizer  None: the expressions may not ask for rights
     """
@@ -89,7 +89,8 @@ _PLAIN = frozenset((str, bool, int, float, type(None)))
 
 
 def cel_value(value: Any) -> Value:
-    """Return a JSON value as a value of CEL: maps, lists, strings and numbers without what Python notes beside them."""
+    """Return a JSON value as a value of CEL: maps, lists, strings and numbers without the notes of their Python
+    classes."""
     kind = type(value)
     if kind in _PLAIN:
         return value

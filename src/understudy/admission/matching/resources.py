@@ -17,7 +17,7 @@ from understudy.machinery.types import GroupVersionKind, GroupVersionResource, O
 
 
 class Match(NamedTuple):
-    """The resource and kind in whose version a request is looked at: its own, or an equivalent one."""
+    """The resource and kind that give a request its version: its own, or an equivalent one."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind

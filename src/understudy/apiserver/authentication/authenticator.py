@@ -34,7 +34,7 @@ class TokenFileError(ValueError):
 def read_tokens(path: Path) -> dict[str, User]:
     """Return the users of a token file by token. Raises TokenFileError.
 
-    Lines are `token,user,uid,"group1,group2"`. The log tells of tokens that are empty, which are left out, of repeated
+    Lines are `token,user,uid,"group1,group2"`. The log reports tokens that are empty, which are left out, of repeated
     ones, of which the last counts, and of a file without any. Upstream: `tokenfile.NewCSV`.
     """
     tokens: dict[str, User] = {}
@@ -63,10 +63,10 @@ def read_tokens(path: Path) -> dict[str, User]:
 class Authenticator:
     """Finds out who sends a request, from the client's certificate or bearer token.
 
-    user_of    returns whose a token is, and its audiences; knows service accounts too. Raises TokenError
+    user_of    returns the user of a token, and its audiences; knows service accounts too. Raises TokenError
     loopback   the tokens of the clients inside this process
     certificates
-               knows whose a client certificate is; None where clients are not asked for any
+               knows the users of client certificates; None where clients are not asked for any
     is_open    whether everybody is an administrator, also with a wrong token or certificate
     anonymous  whether requests without token and certificate are those of `system:anonymous`; wrong ones are refused
     anonymous_paths

@@ -1,7 +1,7 @@
 """The bearer tokens of a request: the Authorization header's, and the one among the protocols of a WebSocket.
 
 A browser cannot set headers on a WebSocket, so that Kubernetes takes `base64url.bearer.authorization.k8s.io.TOKEN` as
-a protocol beside the one that is spoken.
+another protocol than the one that is spoken.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class _Verified:
 
 
 class ClientCertificates:
-    """Finds out whose a client certificate is.
+    """Finds the user of a client certificate.
 
     authorities  certificates of the authorities that may sign it
     """

@@ -39,7 +39,7 @@ class AuthenticationOptions:
 
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
     client_ca_file          certificates (PEM) of the authorities that sign client certificates: the common name is the
-                            user, organizations are the groups. With it, too, every request must say whose it is
+                            user, organizations are the groups. With it, too, every request must name its user
     anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
     service_account_issuer  issuers of service accounts' tokens: the first one issues, tokens of all are accepted
     service_account_signing_key_file

@@ -1,8 +1,9 @@
 """Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs and verifies.
 
-Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount), but for one: a token stops working at once
-when its pod is deleted, while the real server remembers for 10 seconds that it was good. Without `--service-account-*`
-flags the key is made by the process, so that no token outlives its server; public keys are at /openid/v1/jwks.
+Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount), but for one: a token stops working
+immediately when its pod is deleted, while the real server remembers for 10 seconds that it was good. Without
+`--service-account-*` flags the key is made by the process, so that no token outlives its server; public keys are at
+/openid/v1/jwks.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Union:
         self._authorizers = tuple(authorizers)
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        """Return the decision of the first authorizer that allows it, or that nobody does."""
+        """Return the decision of the first authorizer that allows it, or that none does."""
         if MASTERS in user.groups:
             return ALLOWED
         reasons = []

@@ -27,7 +27,7 @@ class LoadError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An object of a manifest, and where it stands: `where` is for people ("FILE, document N (line L)")."""
+    """An object of a manifest, and its place: `where` is for people ("FILE, document N (line L)")."""
 
     obj: Obj
     where: str

@@ -29,7 +29,7 @@ from understudy.machinery.options import WriteOptions
 from understudy.machinery.types import Obj
 
 T = TypeVar("T")
-Objects = list[Obj]  # for annotations beside the method `list`
+Objects = list[Obj]  # for annotations, where `list` is the method
 Use = Callable[[Client, Pause], Coroutine[Any, Any, T]]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
@@ -234,7 +234,7 @@ class ObjectAccess(ABC):
         Raises StatusError (404, 409).
 
         propagation   what becomes of dependents: "Background", "Foreground" or "Orphan"; the kind's own way by default
-        grace_period  of a pod, in seconds; 0 removes it at once. By default one that is on a node waits for its kubelet
+        grace_period  of a pod, in seconds; 0 removes it now. By default one that is on a node waits for its kubelet
         uid, resource_version
                       of the object to delete: another one is a conflict
         """
@@ -268,7 +268,7 @@ class ObjectAccess(ABC):
         Raises StatusError (405 for all namespaces at once, and for kinds that cannot be deleted so).
 
         propagation   what becomes of dependents: "Background", "Foreground" or "Orphan"; the kind's own way by default
-        grace_period  of pods, in seconds; 0 removes them at once
+        grace_period  of pods, in seconds; 0 removes them now
         """
         __tracebackhide__ = True
         query = selector_query(labels, fields)

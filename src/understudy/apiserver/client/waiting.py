@@ -42,7 +42,7 @@ def states(
         objects = read()
         for obj in objects:
             if uid not in ("", obj["metadata"]["uid"]):
-                yield None  # it was deleted and created again while nobody watched
+                yield None  # it was deleted and created again between two looks
             uid = obj["metadata"]["uid"]
             yield obj
         if not objects:

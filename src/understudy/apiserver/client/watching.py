@@ -1,4 +1,4 @@
-"""Watches as iterators, for threads beside the server's own."""
+"""Watches as iterators, for other threads than the server's."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Run:
                 handle.cancel()
 
     async def _from_now_on(self) -> None:
-        """Run the controllers until the watch is cut off, so that they have to begin anew."""
+        """Run the controllers until the watch is cut off, so that they have to start over."""
         revision = self._store.revision
         watch = self._store.watch(self._prefix, revision)
         watch.wake = self._woken.set

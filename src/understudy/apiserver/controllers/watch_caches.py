@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class WatchCaches:
-    """Fills the watch caches of all definitions with a webhook, each version in a task of its own."""
+    """Fills the watch caches of all definitions with a webhook, each version in its own task."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -108,7 +108,7 @@ class _Filling:
                 return
 
     async def _follow(self, watch: Watch) -> None:
-        """Convert what is written, until a webhook has failed for too long: then the cache is filled anew."""
+        """Convert what is written, until a webhook has failed for too long: then the cache is filled again."""
         failing_since = 0.0
         while not watch.overflown:
             self._woken.clear()

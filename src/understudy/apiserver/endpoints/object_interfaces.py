@@ -191,13 +191,13 @@ class RegistryObjects:
             while watch.queue:
                 watch.take()
             call()
-            if watch.overflown:  # the store was emptied, and has let go of its watches
+            if watch.overflown:  # the store was emptied, and has dropped its watches
                 self._watch(prefix, call)
 
         watch.wake = wake
 
     def _kind(self, kind: GroupVersionKind) -> Kind | None:
-        """Return a kind that is served, that of exactly this version if each version is a kind of its own."""
+        """Return a kind that is served, that of exactly this version if each version is a separate kind."""
         served = self._registry.resources.kind(kind.group, kind.kind)
         if served is None or served.custom is None:
             return served

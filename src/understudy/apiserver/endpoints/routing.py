@@ -77,7 +77,7 @@ def find(serving: Serving, method: str, info: RequestInfo) -> Route | None:
 def _custom(defined: Defined, info: RequestInfo) -> Route | None:
     """Return the route of a custom resource's path, None if there is none. Raises 404, 405, 500.
 
-    Upstream has a handler of its own for all of them instead of a router (`crdHandler.ServeHTTP`).
+    Upstream has a separate handler for all of them instead of a router (`crdHandler.ServeHTTP`).
     """
     kind = defined.kinds.get(info.version)
     if kind is None or not defined.definition.is_served:

@@ -42,7 +42,7 @@ class ServerState:
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
     escalation
-              checks who grants which rights, None where nobody needs any
+              checks who grants which rights, None where no rights are needed
     permissions
               notes what users ask for
     """

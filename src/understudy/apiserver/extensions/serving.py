@@ -3,7 +3,7 @@
     serving = Serving(release)
     serving = serving.with_definition(definition)       # another one: nothing is changed in place
 
-Whatever is made of it (routes, discovery, OpenAPI) belongs to one `Serving` and is made anew for the next.
+Whatever is made of it (routes, discovery, OpenAPI) belongs to one `Serving` and is rebuilt for the next.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, are_short
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
-USERS = 4096  # whose rules are kept
-GONE_LEVELS = 1024  # whose limits are still told
+USERS = 4096  # users with remembered rules
+GONE_LEVELS = 1024  # deleted levels that still show their limits
 
 
 # The headers of an answer that name the flow schema and the priority level of the request by their uids.

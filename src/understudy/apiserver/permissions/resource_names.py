@@ -13,7 +13,7 @@ class ResourceName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ResourceName:
-        """Return the resource that a text names; the group may stand before the subresource or behind it."""
+        """Return the resource that a text names; the group may come before the subresource or behind it."""
         name, slash, subresource = text.partition("/")
         resource, _, group = name.partition(".")
         subresource, dot, behind = subresource.partition(".")

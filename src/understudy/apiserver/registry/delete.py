@@ -38,7 +38,7 @@ async def validate_all(old: Obj) -> None:
 class Deletion:
     """The deletion of objects of one kind, by one request.
 
-    reads_again  whether a webhook converts objects anew that it has converted before, as in reads of a single object
+    reads_again  whether a webhook converts objects again that it has converted before, as in reads of a single object
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The server: HTTP edge, filters, pages beside the API, bootstrap objects, life cycle."""
+"""The server: life cycle and wiring, HTTP edge, filters, pages outside the API, bootstrap objects, webhook calls."""

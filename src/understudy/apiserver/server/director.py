@@ -226,7 +226,7 @@ class Director:
         def end(task: asyncio.Task[None]) -> None:
             del self._key_fetches[fetch]
             if not task.cancelled():
-                task.exception()  # else asyncio complains if nobody waits any more
+                task.exception()  # else asyncio complains if no task waits any more
 
         if (running := self._key_fetches.get(fetch)) is None:
             running = self._key_fetches[fetch] = asyncio.create_task(asyncio.to_thread(fetch))
@@ -234,7 +234,7 @@ class Director:
         return running
 
     async def finish(self) -> None:
-        """Wait for the request that is answered beside the event loop, and for no keys of an issuer."""
+        """Wait for the request that is answered outside the event loop, and for no keys of an issuer."""
         for fetch in self._key_fetches.values():
             fetch.cancel()
         await self._worker.finish()

@@ -176,7 +176,7 @@ class Lifecycle:
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
 
     async def _stop_background_tasks(self) -> None:
-        """Stop what runs beside requests. Raises the error that has ended one of the tasks before."""
+        """Stop the background tasks. Raises the error that has ended one of the tasks before."""
         if self._door is not None:
             self._door.hints.forget()
         periodic, self._periodic = self._periodic, []

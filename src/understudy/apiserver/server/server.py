@@ -1,6 +1,6 @@
 """A server: options in, an address out.
 
-    with Server(emulated_version="1.32") as server:              # in a thread of its own
+    with Server(emulated_version="1.32") as server:              # in its own thread
         requests.get(f"{server.url}/api/v1/nodes")
 
     async with Server() as server: ...                           # the same, for async code
@@ -140,7 +140,7 @@ class Server(ObjectAccess):
             thread.end()
 
     async def __aenter__(self) -> Self:
-        """Start the server in a thread of its own, so that code that blocks the event loop can ask it."""
+        """Start the server in its own thread, so that code that blocks the event loop can ask it."""
         return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *_: object) -> None:

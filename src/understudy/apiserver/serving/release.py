@@ -5,7 +5,7 @@
     release.kind("resource.k8s.io", "ResourceClaim")
 
 Facts are recorded from the real server: `schemas/RELEASE/resources.json` is its discovery, `release.json` has the rest.
-The behaviour of kinds comes from `kinds` and is imported when it is first needed. What a server serves of a release is
+The behavior of kinds comes from `kinds` and is imported when it is first needed. What a server serves of a release is
 decided in `runtime_config`.
 """
 
@@ -224,7 +224,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kin
 
 
 def _subresource(fact: Obj, group: str, version: str) -> Subresource:
-    """Return a subresource; it is foreign if it has a group-version of its own."""
+    """Return a subresource; it is foreign if it has its own group-version."""
     kind = fact["responseKind"]
     foreign = bool(kind["version"])
     own_group, own_version = (kind["group"], kind["version"]) if foreign else (group, version)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import on_deep_stack
 
-# Bytes that a remembered write takes beside the value: the event, an entry, a version, and their places in lists.
+# Bytes that a remembered write takes besides the value: the event, an entry, a version, and their places in lists.
 EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
@@ -230,14 +230,14 @@ class Watch:
         self.wake()
 
     def cut_off(self) -> None:
-        """Let the reader know that it has to begin anew."""
+        """Let the reader know that it has to start over."""
         self.overflown = True
         self.queue.clear()
         self.wake()
 
 
 def _nobody() -> None:
-    """Do nothing: nobody waits for writes yet."""
+    """Do nothing: no task waits for writes yet."""
 
 
 class Store(Protocol):

@@ -191,7 +191,7 @@ class MemoryStore:
         watches = tuple(self._watches)
         self._watches.clear()
         for watch in watches:
-            watch.cut_off()  # its reader may begin anew
+            watch.cut_off()  # its reader may start over
 
     async def compact(self, revision: int) -> None:
         if revision > self._revision:

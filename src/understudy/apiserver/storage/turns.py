@@ -7,8 +7,8 @@
             await turns.next()
 
 A coroutine gives up its turn by a bare `yield`, which every event loop of asyncio understands and `run_to_end`, without
-a loop, answers at once. However many coroutines of one loop work in turns, there is one slice of all of them between
-two turns of the others.
+a loop, answers without waiting. However many coroutines of one loop work in turns, there is one slice of all of them
+between two turns of the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Turns:
             waiting = _this_loop.waiting
             waiting.append(self)
             try:
-                # One that waits longer is first, and nobody follows in the same turn of the loop.
+                # One that waits longer is first, and none follows in the same turn of the loop.
                 while waiting[0] is not self or _this_loop.changed > asked:
                     asked = perf_counter()
                     yield

@@ -1,4 +1,4 @@
-"""Waiting for a store, on an event loop or in a thread beside one, which stands still meanwhile."""
+"""Waiting for a store, on an event loop or in another thread, which is blocked meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from understudy.apiserver.storage.interface import Store
 
 
 def is_on_loop() -> bool:
-    """Report whether this code runs on an event loop, not in a thread beside it."""
+    """Report whether this code runs on an event loop, not in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -139,7 +139,7 @@ def policy_environment(
     params       whether there is a variable `params`
     composed     the policy's own variables so far, by name and type; None: the policy cannot have any
     patch_types  whether there are types for patches, as in mutations: `Object{…}` and `JSONPatch{…}`
-    strict_cost  whether the functions of the Kubernetes libraries have costs of their own
+    strict_cost  whether the functions of the Kubernetes libraries have their own costs
     """
     return Environment(
         release,

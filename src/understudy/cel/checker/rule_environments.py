@@ -14,7 +14,7 @@ from understudy.cel.checker.environment import Environment, base_libraries, buil
 from understudy.cel.types import Type, optional_of
 from understudy.machinery.releases.version import V1_31, Version
 
-_SELF_TYPE = "selfType0"  # upstream numbers it by time, so that nobody refers to it
+_SELF_TYPE = "selfType0"  # upstream numbers it by time, so that no expression refers to it
 
 
 def rule_environment(

@@ -260,7 +260,7 @@ _STANDARD_COSTS: Mapping[str, CallCost] = {
 def call_cost(name: str, overloads: Sequence[str], *, strict: bool = True) -> CallCost:
     """Return the rule of the cost of a call. If it chooses between overloads at run time, only its name counts.
 
-    strict  whether the functions of the Kubernetes libraries have costs of their own; else they cost 1
+    strict  whether the functions of the Kubernetes libraries have their own costs; else they cost 1
     """
     overload = overloads[0] if len(overloads) == 1 else ""
     if not strict:

@@ -33,7 +33,7 @@ def plan(
 ) -> Callable[[Scope, CostTracker], Value]:
     """Return the program of a checked tree, which charges a tracker.
 
-    strict  whether the functions of the Kubernetes libraries have costs of their own
+    strict  whether the functions of the Kubernetes libraries have their own costs
 
     Raises `PlanError`, as for constants that cannot be converted.
     """

@@ -78,13 +78,13 @@ class ConcatList(list[Value]):
 
 
 class GrowingList(list[Value]):
-    """The list that a macro collects: nobody else sees it before the macro is done (`mutableList`)."""
+    """The list that a macro collects: no other code sees it before the macro is done (`mutableList`)."""
 
     __slots__ = ()
 
 
 class GrowingMap(dict[Any, Value]):
-    """The map that a macro collects: nobody else sees it before the macro is done (`mutableMap`)."""
+    """The map that a macro collects: no other code sees it before the macro is done (`mutableMap`)."""
 
     __slots__ = ()
 

@@ -41,7 +41,7 @@ class Meter:
         self._pause = most if deadline == inf else min(most, _INTERVAL)
 
     def end(self) -> None:
-        """End the evaluations, whatever is left: nobody waits for them any more. Any thread may ask for it."""
+        """End the evaluations, whatever is left: no request waits for them any more. Any thread may ask for it."""
         self._deadline = self._pause = -inf
 
     def count(self, work: int) -> None:

@@ -142,7 +142,7 @@ def _rules(quoted_fields: bool) -> dict[str, Element]:
     """Return the rules of CEL's grammar (`CEL.g4`) by name.
 
     `adaptive` marks decisions that need more than one token of lookahead. The grammar with quoted fields also tells
-    names from calls by alternatives of their own.
+    names from calls by separate alternatives.
     """
     relations = _token("'<'", "'<='", "'>='", "'>'", "'=='", "'!='", "'in'")
     ident, comma, colon = "IDENTIFIER", "','", "':'"

@@ -48,7 +48,7 @@ class _DFAState:
 
 
 _MAX_DFA_STATES = 20_000
-# Rules of binary operators, which call themselves for what stands to the right. Their only conflict is whether an
+# Rules of binary operators, which call themselves for their right operand. Their only conflict is whether an
 # operator belongs here or to a caller of the rule. What may follow it there may follow it here, too, so the first
 # alternative wins; simulating the calls of all operators would take time that grows exponentially.
 _OPERATOR_RULES = frozenset(("calc", "relation"))

@@ -41,7 +41,7 @@ def parse(tokens: Sequence[Token], builder: NodeBuilder) -> Node:
 class _Parser:
     """Reads the rules; `height` is how deep operators and selections nest in what was read last.
 
-    Operators associate to the left: each lifts all that stands to its left by one.
+    Operators associate to the left: each lifts all to its left by one.
     """
 
     def __init__(self, tokens: Sequence[Token], builder: NodeBuilder) -> None:
@@ -207,7 +207,7 @@ class _Parser:
         raise SyntaxMismatchError
 
     def _items(self, closing: str, read: Callable[[], T]) -> list[T]:
-        """Read what stands between brackets, with commas between and perhaps one behind."""
+        """Read what is between brackets, with commas between and perhaps one behind."""
         items: list[T] = []
         height = 0
         while not self._takes(closing):

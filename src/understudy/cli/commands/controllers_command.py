@@ -1,4 +1,4 @@
-"""`understudy controllers`: controllers beside a server that runs already, a real one too, until they are stopped.
+"""`understudy controllers`: controllers for a server that runs already, a real one too, until they are stopped.
 
 Exit code 0: stopped by SIGINT or SIGTERM; 1: a controller has ended with an error; 2: wrong flags, or a server that
 does not tell its release.
@@ -71,7 +71,7 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
 
 
 async def _warn_of_taints(connection: Connection) -> None:
-    """Say which nodes get no pods, as nobody has removed the taint that admission gives to new ones."""
+    """Say which nodes get no pods, since the taint was not removed that admission gives to new ones."""
     from understudy.controlplane.client.api_client import APIClient
     from understudy.controlplane.client.resources import NODES
 

@@ -43,7 +43,7 @@ def add_command(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; return the exit code."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library reports every connection that a driver ends
 
     key = StatusKey()
 

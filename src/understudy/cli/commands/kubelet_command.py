@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.WARNING
     )
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library tells of every connection that a driver ends
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library reports every connection that a driver ends
     try:
         from understudy.controlplane.kubelet.dra.claim_info import CheckpointError
         from understudy.machinery.errors import StatusError

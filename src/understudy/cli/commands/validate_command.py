@@ -153,7 +153,7 @@ def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
 
 
 def _duplicates(document: Document) -> Iterator[tuple[int, Finding]]:
-    """Yield (line, finding) for each key that stands twice in a mapping."""
+    """Yield (line, finding) for each repeated key in a mapping."""
     for twice in document.duplicates:
         line, _, message = twice.removeprefix("line ").partition(": ")
         finding = Finding(*described(document.value), "BadRequest", "", message)

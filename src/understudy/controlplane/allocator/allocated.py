@@ -1,6 +1,6 @@
 """The devices in use: what the allocations of all claims take (upstream: `allocateddevices.go` of kube-scheduler).
 
-An `AllocatedState` can follow claims as they come and go, so that it is not made anew for every pod:
+An `AllocatedState` can follow claims as they come and go, so that it is not rebuilt for every pod:
 
     state = AllocatedState(rules, claims)
     state.remove(old_claim)

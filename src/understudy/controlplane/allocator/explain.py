@@ -1,7 +1,7 @@
 """Finds out why claims cannot be allocated on a node.
 
 Each device is looked at alone first, in the order of the checks of a search: this shows selectors that are false,
-devices in use, taints. A device that fits alone may still be refused beside others: a real search notes why.
+devices in use, taints. A device that fits alone may still be refused together with others: a real search notes why.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class Explainer:
             return Reason.CAPACITY, f"has less than {demand.amounts[name]} of {name} left{taken}"
         return None
 
-    # --- devices beside others ----------------------------------------------------------------------------------------
+    # --- devices with others ------------------------------------------------------------------------------------------
 
     def _refusal(self, request: Request, device: Device, refusal: Refusal, about: object) -> Verdict:
         """Return the reason that the search refused a device."""

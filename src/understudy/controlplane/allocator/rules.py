@@ -92,7 +92,7 @@ class Rules(RulesOfRelease):
     admin_once_per_claim whether a device is given to a claim only once, admin access or not
     undoes_failures      whether counters, marks and constraints are restored when a device turns out not to fit
     counters_of          what shares its counters with a device
-    counts_in_parts      whether the counters of devices in use are subtracted anew for each device (1.33)
+    counts_in_parts      whether the counters of devices in use are subtracted again for each device (1.33)
     needs_partitions     whether a device that consumes counters is not allocated while partitionable devices are off
     shares_counters      whether a second share of a device consumes no counters
     shares_count         whether devices in use by shares consume counters

@@ -257,7 +257,7 @@ class Search:
             raise AllocationError(f"pool {pool.name} is invalid: {pool.invalid}")
 
     def _has_capacity(self, request: Request, device: Device) -> bool:
-        """Report whether a device has enough capacity beside what others take (upstream: `CmpRequestOverCapacity`)."""
+        """Report whether a device has enough capacity besides what others take (upstream: `CmpRequestOverCapacity`)."""
         try:
             demand = request.demand(device)
         except AllocationError as error:

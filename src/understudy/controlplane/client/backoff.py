@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Backoff:
-    """Delays that double up to a limit, each with a random part on top, and start anew after a quiet time.
+    """Delays that double up to a limit, each with a random part on top, and start over after a quiet time.
 
     By default those of client-go's reflector. All in seconds.
     """

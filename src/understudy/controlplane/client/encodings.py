@@ -3,7 +3,7 @@
 The parameters for drivers in claims and classes are raw JSON (`RawExtension`), which the server stores byte for byte.
 In an answer of JSON they have lost their spaces, and `<` is `\\u003c`: an object that is written back like this has
 changed, and the spec of a claim must not. Protobuf has the stored bytes, so components of Kubernetes, which speak
-nothing else, write what they have read. Here they are a `Raw` value, a dict with its bytes beside it.
+nothing else, write what they have read. Here they are a `Raw` value, a dict that keeps its bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ProtobufEncoding(JSONEncoding):
     """Objects as protobuf, with the types of a release. A server may answer with JSON all the same.
 
     Whoever changes an object gets it as an answer and again from each watch, so the objects of the last bodies are
-    remembered, and shared: nobody edits one in place.
+    remembered, and shared: they are not edited in place.
     """
 
     media_type = PROTOBUF

@@ -28,7 +28,7 @@ def key_of(obj: Obj) -> Key:
 
 
 class Store:
-    """Holds the objects of one resource. They are shared by all who read them: nobody edits one in place."""
+    """Holds the objects of one resource. They are shared by all who read them: they are not edited in place."""
 
     def __init__(self) -> None:
         self._objects: dict[Key, Obj] = {}

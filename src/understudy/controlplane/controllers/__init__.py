@@ -1,6 +1,6 @@
 """The controllers that run behind a server, if they are asked for.
 
-    namespace           empties a namespace that is being deleted, and then lets it go
+    namespace           empties a namespace that is being deleted, and then finalizes it
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
     clusterrole-aggregation
                         fills in the rules of ClusterRoles that are made of others
@@ -13,7 +13,7 @@
                         scheduler in any case
 
 Their names may end in `-controller`, as kube-controller-manager's do. They run in the server's process. Further ones
-are components: clients that run beside the server (`understudy.controlplane.components`).
+are components: clients of the server (`understudy.controlplane.components`).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
 
-# They are nobody's owner and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
+# They own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
 IGNORED = "/registry/events/"
 
 
@@ -137,7 +137,7 @@ class GarbageCollector:
     # --- what is to be done -----------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> None:
-        """Delete an object whose owners are gone, or let go of one that is being deleted."""
+        """Delete an object whose owners are gone, or finalize one that is being deleted."""
         reference = self._context.reference(key)
         entry = await self._state.registry.store.get(key)
         if reference is None or entry is None:
@@ -233,7 +233,7 @@ class GarbageCollector:
     ) -> None:
         """Change the owners of an object: some by a strategic merge patch, or all for a kind that takes none.
 
-        Both kinds of patch write the opaque parts of an object anew, each in its own way, so it matters which is sent:
+        Both kinds of patch rewrite the opaque parts of an object, each in its own way, so it matters which is sent:
         a claim whose parameters would change is refused, as kube-controller-manager is, and keeps its owners.
         """
         if reference.kind.custom is None:

@@ -2,7 +2,7 @@
 
     kubectl create namespace a     ServiceAccount `default`, which `kubectl create token default` and pods need
                                    ConfigMap `kube-root-ca.crt`, with which pods verify the API server
-    kubectl -n a delete …          makes them anew, unless the namespace is being deleted
+    kubectl -n a delete …          makes them again, unless the namespace is being deleted
 
 Source: k8s.io/kubernetes/pkg/controller/serviceaccount/serviceaccounts_controller.go and
 k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher.

@@ -3,7 +3,7 @@
     new Node                       has the taint node.kubernetes.io/not-ready, from admission
     condition Ready is False       keeps it; Unknown has node.kubernetes.io/unreachable
     Ready is True, or not known    loses it
-    spec.unschedulable (a cordon)  has node.kubernetes.io/unschedulable; pressures have taints of their own
+    spec.unschedulable (a cordon)  has node.kubernetes.io/unschedulable; pressures have their own taints
 
 All have the effect NoSchedule. Unlike kube-controller-manager it does not watch heartbeats: a node without kubelet
 stays as its status says, has no taint with the effect NoExecute, and its pods stay.

@@ -14,7 +14,7 @@ NO_DEVICES = "cannot allocate all claims"  # part of the scheduler's words
 
 
 class Account:
-    """Tells of changes as they are seen. Objects that are there at the start are told of as if they were new.
+    """Prints changes as they are seen. Objects that are there at the start are printed as if they were new.
 
     tell     is called with each line
     why_not  yields lines about a pod that waits for devices
@@ -27,7 +27,7 @@ class Account:
         self._waits: dict[str, set[str]] = {}  # by uid of the pod: what was told since it began to wait
 
     def claim_added(self, claim: Obj) -> None:
-        """Tell of a new claim, and of the devices that it may have already."""
+        """Print a new claim, and the devices that it may have already."""
         annotations = claim["metadata"].get("annotations") or {}
         owners = [owner["name"] for owner in claim["metadata"].get("ownerReferences") or () if owner["kind"] == "Pod"]
         origin = f" from a template for pod {owners[0]}" if POD_CLAIM in annotations and owners else ""
@@ -45,7 +45,7 @@ class Account:
         self._claim(claim, "deleted")
 
     def pod_added(self, pod: Obj) -> None:
-        """Tell of a new pod, if it uses claims."""
+        """Print a new pod, if it uses claims."""
         if _uses_claims(pod):
             self._pod(pod, "created")
             self._pod_changes({}, {}, pod)
@@ -78,7 +78,7 @@ class Account:
         self._tell(f"slice {resource_slice['metadata']['name']}: deleted")
 
     def event_changed(self, event: Obj) -> None:
-        """Tell of a warning: when it is new, and when it has come 2, 4, 8, … times.
+        """Print a warning: when it is new, and when it has come 2, 4, 8, … times.
 
         Those of the scheduler are in the conditions of pods as well.
         """
@@ -90,7 +90,7 @@ class Account:
             self._tell(f"{about['kind'].lower()} {where}: {event.get('reason')}: {event.get('message')}{times}")
 
     def _claim_changes(self, old: Obj, claim: Obj) -> None:
-        """Tell of devices that were allocated or given back, and of pods that the claim is reserved for."""
+        """Print the devices that were allocated or given back, and the pods that the claim is reserved for."""
         new = claim.get("status") or {}
         before, after = old.get("allocation"), new.get("allocation")
         if after and not before:

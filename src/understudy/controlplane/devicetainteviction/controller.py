@@ -130,7 +130,7 @@ class Controller:
         self._reconsider()
 
     def _rule_changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Take a rule in. Its status is written at once, before it evicts pods."""
+        """Take a rule in. Its status is written first, before it evicts pods."""
         if old is not None and new is not None and old["spec"] == new["spec"]:
             return
         if old is not None:

@@ -35,7 +35,7 @@ class Pools:
                 yield driver, pool, name
 
     def _read(self, pool: tuple[str, str]) -> None:
-        """Read the devices of a pool anew."""
+        """Read the devices of a pool again."""
         slices = list(self._slices[pool].values()) if pool in self._slices else []
         if not slices:
             self._slices.pop(pool, None)

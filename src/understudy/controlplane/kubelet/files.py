@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Replace a file at once, so that a kubelet that is killed meanwhile leaves the old one or the new one."""
+    """Replace a file in one step, so that a kubelet that is killed meanwhile leaves the old one or the new one."""
     part = file.with_name(f".{file.name}")
     part.write_bytes(content)
     os.replace(part, file)

@@ -72,7 +72,7 @@ class PluginHandler(Protocol):
         """Take a plugin. Raises RegistrationError."""
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """Let a plugin go whose socket has vanished."""
+        """Deregister a plugin with a socket that has vanished."""
 
 
 class _Socket(NamedTuple):

@@ -99,7 +99,7 @@ class PodWorkers:
             worker.remove()
 
     def wake(self, uids: set[str]) -> None:
-        """Write the status of pods anew."""
+        """Write the status of pods again."""
         for uid in uids & self._workers.keys():
             self._workers[uid].wake()
 
@@ -119,7 +119,7 @@ class PodWorker:
         self._changed = asyncio.Event()
 
     def update(self, pod: Obj) -> None:
-        """Take the pod as it is now; look at it at once if that matters here."""
+        """Take the pod as it is now; look at it now if that matters here."""
         relevant = _relevant(self._pod) != _relevant(pod)
         self._pod = pod
         if relevant:

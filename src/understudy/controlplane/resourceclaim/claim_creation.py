@@ -110,9 +110,9 @@ class ClaimCreation:
     async def name(self, owner: Owner, names: dict[str, str]) -> None:
         """Write the names of new claims, by entry, into the status of their owner, and wait until that is seen.
 
-        The owner may have to be looked at again at once. If its names were not known then, its claims would be asked
-        for, and so be forgotten (see `CreatedClaims`): a claim that is deleted once the pod has ended would be made
-        anew. kube-controller-manager does not wait, but the change nearly always reaches it before its next look.
+        The owner may have to be looked at again immediately. If its names were not known then, its claims would be
+        asked for, and so be forgotten (see `CreatedClaims`): a claim that is deleted once the pod has ended would be
+        made anew. kube-controller-manager does not wait, but the change nearly always reaches it before its next look.
         """
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         metadata = {field: owner.obj["metadata"][field] for field in ("name", "namespace")}

@@ -110,7 +110,7 @@ class ClaimSync:
             await self._remove_finalizer(claim)
 
     async def _let_go(self, claim: Obj) -> None:
-        """Free the devices of a deleted claim that nobody uses, and remove the finalizer that keeps it."""
+        """Free the devices of a deleted claim that no pod uses, and remove the finalizer that keeps it."""
         if is_allocated(claim):
             status = {field: value for field, value in claim["status"].items() if field != "allocation"}
             claim = await self._client.update_status(self._resource, {**claim, "status": status})

@@ -1,4 +1,4 @@
-"""Groups of pods, which may have claims of their own that all their pods share (1.36: `DRAWorkloadResourceClaims`)."""
+"""Groups of pods, which may have claims that all their pods share (1.36: `DRAWorkloadResourceClaims`)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     framework/   statuses, pods and nodes as plugins see them, the interface of plugins, the order in which they run
     plugins/     one module for each plugin of kube-scheduler's default profile that is here
-    cache        the nodes with their pods, those included whose binding is on its way
-    claims       the claims and the devices in use, those included whose allocation is on its way
+    cache        the nodes with their pods, including those with a binding on its way
+    claims       the claims and the devices in use, including those with an allocation on its way
     queue        the pods that wait: now, after a pause, or until something changes
     cycle        one attempt to find a node for a pod
     binding      the requests of one attempt: claims, binding, condition, event

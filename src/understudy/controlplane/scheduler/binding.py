@@ -267,7 +267,7 @@ class Binder:
         return await _named(f"{doing} to claim {key}", written)
 
     async def _deallocate(self, claim: Obj) -> None:
-        """Free a claim that nobody uses."""
+        """Free a claim that no pod uses."""
         status = {name: value for name, value in claim["status"].items() if name not in ("allocation", "reservedFor")}
         if self._release >= V1_34:
             status.pop("devices", None)

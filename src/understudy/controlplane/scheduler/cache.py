@@ -1,4 +1,4 @@
-"""The nodes and the pods on them, those included whose binding is on its way. Upstream: `backend/cache`."""
+"""The nodes and the pods on them, including those with a binding on its way. Upstream: `backend/cache`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NodeCache:
         self._place(pod, node, assumed=True)
 
     def forget(self, uid: str) -> None:
-        """Count a pod no more whose binding has failed, unless it has been seen on a node in the meantime."""
+        """Stop to count a pod after its binding has failed, unless it has been seen on a node in the meantime."""
         if self.is_assumed(uid):
             self.remove_pod(uid)
 

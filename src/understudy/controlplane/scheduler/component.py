@@ -1,4 +1,4 @@
-"""The scheduler beside a server: its informers, its queue, and the tasks that bind pods.
+"""The scheduler of a server: its informers, its queue, and the tasks that bind pods.
 
 Pods are looked at one after the other and bound in parallel.
 """

@@ -96,7 +96,7 @@ class Devices:
         self._is_current = False
 
     def _class_changed(self) -> None:
-        """Taint the devices anew if rules may select them by class."""
+        """Taint the devices again if rules may select them by class."""
         if self._taint_rules:
             self._is_current = False
 

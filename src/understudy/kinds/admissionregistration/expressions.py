@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Expressions:
     """The variables of expressions: `params`, and a policy's own (None: it has none).
 
-    strict_cost  whether functions of the Kubernetes libraries have costs of their own: only by feature gates in 1.31
+    strict_cost  whether functions of the Kubernetes libraries have their own costs: only by feature gates in 1.31
     """
 
     release: Version

@@ -1,6 +1,6 @@
 """Validation of custom resource definitions: names, group, scope, conversion, approval. `versions` checks versions.
 
-What is the same in all versions stands above them in the internal form, and errors show it there.
+What is the same in all versions is above them in the internal form, and errors show it there.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _known_rules(obj: Obj, old: Obj | None, ctx: Context) -> KnownRules:
 
 
 def internal(spec: Obj) -> Obj:
-    """Return the internal form of a spec: what all versions share stands above them."""
+    """Return the internal form of a spec: what all versions share is above them."""
     versions: list[Obj] = spec.get("versions") or []
     if not versions:
         return spec

@@ -1,6 +1,6 @@
 """Validation of the rules in the schemas of custom resources: they compile, and their estimated cost has limits.
 
-A rule costs what its evaluation may cost, as often as its value may stand in an object. The largest numbers of elements
+A rule costs what its evaluation may cost, as often as its value may occur in an object. The largest numbers of elements
 come from maxItems, maxProperties and maxLength, or from the size of a request.
 """
 
@@ -126,7 +126,7 @@ class _TotalCost:
 class _Place:
     """The place of a schema.
 
-    `cardinality` is how often a value may stand there, None if only the size of a request limits that. `uncorrelatable`
+    `cardinality` is how often a value may occur there, None if only the size of a request limits that. `uncorrelatable`
     is the path of the outermost list around it whose items cannot be compared with those before an update. `in_rules`:
     it is below a schema with rules, which gives its parts their types; elements of no list or map are not `typed`.
     """
@@ -244,7 +244,7 @@ class _Checker:
 
 
 def _old_self(rule: Rule, path: Path, place: _Place) -> Errors:
-    """Check that a transition rule stands where a value can be compared with the one before."""
+    """Check that a transition rule is where a value can be compared with the one before."""
     optional = rule.source.get("optionalOldSelf")
     if not rule.uses_old_self and optional is not None:
         return [invalid(path.child("optionalOldSelf"), optional, "may not be set if oldSelf is not used in rule")]

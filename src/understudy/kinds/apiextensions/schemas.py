@@ -22,7 +22,7 @@ _META = ("metadata", "kind", "apiVersion")
 _LISTS, _MAPS = ("allOf", "oneOf", "anyOf"), ("properties", "patternProperties", "definitions")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _POINTERS = ("additionalItems", "$ref")  # unsupported fields that are errors even if they are empty
-# Fields that the root schema may have beside a status subresource, with the names of their Go fields.
+# Fields that the root schema may have together with a status subresource, with the names of their Go fields.
 _ROOT = {
     "description": "Description",
     "type": "Type",
@@ -112,7 +112,7 @@ def has_defaults(schema: Obj) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of a schema: at the root, inside of metadata; `no_defaults` says why no default may stand there."""
+    """The place of a schema: at the root, inside of metadata; `no_defaults` says why no default may be there."""
 
     root: bool = False
     meta: bool = False

@@ -1,6 +1,6 @@
 """Validation of a version of a custom resource definition: schema, subresources, columns, selectable fields.
 
-What is the same in all versions stands in the definition itself.
+What is the same in all versions is in the definition itself.
 """
 
 from __future__ import annotations

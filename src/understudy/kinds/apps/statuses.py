@@ -15,7 +15,7 @@ from understudy.machinery.validation.field import Errors
 class Counts(NamedTuple):
     """The counts in a status. `numbers` are not negative; `parts` are no more than `replicas`.
 
-    `ready` ends the text about available ones. `metadata_last`: errors of metadata stand after those of the counts.
+    `ready` ends the text about available ones. `metadata_last`: errors of metadata come after those of the counts.
     """
 
     numbers: tuple[str, ...]

@@ -24,7 +24,7 @@ METRICS, CURRENT, CONDITIONS, BEHAVIOR = (
     _PREFIX + name for name in ("metrics", "current-metrics", "conditions", "behavior")
 )
 ANNOTATIONS = (METRICS, CURRENT, CONDITIONS, BEHAVIOR)
-# Whether a metric of an object keeps the value zero, which v1 cannot leave out, beside an average value.
+# Whether a metric of an object keeps the value zero, which v1 cannot leave out, besides an average value.
 _KEEPS_ZERO = ByRelease({V1_36: False, V1_31: True})
 
 

@@ -91,7 +91,7 @@ def warn(obj: Obj, ctx: Context) -> None:
 
 
 def warn_of_zone(obj: Obj, ctx: Context) -> None:
-    """Warn of a time zone in the schedule, which has a field of its own."""
+    """Warn of a time zone in the schedule, which has its own field."""
     if "TZ" in obj["spec"].get("schedule", ""):
         ctx.warn(
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "

@@ -30,7 +30,7 @@ def no_metadata_validation(obj: Obj, ctx: Context) -> Errors:
 
 
 def all_of(*rules: Update) -> Update:
-    """Make one rule of several, whose errors stand one after the other."""
+    """Make one rule of several, with the errors of one after those of another."""
     return lambda obj, old, ctx: [error for rule in rules for error in rule(obj, old, ctx)]
 
 

@@ -208,7 +208,7 @@ def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
 
 
 def invalid_text(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
-    """Return one Invalid error with all texts about a value, [] for no text. `about` stands in front of them."""
+    """Return one Invalid error with all texts about a value, [] for no text. `about` comes in front of them."""
     return [invalid(path, value, about + ",".join(texts))] if texts else []
 
 
@@ -218,7 +218,7 @@ def of_field(name: str, requirement: str) -> TextByRelease:
 
 
 def message(text: str, path: Path) -> Errors:
-    """Check that a message for people stands on one line."""
+    """Check that a message for people is on one line."""
     if text and not text.strip():
         return [invalid(path, text, of_field("message", "must be non-empty if specified"))]
     broken = {"\n", "\r"} & set(text.strip())

@@ -158,7 +158,7 @@ class Behavior:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of a resource with a path of its own. `kind` is what its body is: the resource's kind for status, another
+    """A part of a resource with its own path. `kind` is what its body is: the resource's kind for status, another
     for scale, binding, token. Unless it is `foreign`, its group and version are those of the resource."""
 
     name: str
@@ -199,7 +199,7 @@ class CustomStorage(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of a release, in every served version. Each version of a custom resource is a kind of its own.
+    """A kind of a release, in every served version. Each version of a custom resource is a separate kind.
 
     resource, singular  names in paths and in kubectl: "pods", "pod"
     verbs               sorted as discovery has them

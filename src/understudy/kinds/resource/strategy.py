@@ -36,7 +36,7 @@ from understudy.machinery.validation.field import Errors
 
 
 def behaviors(release: Version) -> dict[str, Behavior]:
-    """Return the behaviour of each kind in a release, by name, those that the release does not have included."""
+    """Return the behavior of each kind in a release, by name, those that the release does not have included."""
     return {
         "ResourceClaim": claims.claim(release),
         "ResourceClaimTemplate": claims.TEMPLATE,

@@ -1,7 +1,7 @@
 """JSON as Go's encoder writes it, and values that keep the bytes they were sent with.
 
 A RawExtension (the opaque parameters of a device's configuration) keeps its bytes: order, number spelling, duplicates.
-Here such a value is a `RawObject`: a dict to read, with the bytes beside it. Two of them are equal if their bytes are,
+Here such a value is a `RawObject`: a dict to read that keeps its bytes. Two of them are equal if their bytes are,
 as in Go. JSON that is not an object is kept in the same way (`RawArray`, `RawString`, `RawNumber`); null is None.
 """
 

@@ -37,7 +37,7 @@ class YAMLError(DecodeError):
     """A text that is no YAML, or has no JSON; `str(error)` is Go's text.
 
     problem  Go's text without a line
-    line     the line on which it stands, counted from 1; Go's text may name the one before it, or none
+    line     its line, counted from 1; Go's text may name the one before it, or none
     """
 
     def __init__(self, problem: str, line: int = 1, *, named_line: int = 0) -> None:
@@ -105,7 +105,7 @@ class Node:
 
 
 class Document(NamedTuple):
-    """One document of a file: its value, an error line for each key that stands twice ("line 5: …"), and its root,
+    """One document of a file: its value, an error line for each repeated key ("line 5: …"), and its root,
     which knows the line on which it begins."""
 
     value: Any
@@ -177,7 +177,7 @@ def _root(loader: Any) -> Node:
             raise YAMLError("yaml: found incompatible YAML document", line + 1, named_line=line)
 
 
-# The depth of flow collections, and that of block collections. A sequence may stand at the indentation of the mapping
+# The depth of flow collections, and that of block collections. A sequence may be at the indentation of the mapping
 # around it, and does not count then: one more is allowed for the usual case.
 _MAX_DEPTH = 10000
 
@@ -187,7 +187,7 @@ def _syntax_error(error: Any, lines: int) -> YAMLError:
 
     Go counts lines from 1 in the scanner, from 0 in the parser, and does not name the first one.
 
-    lines  how many lines the text has: what is missing at its end stands behind them
+    lines  how many lines the text has: what is missing at its end comes after them
     """
     line = error.problem_mark.line if error.problem_mark else 0
     named = line + 1 if line and type(error).__name__ == "ScannerError" else line
@@ -205,7 +205,7 @@ _Steps = Generator["_Steps", Any, Any]
 class _Converter:
     """Converts the nodes of one document to JSON values.
 
-    duplicates  an error line for each key that stands twice
+    duplicates  an error line for each repeated key
     line        of the node that was begun last
     """
 

@@ -45,7 +45,7 @@ class _Writer:
     """The emitter of one document (go-yaml: `emitter`).
 
     `column` is where the next character goes. `begun` is true where a collection may begin: at the start of a line or
-    behind "- ". Indents are those of the collection that a node stands in.
+    behind "- ". Indents are those of the collection that a node is in.
     """
 
     best_indent = 2
@@ -96,7 +96,7 @@ class _Writer:
             self.sequence(value, indent)
 
     def inner(self, indent: int) -> int:
-        """Return the indent of what stands below a key."""
+        """Return the indent of the value below a key."""
         return indent + 2
 
     def mapping(self, value: dict[str, Any], indent: int) -> None:
@@ -195,7 +195,7 @@ class _Writer:
 
 
 class _WriterV3(_Writer):
-    """The emitter of yaml.v3, for nodes without a style of their own."""
+    """The emitter of yaml.v3, for nodes without a style."""
 
     best_indent = 4
 

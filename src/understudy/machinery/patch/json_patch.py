@@ -32,7 +32,7 @@ _FIELDS = ("op", "path", "from", "value")
 
 
 class DoesNotApplyError(StatusError):
-    """A JSON patch that does not apply: a 422 without a cause, and `why` beside it, in the library's words."""
+    """A JSON patch that does not apply: a 422 without a cause, with the reason in `why`, in the library's words."""
 
     def __init__(self, why: str) -> None:
         error = unprocessable()
@@ -100,7 +100,7 @@ def _field_kinds(operation: Any) -> list[tuple[str, str]]:
 
 
 def _operation_fields(body: bytes) -> Iterator[list[tuple[str, str]]]:
-    """Yield the fields of every operation in a body, with those that stand there more than once."""
+    """Yield the fields of every operation in a body, with those that are there more than once."""
     for node in parse_json(to_text(body)).value:
         yield [(name, value.kind) for name, value in node.value] if node.kind == "object" else []
 

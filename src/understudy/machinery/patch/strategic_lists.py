@@ -1,7 +1,7 @@
 """The order of lists in strategic merge patches.
 
     order of the patch    [c, a]         elements that it names come in this order
-    the object's list     [a, b, c, d]   the others keep theirs, and each stands before the first named
+    the object's list     [a, b, c, d]   the others keep theirs, and each is before the first named
     result                [c, a, b, d]   element that followed it in the object's list
 
 Elements are known only by their merge key ("" for lists of scalars). Fields and directives are unknown here, except for
@@ -181,7 +181,7 @@ def _sort_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
 
 
 def _insertion_sorted(items: list[Any], position: Callable[[Any], int]) -> list[Any]:
-    """Sort items some of which the order does not know, as Go's stable sort does: these move before all that stand
+    """Sort items some of which the order does not know, as Go's stable sort does: these move before all that are
     before them, and others move past these."""
     known: list[tuple[int, int]] = []  # the position in the order and the index of those that it knows, sorted
     following = [-1] * len(items)

@@ -2,7 +2,7 @@
 
 This is the slow path behind `json`. It mirrors the fork of encoding/json that kube-apiserver uses (sigs.k8s.io/json):
 names are matched by case, the first type error is reported after the whole body was seen, errors of custom types at
-once, and a field that stands twice is decoded twice, the second time into the value of the first.
+once, and a repeated field is decoded twice, the second time into the value of the first.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Decoder:
         except OverflowError:
             return self._mismatch(f"number {node.value}", "float64", None)
 
-    # --- custom types, whose errors end the decoding at once
+    # --- custom types, whose errors end the decoding immediately
 
     def _source(self, node: Node) -> bytes:
         return to_bytes(self.text[node.start : node.end])
@@ -289,7 +289,7 @@ class Decoder:
         return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False), release)
 
     def _inner(self, node: Node, shape: Shape, release: Version) -> Any:
-        """Decode with a decoder of its own, which is not strict, as UnmarshalJSON methods do."""
+        """Decode with another decoder, which is not strict, as UnmarshalJSON methods do."""
         inner = Decoder(self.text, strict=False)
 
         def outer(error: _TypeMismatchError) -> _TypeMismatchError:

@@ -21,7 +21,7 @@ class SourceText:
         self._found: dict[str, list[tuple[Any, str]]] = {}
 
     def raw(self, key: str, value: Any) -> bytes:
-        """Return the bytes of `value`, which stands under `key`. Raises NeedsExactDecoder if the text has equal values
+        """Return the bytes of `value`, which is under `key`. Raises NeedsExactDecoder if the text has equal values
         with other bytes."""
         if key not in self._found:
             self._found[key] = list(self._occurrences(f'"{key}"'))

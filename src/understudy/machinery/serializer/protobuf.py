@@ -4,7 +4,7 @@
     encode(obj, struct)       # the bytes that Go writes
 
 Field numbers come from the types, wire types follow from the shapes. As in the generated Go code, fields that are not
-pointers are always written, even when zero; inlined structs are messages of their own; map keys are sorted.
+pointers are always written, even when zero; inlined structs are separate messages; map keys are sorted.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _member(field: Field) -> _Member:
 
 
 def _inlined(field: Field) -> _Member:
-    """Return the member for an inlined struct: a message on the wire, but its fields stand among the others in JSON."""
+    """Return the member for an inlined struct: a message on the wire, but its fields are among the others in JSON."""
     codec = codec_of(field.type)
     framed = _framed(field.number, codec)
 

@@ -1,4 +1,4 @@
-"""Single values in Kubernetes protobuf: scalars, and the custom types that are small messages of their own."""
+"""Single values in Kubernetes protobuf: scalars, and the custom types that are small messages."""
 
 from __future__ import annotations
 

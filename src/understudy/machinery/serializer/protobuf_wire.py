@@ -36,7 +36,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return begin and end of the bytes whose length stands at `at`."""
+    """Return begin and end of the bytes whose length is at `at`."""
     size, at = read_varint(data, at, end)
     if size >= 1 << 63 or at + size >= 1 << 63:
         raise DecodeError(_NEGATIVE)

@@ -2,7 +2,7 @@
 
     &NodeSelectorRequirement{Key:a,Operator:In,Values:[b c],}
 
-Fields stand in the order of their protobuf numbers. Maps, and structs that come by value of another package, are left
+Fields are in the order of their protobuf numbers. Maps, and structs that come by value of another package, are left
 to `fmt` (%v), which prints pointers to scalars as addresses.
 """
 

@@ -36,7 +36,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON,
+    """A type with a special JSON form: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON,
     JSONSchemaPropsOr….
 
     `schema` is the type of the schemas that a JSONSchemaPropsOr… may hold, None for the others.
@@ -90,7 +90,7 @@ class Struct:
 
     @cached_property
     def fields(self) -> dict[str, Field]:
-        """Return the fields by JSON name, in Go's order; the fields of inlined structs stand among them."""
+        """Return the fields by JSON name, in Go's order; the fields of inlined structs are among them."""
         return {field.json: field for field in self.schemas._fields(self.name)}
 
     @cached_property
@@ -279,7 +279,7 @@ class Schemas:
         return packages
 
     def _fields(self, name: str, *, flat: bool = True) -> list[Field]:
-        """Return the fields of a struct. `flat`: whether those of inlined structs stand among them."""
+        """Return the fields of a struct. `flat`: whether those of inlined structs are among them."""
         properties = self.openapi_of(name).get("properties", {})
         out: list[Field] = []
         for go_name, json, flags, type_name, number in self._types["structs"][name]:

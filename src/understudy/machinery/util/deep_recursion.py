@@ -1,7 +1,7 @@
 """Recursion over values that nest deeper than one stack of Python allows.
 
 The real server takes bodies that are nested 10,000 levels deep. Code that walks over values recurses plainly, and the
-few who call it for a whole request call it again on a deep stack when it raises RecursionError. So nobody measures how
+few who call it for a whole request call it again on a deep stack when it raises RecursionError. So no code measures how
 deep a value is, and ordinary requests pay nothing.
 
 Python has one recursion limit for all threads. While it is raised, a thread with an ordinary stack that recurses too
@@ -36,7 +36,7 @@ _changing = threading.Lock()
 class _ThisThread(threading.local):
     """Tells whether this thread has a deep stack, and what is entered while it raises the recursion limit.
 
-    alone  whether the event loop stands still until this thread is done
+    alone  whether the event loop is blocked until this thread is done
     """
 
     is_deep = False
@@ -80,7 +80,7 @@ def is_limit_raised() -> bool:
 
 
 def is_alone() -> bool:
-    """Report whether the event loop stands still until this thread is done: it must not wait for the loop then."""
+    """Report whether the event loop is blocked until this thread is done: it must not wait for the loop then."""
     return _this_thread.alone
 
 
@@ -94,7 +94,7 @@ def _call_alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def start_on_deep_stack(function: Callable[[], T], guard: Guard | None = None) -> Future[T]:
-    """Call a function in a new thread with a deep stack, and return its outcome at once; it cannot be cancelled.
+    """Call a function in a new thread with a deep stack, and return its outcome, a Future; it cannot be cancelled.
 
     The recursion limit is the ordinary one; when the function raises it, by `on_deep_stack`, it enters the guard.
     """

@@ -43,14 +43,14 @@ def dump_json(value: Any, name: str, schemas: Schemas) -> str:
     return encode(_json(value, schemas.shape(name))).decode()
 
 
-# --- the fields of an internal type, and where they stand in JSON
+# --- the fields of an internal type, and their places in JSON
 
 
 @cache
 def _spellings(struct: Struct) -> dict[str, tuple[str, ...]]:
     """Return {Go name of a field: its JSON names in all API versions}: IntValue of Go is "int" in JSON."""
     package, _, plain = struct.name.rpartition(".")
-    versions = f"{package.replace(_INTERNAL, 'k8s.io/api/')}/"  # elsewhere they stand below the internal ones
+    versions = f"{package.replace(_INTERNAL, 'k8s.io/api/')}/"  # elsewhere they are below the internal ones
     spellings: dict[str, dict[str, None]] = {}
     for name in struct.schemas.structs(versions, plain):
         for field in struct.schemas.struct(name).declared:

@@ -6,7 +6,7 @@ import re
 
 from understudy.machinery.golang.netip import parse_ip
 
-# Visible characters, with those outside ASCII (RFC 6532), and those of them that may stand in an atom.
+# Visible characters, with those outside ASCII (RFC 6532), and those of them that are allowed in an atom.
 _VISIBLE = r"!-~\u0080-\U0010ffff"
 _ATOM = re.compile(r"[!#-\'*+\-./0-9=?A-Z^-~\u0080-\ud7ff\ue000-\U0010ffff]+")
 _QUOTED = re.compile(rf'"((?:[ \t!#-\[\]-~\u0080-\ud7ff\ue000-\U0010ffff]|\\[ \t{_VISIBLE}])*)"')

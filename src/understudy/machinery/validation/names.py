@@ -29,7 +29,7 @@ class Format:
     """A pattern, and the text about values that do not match it (upstream: `validation.RegexError`)."""
 
     def __init__(self, pattern: str, rule: str, *examples: str, shown_pattern: str = "") -> None:
-        """Compile the pattern and make the text. `shown_pattern` stands in the text instead of the pattern."""
+        """Compile the pattern and make the text. `shown_pattern` is in the text instead of the pattern."""
         self._regex = re.compile(pattern)
         listed = " or ".join(f"'{example}', " for example in examples)
         self.text = f"{rule} (e.g. {listed}regex used for validation is '{shown_pattern or pattern}')"

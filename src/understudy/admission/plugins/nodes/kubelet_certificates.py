@@ -77,7 +77,7 @@ def _checked_pod(node: str, pod_name: str, attributes: Attributes, ctx: Context)
 
 
 def _check_account(pod: Obj, pod_name: str, attributes: Attributes, ctx: Context) -> None:
-    """Raise 403 for another service account than that of the pod, 500 for one that is gone or was made anew."""
+    """Raise 403 for another service account than that of the pod, 500 for one that is gone or was made again."""
     spec = attributes.new["spec"]
     name, uid = spec.get("serviceAccountName", ""), spec.get("serviceAccountUID", "")
     actual_name = pod["spec"].get("serviceAccountName", "")

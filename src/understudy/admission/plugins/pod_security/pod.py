@@ -22,7 +22,7 @@ class Violation(NamedTuple):
 class Pod:
     """A pod, or the template of one.
 
-    relaxed        whether the pod has users of its own, and a gate relaxes its checks; from 1.35 on the checks do
+    relaxed        whether the pod has a user namespace, and a gate relaxes its checks; from 1.35 on the checks do
     allows_images  whether volumes of images are allowed, from 1.33 on
     """
 
@@ -33,7 +33,7 @@ class Pod:
 
     @property
     def own_users(self) -> bool:
-        """Report whether the pod has users of its own (a user namespace)."""
+        """Report whether the pod has a user namespace."""
         return self.spec.get("hostUsers") is False
 
     @property

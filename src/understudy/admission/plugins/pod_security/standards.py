@@ -38,7 +38,7 @@ def _of_linux(since: int, check: Check, replaces: str = "") -> Rule:
 
 
 def _unless_own_users(check: Check) -> Check:
-    """Return a check that skips pods with users of their own, to whom root is not root of the node."""
+    """Return a check that skips pods with a user namespace, where root is not root of the node."""
     return lambda pod: None if pod.own_users else check(pod)
 
 

@@ -114,7 +114,7 @@ class CompiledPolicy:
 def compile_policy(policy: Obj, release: Version, *, strict_cost: bool = True) -> CompiledPolicy:
     """Compile the variables and match conditions of a policy.
 
-    strict_cost  whether functions of the Kubernetes libraries have costs of their own
+    strict_cost  whether functions of the Kubernetes libraries have their own costs
     """
     spec = policy["spec"]
     expressions = Expressions(release, params=spec.get("paramKind") is not None, composed=(), strict_cost=strict_cost)

@@ -58,7 +58,7 @@ class Validator:
 
     @staticmethod
     def of(policy: Obj, release: Version, *, strict_cost: bool = True) -> Validator:
-        """Compile a policy. `strict_cost`: whether functions of the Kubernetes libraries have costs of their own."""
+        """Compile a policy. `strict_cost`: whether functions of the Kubernetes libraries have their own costs."""
         spec, common = policy["spec"], compile_policy(policy, release, strict_cost=strict_cost)
         compile_expression = common.expressions.compile
         validations = spec.get("validations") or ()

@@ -82,7 +82,7 @@ class HookSource:
         self.changed()
 
     def hooks(self) -> tuple[Hook, ...]:
-        """Return the webhooks in force: by the names of their configurations, then as they stand there."""
+        """Return the webhooks in force: by the names of their configurations, then in their order there."""
         if self._hooks is None:
             self._hooks = tuple(self._read())
         return self._hooks

@@ -73,7 +73,7 @@ Place = tuple[str, str]
 
 
 class _Index:
-    """The stored objects of a resource by a place that each has. It is made anew for the first question after a
+    """The stored objects of a resource by a place that each has. It is rebuilt for the first question after a
     write."""
 
     def __init__(self, objects: StoredObjects, resource: GroupResource, place: Callable[[Obj], Place]) -> None:

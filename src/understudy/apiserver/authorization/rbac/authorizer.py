@@ -1,6 +1,6 @@
 """The authorizer that asks the stored roles and bindings, and the index that makes its decisions quick.
 
-Bindings are looked up by the users and groups that they name. The index is made anew after a write of a role or a
+Bindings are looked up by the users and groups that they name. The index is rebuilt after a write of a role or a
 binding, when the next decision needs it; decisions are remembered until then.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac and pkg/registry/rbac/validation/rule.go.

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.05  # between two looks at objects that finalizers hold; kube-a
 
 
 async def finalize(state: ServerState, client: Client, path: str, definition: Obj) -> None:
-    """Let go of a deleted definition, whose own path is `path`, once it has no objects any more.
+    """Finalize a deleted definition with the path `path`, once it has no objects any more.
 
     Raises TryAgainError while finalizers hold objects, or as long as these are not converted.
     """

@@ -109,7 +109,7 @@ class DefinitionController:
         self.todo |= dict.fromkeys((event.entry.key.removeprefix(PREFIX), *self._waiting))
 
     async def sync(self, key: str) -> None:
-        """Accept the names of a definition, establish it, or let go of it if it is being deleted."""
+        """Accept the names of a definition, establish it, or finalize it if it is being deleted."""
         self._waiting.discard(key)
         entry = await self._registry.store.get(PREFIX + key)
         reference = self._context.reference(PREFIX + key)

@@ -136,7 +136,7 @@ class Discovery:
         if group is None or parts[2] not in group.versions:
             return None
         endpoint = negotiation.PLAIN
-        if self.serving.release.group(group.name) is None:  # definitions have a handler of their own, without a router
+        if self.serving.release.group(group.name) is None:  # definitions have a separate handler, without a router
             endpoint = negotiation.UNROUTED
         else:
             get_only(request)

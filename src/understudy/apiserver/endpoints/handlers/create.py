@@ -1,4 +1,4 @@
-"""POST: new objects, and the bodies of subresources that are of a kind of their own."""
+"""POST: new objects, and the bodies of subresources that are of another kind."""
 
 from __future__ import annotations
 

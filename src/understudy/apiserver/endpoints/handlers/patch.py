@@ -91,7 +91,7 @@ def _apply_transform(write: WriteRequest) -> Transform:
         live = write.live(current) if current else None
         obj = apply_to_live(write, live)
         if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
-            obj = deepcopy(obj)  # at most owners change: the rest is the stored object's own, which nobody may edit
+            obj = deepcopy(obj)  # at most owners change: the rest is the stored object's own, which must not be edited
         write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]

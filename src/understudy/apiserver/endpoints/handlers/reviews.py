@@ -102,7 +102,7 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
 
 
 def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Answer a TokenReview: whose request one with this bearer token would be. Raises 400.
+    """Answer a TokenReview: the user of a bearer token. Raises 400.
 
     Fields of the status that a client has sent stay, unless they are answered.
     """

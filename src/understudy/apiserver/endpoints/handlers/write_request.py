@@ -185,7 +185,7 @@ class WriteRequest:
         return from_internal(self.scope.kind, self.scope.version, current)
 
     def internal(self, obj: Obj) -> Obj:
-        """Return the internal form of an object in the version of the request, with metadata of its own."""
+        """Return the internal form of an object in the version of the request, with its own metadata."""
         out = to_internal(self.scope.kind, self.scope.version, obj)
         out["metadata"] = dict(out["metadata"])
         return out

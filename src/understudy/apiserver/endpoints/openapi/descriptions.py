@@ -1,6 +1,6 @@
 """Descriptions of types and fields in OpenAPI documents, which `kubectl explain` shows.
 
-They are our own, not upstream's, and stand in `schemas/descriptions`: one file for each API group, whose content is
+They are our own, not upstream's, and are in `schemas/descriptions`: one file for each API group, whose content is
 `{package without its version: {type: {field: text}}}`. The field "" is the type itself. All versions and releases
 share them, so that a field is described once. A type with `"like": OTHER` has the descriptions of another type of its
 package for fields of which it says nothing itself. `common.json` describes fields that many types have in the same

@@ -25,7 +25,7 @@ def encode(document: Obj) -> bytes:
 
 
 # {message: {JSON key: (field number, kind)}}. A kind is a scalar, a message, a writer of WRITERS, or one of those in
-# brackets if it is repeated. Keys that begin with x- are vendor extensions, whose number stands under "x-".
+# brackets if it is repeated. Keys that begin with x- are vendor extensions, whose number is under "x-".
 MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Document": {
         "swagger": (1, "string"),

@@ -1,7 +1,7 @@
 """OpenAPI v2 (Swagger), converted from the v3 documents.
 
-The real server converts in the other direction, with the same result: references stand alone, unions of scalars
-become strings, defaults are left out, and parameters that do not speak of one kind stand once, under `parameters`.
+The real server converts in the other direction, with the same result: references are alone, unions of scalars
+become strings, defaults are left out, and parameters that do not speak of one kind are there once, under `parameters`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def schema(shape: Obj) -> Obj:
 
 
 def _sorted(value: Any) -> Any:
-    """Return a value with sorted keys, as Go writes what has no type of its own."""
+    """Return a value with sorted keys, as Go writes what has no type."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value

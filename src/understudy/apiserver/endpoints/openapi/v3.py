@@ -4,7 +4,7 @@ Schemas are those of `schemas/RELEASE/openapi`, recorded from the real server wi
 from the kinds; descriptions are our own. A document is rendered when a client first asks for it. Its hash is one of its
 sources, so that the index of all documents is cheap.
 
-The behaviour is that of k8s.io/kube-openapi: the index has no ETag and is served as text; a document requested with its
+The behavior is that of k8s.io/kube-openapi: the index has no ETag and is served as text; a document requested with its
 hash may be cached for ever, with another hash it redirects; v2 comes as JSON or as gnostic's protobuf.
 """
 

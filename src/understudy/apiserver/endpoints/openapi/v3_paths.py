@@ -109,7 +109,7 @@ class _Resource:
         return (_Route(verb, path, gvk, sub.name) for name, verb in self.verbs.items() if name in sub.verbs)
 
     def _item(self, routes: list[_Route]) -> Obj:
-        """Return a path item: the parameters that all operations have stand beside them (`findCommonParameters`)."""
+        """Return a path item: the parameters that all operations have are next to them (`findCommonParameters`)."""
         parameters = [self._parameters(route) for route in routes]
         common = set.intersection(*(set(of_one) for of_one in parameters))
         operations = {

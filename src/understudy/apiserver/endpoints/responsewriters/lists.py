@@ -1,6 +1,6 @@
 """Lists in the form that the client negotiated, made item by item: others have their turn between two items.
 
-Every form of a list is what stands before its items, the items with a separator between them, and what stands after:
+Every form of a list is what comes before its items, the items with a separator between them, and what stands after:
 
     {"kind":"PodList",…,"items":[{    "metadata":…}    ,{    "metadata":…}    ]}
 

@@ -196,7 +196,7 @@ def _any_row(columns: Sequence[Obj]) -> printers.Row:
 
 
 def _no_rows(columns: Sequence[Obj]) -> list[Obj] | None:
-    """Return the rows of an empty table: null for kinds without a printer of their own, as in the real server."""
+    """Return the rows of an empty table: null for kinds without a printer, as in the real server."""
     return None if any(column["name"] == CREATED_AT for column in columns) else []
 
 

@@ -1,1 +1,1 @@
-"""Subresources with bodies of their own: binding, eviction, scale, token, and those that connect to a kubelet."""
+"""Subresources with their own bodies: binding, eviction, scale, token, and those that connect to a kubelet."""

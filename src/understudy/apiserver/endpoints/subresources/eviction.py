@@ -227,6 +227,6 @@ def _being_processed(budget: str) -> errors.StatusError:
 
 
 def _violation(cause: str, retry_after: int) -> errors.StatusError:
-    """Return the 429 for a pod that its budget does not let go; `retry_after` in seconds, 0 for no hint."""
+    """Return the 429 for a pod that its budget protects; `retry_after` in seconds, 0 for no hint."""
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     return errors.too_many_requests(message, retry_after, [{"reason": "DisruptionBudget", "message": cause}])

@@ -160,8 +160,8 @@ class CustomScale:
     def apply(self, write: WriteRequest, live: Obj) -> Obj:
         """Return the Scale of an object with the fields of the body owned.
 
-        Raises 409 for conflicts. Raises 500 if nobody owns its replicas, or if they are to change: the real server's
-        converter does not know `autoscaling/v1`.
+        Raises 409 for conflicts. Raises 500 if no manager owns its replicas, or if they are to change: the real
+        server's converter does not know `autoscaling/v1`.
         """
         if not live["metadata"].get("managedFields"):
             raise _unconvertible("failed to create manager for existing fields: failed to convert live object", {})

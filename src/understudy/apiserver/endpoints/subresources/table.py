@@ -1,4 +1,4 @@
-"""The handlers of subresources that have a body of their own, or none, and of kinds of which nothing is stored.
+"""The handlers of subresources that have their own body, or none, and of kinds of which nothing is stored.
 
 Subresources that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object,
 with another strategy: see `Behavior.subresources`.

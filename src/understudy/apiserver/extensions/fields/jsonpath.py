@@ -147,7 +147,7 @@ def _recursive(values: list[Any]) -> list[Any]:
 
 
 def _array(text: str) -> Step:
-    """Return the step of what stands in brackets: a key, an index, a slice, or several of them."""
+    """Return the step of what is in brackets: a key, an index, a slice, or several of them."""
     parts = text.split(",")
     if len(parts) > 1:
         union = [_array(part.strip(" ")) for part in parts]

@@ -41,7 +41,7 @@ def build_handler_chain(
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
 
-    One place is free: audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`.
+    One place is free: audit (`WithAudit`) comes after authentication, and sees the answer in `Director`.
     """
     return (
         with_request_info,

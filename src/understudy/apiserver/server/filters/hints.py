@@ -22,7 +22,7 @@ from understudy.apiserver.server.filters.waits import Hint, Waits
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.types import Obj
 
-DELAY = 1.0  # seconds that programs beside the server have to act, before it is said that none does
+DELAY = 1.0  # seconds that programs next to the server have to act, before it is said that none does
 COMMAND = istr("Kubectl-Command")  # a header of every request of kubectl: `kubectl port-forward`
 TO_CONTAINERS = frozenset({"kubectl logs", "kubectl exec", "kubectl attach", "kubectl port-forward", "kubectl cp"})
 CONNECTIONS = frozenset({"log", "exec", "attach", "portforward", "proxy"})  # subresources
@@ -49,7 +49,7 @@ class Hints:
         self._later: set[asyncio.TimerHandle] = set()
 
     def forget(self) -> None:
-        """Begin anew: what was said is said again, and what was to be looked at is not."""
+        """Start over: what was said is said again, and what was to be looked at is not."""
         self._given.clear()
         for handle in self._later:
             handle.cancel()

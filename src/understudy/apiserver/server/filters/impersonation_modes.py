@@ -1,7 +1,7 @@
 """The ways in which a user may be allowed to act as another one.
 
     legacy            `impersonate` of the user, of each group, extra field and the uid
-    user-info         the same with verbs of its own, for anybody but nodes and service accounts
+    user-info         the same with its own verbs, for anybody but nodes and service accounts
     serviceaccount    a service account, and arbitrary-node: a node, of which only the name is given
     associated-node   the node on which the service account's own pod runs
 
@@ -40,7 +40,7 @@ NODE_KEYS = "authentication.kubernetes.io/associated-node-keys"
 # The resources that stand for what is asked for, in the order in which they are checked.
 RESOURCES = ("users", "serviceaccounts", "nodes", "uids", "groups", "userextras")
 MANY = 4  # groups or extra values, from which on all of them may be allowed at once
-USERS = 10_000  # whose mode is remembered
+USERS = 10_000  # users with a remembered mode
 
 
 def legacy(authorizer: Authorizer, request: Request, user: User) -> User:
@@ -100,7 +100,7 @@ class ConstrainedModes:
         if not applies(user, requestor):
             return None
         verb, named = f"impersonate:{mode}", user
-        if mode == ASSOCIATED_NODE:  # for every node at once, whatever the tokens of the account say beside it
+        if mode == ASSOCIATED_NODE:  # for every node at once, whatever the tokens of the account say besides
             requestor = User(requestor.name, requestor.groups, requestor.uid, {NODE_KEYS: sorted(requestor.extra)})
             named = replace(user, name=f"{NODE}*")
         on = replace(request.info, verb=f"impersonate-on:{mode}:{request.info.verb}")

@@ -10,7 +10,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
 from understudy.machinery.types import SHORT_KEPT
 
-PATHS = 4096  # whose labels are kept
+PATHS = 4096  # paths with remembered labels
 # The names of verbs in metrics; all others, which clients may make up, are "other" (`cleanVerb`).
 VERBS = {"CREATE": "POST", "UPDATE": "PUT", "DELETECOLLECTION": "DELETE"} | {
     verb: verb for verb in ("DELETE", "GET", "LIST", "PATCH", "POST", "PUT", "WATCH")

@@ -28,7 +28,7 @@ class RequestTimeoutError(Exception):
 def with_request_deadline(request: Request) -> None:
     """Set when a request is given up that is not long-running; `?timeout=` may say when.
 
-    Raises 400, and RequestTimeoutError for a request that is over at once.
+    Raises 400, and RequestTimeoutError for a request that is over immediately.
     """
     info = request.info
     if info.long_running:

@@ -23,7 +23,8 @@ TESTS_AGENT = "understudy"  # the user agent of what tests ask by methods of `Se
 
 
 class _Note(NamedTuple):
-    """A request that was answered. `user` is None if nobody knew it; `body` is the answer's, if it is an error."""
+    """A request that was answered. `user` is None for a request that was not authenticated; `body` is the answer's, if
+    it is an error."""
 
     info: RequestInfo
     query: Query

@@ -3,8 +3,8 @@
     a deleted namespace   namespace a stays until its content is deleted: --controllers=namespace does that
     a pod without a node  pod default/p has no node: --controllers=scheduler finds one
 
-Only objects that nobody acts on count: one that a scheduler, kubelet or controller beside the server has touched says
-in its status what it waits for.
+Only objects that no component acts on count: one that a scheduler, kubelet or controller next to the server has touched
+says in its status what it waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import parse_timestamp
 
 LEASE_SECONDS = 40.0  # for which a program counts as running after it has renewed its lease
-# The leases of programs beside the server, in these namespaces: each kubelet's has the name of its node.
+# The leases of programs next to the server, in these namespaces: each kubelet's has the name of its node.
 SYSTEM, NODES = "kube-system", "kube-node-lease"
 MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"
 # Finalizers of kube-controller-manager, and the controller here that removes them.
@@ -114,14 +114,14 @@ class Waits:
         return Hint(f"kubelet {what}", f"{name} {what}: node {node} has no kubelet; {way}")
 
     def _renews_lease(self, namespace: str, name: str, now: float) -> bool:
-        """Report whether a program runs beside the server that renews a lease."""
+        """Report whether a program runs next to the server that renews a lease."""
         lease = self._objects.lookup("coordination.k8s.io", "leases", namespace, name) or {}
         renewed: str = (lease.get("spec") or {}).get("renewTime") or ""
         return bool(renewed) and parse_timestamp(renewed) > now - LEASE_SECONDS
 
 
 def _makes_no_pods(resource: tuple[str, str], obj: Obj) -> bool:
-    """Report whether nobody has looked at a workload as it is now."""
+    """Report whether no controller has looked at a workload as it is now."""
     status = obj.get("status") or {}
     if resource in WORKLOADS:
         return bool(status.get("observedGeneration", 0) < obj["metadata"].get("generation", 0))

@@ -81,7 +81,7 @@ class Listener:
         await self._server.shutdown(GRACE)
 
     async def finish(self) -> None:
-        """Wait until no request is answered any more, beside the event loop."""
+        """Wait until no request is answered any more outside the event loop."""
         await self._director.finish()
 
 
@@ -159,7 +159,7 @@ class _TLSListener:
     async def _first_bytes(self, connection: socket.socket) -> bytes:
         """Return the first bytes of a connection without taking them; fewer if the client has closed it before."""
         length = len(HTTP_STARTS[0])
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, length)  # fewer bytes wake nobody
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, length)  # fewer bytes wake no reader
         await _readable(self._loop, connection)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         return connection.recv(length, socket.MSG_PEEK)

@@ -41,7 +41,7 @@ class Pumps:
         self._stopped = False
 
     def add(self, source: WatchSource, woken: asyncio.Event) -> None:
-        """Remember a watch that is being sent; end it at once if the server is stopping."""
+        """Remember a watch that is being sent; end it now if the server is stopping."""
         self._open[source] = woken
         if self._stopped:
             source.close()
@@ -281,7 +281,7 @@ def _is_origin(text: str) -> bool:
 
 
 def _load(source: WatchSource, woken: asyncio.Event) -> None:
-    """Let a watch prepare its next frame in a thread of its own, since that may wait for a webhook.
+    """Let a watch prepare its next frame in its own thread, since that may wait for a webhook.
 
     A frame that cannot be prepared ends the watch, as in the real server.
     """

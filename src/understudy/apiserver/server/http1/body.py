@@ -10,7 +10,7 @@ from understudy.apiserver.server.http1.head import FieldReader, MalformedHeaderE
 
 BUFFER = 64 * 1024  # bytes that may wait to be read; then the client must wait
 _MAX_LINES = 4096  # bytes of the line in front of a chunk, and of all trailers: the buffer of Go's server
-_MAX_EXCESS = 16 * 1024  # bytes that chunks may take beside their data
+_MAX_EXCESS = 16 * 1024  # bytes that chunks may take besides their data
 _CRLF = b"\r\n"
 _HEXADECIMAL = re.compile(b"[0-9A-Fa-f]*")
 _PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,6})(?:;[^\r\n]{0,64})?\r\n")  # the line in front of most chunks

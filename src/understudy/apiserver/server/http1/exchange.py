@@ -1,4 +1,4 @@
-"""One request of a connection, and the way its answer goes back: whole, in chunks, or as a protocol of its own."""
+"""One request of a connection, and the way its answer goes back: whole, in chunks, or as another protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from understudy.apiserver.server.http1.head import (
     Head,
 )
 
-# Go's phrases for a status (`http.StatusText`); Python words two of them anew from 3.13 on.
+# Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on.
 _PHRASES = {
     **{status.value: status.phrase for status in HTTPStatus},
     413: "Request Entity Too Large",
@@ -29,7 +29,7 @@ _PHRASES = {
 }
 _WITHOUT_BODY = (204, 304)
 _DATE = istr("Date")
-_LARGE = 16 * 1024  # bytes of a body that is not copied once more to stand behind its head
+_LARGE = 16 * 1024  # bytes of a body that is not copied once more to follow its head
 _PARTS = 4  # of a large body that are sent at once
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

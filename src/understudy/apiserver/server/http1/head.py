@@ -29,7 +29,7 @@ _PLAIN_FIELD = re.compile(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f
 _VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
 _EMPTY_LINE = b"\n\r\n"  # with the end of the line before
 _METHOD = re.compile(_TOKEN)
-_NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with a text of their own
+_NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with another text
 _NOT_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_HOSTS = re.compile(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
 _LENGTH = re.compile("0*([0-9]{1,19})")

@@ -1,4 +1,4 @@
-"""Lets all connections of an event loop take turns, when much has come on several of them at once."""
+"""Lets all connections of an event loop take turns, when much has come on several of them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class RequestParser:
         self._loop = loop
         self._give_up = give_up
         self._drained = drained
-        self._head: HeadReader | None = None  # reads the head that has begun, unless it came at once
+        self._head: HeadReader | None = None  # reads the head that has begun, unless it came in one piece
         self._body: SizedReader | ChunkedReader | None = None
         self._tail: bytearray | None = None  # what follows a request for a WebSocket: it may be no HTTP
         self._stopped = False  # what follows is not read

@@ -24,7 +24,7 @@ log = logging.getLogger("understudy")
 
 IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
-_LARGE_PART = 64 * 1024  # bytes that come at once
+_LARGE_PART = 64 * 1024  # bytes that come in one piece
 _MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
 _LAST_CHUNK = b"0\r\n\r\n"
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
@@ -89,7 +89,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._task = self._loop.create_task(self._answer_requests())
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the request that is being answered: nobody waits for it any more."""
+        """End the request that is being answered: its client is gone."""
         self.transport = None
         self._connections.discard(self)
         self._parser.stop_timer()
@@ -164,7 +164,8 @@ class HTTPProtocol(asyncio.Protocol):
     def _regulate(self) -> None:
         """Let the client wait as long as too much of what it has sent is not read yet.
 
-        One that speaks another protocol waits while it reads too slowly itself: what it sends may be answered at once.
+        One that speaks another protocol waits while it reads too slowly itself: what it sends may be answered
+        immediately.
         """
         is_full = self._parser.is_full or len(self._requests) > _MOST_WAITING
         is_full = is_full or (self._is_upgraded and self._writable is not None)

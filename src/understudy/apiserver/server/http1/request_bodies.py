@@ -96,7 +96,7 @@ class Reception:
     async def is_read(self, content: bytes | Exception) -> bool:
         """Report whether the body was read to its end, so that another request may follow.
 
-        content  what is known of it when the request has been answered; a body that nobody has asked for is read now
+        content  what is known of it once the request is answered; a body that no handler has asked for is read now
         """
         if isinstance(content, BodyAwaitedError):
             return await self._pass_over()

@@ -13,7 +13,7 @@ _FINAL, _MASKED = 0x80, 0x80
 _MAX_PAYLOAD = 125  # bytes of a control frame that are read
 _MAX_LENGTH = (1 << 63) - 1
 _MASK = 4  # bytes of the mask that every frame of a client has
-_EXTENDED = {126: 2, 127: 8}  # bytes of a length that does not stand in the second byte
+_EXTENDED = {126: 2, 127: 8}  # bytes of a length that does not fit the second byte
 
 
 def accept_key(key: str) -> str:
@@ -50,7 +50,7 @@ class FrameReader:
 
     def __init__(self) -> None:
         self._data = b""
-        self._skipped = 0  # bytes that are still to come of what nobody reads
+        self._skipped = 0  # bytes that are still to come of what is not read
 
     def read(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield opcode and payload of the control frames that data completes. Raises FrameError."""

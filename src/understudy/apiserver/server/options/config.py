@@ -195,7 +195,7 @@ class ServerConfig(AuthenticationOptions):
 
     @property
     def authenticated(self) -> bool:
-        """Report whether a request must say whose it is, or is anonymous; else everybody is an administrator."""
+        """Report whether a request must name its user, or is anonymous; else everybody is an administrator."""
         return bool(self.token_auth_file or self.client_ca_file) or self.authorized or self.authentication is not None
 
     @property

@@ -1,6 +1,6 @@
 """Health checks: /healthz, /livez, /readyz, and each check below them.
 
-The checks have the names of the real server's. Nothing stands behind most of them: what is started here is ready.
+The checks have the names of the real server's. Most of them check nothing: what is started here is ready.
 """
 
 from __future__ import annotations

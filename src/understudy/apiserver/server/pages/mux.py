@@ -11,7 +11,7 @@ Page = Callable[[Request], Awaitable[Response | None]]
 
 
 def as_page(answer: Callable[[Request], Response | None]) -> Page:
-    """Return the page of a function that answers at once."""
+    """Return the page of a function that answers without waiting."""
 
     async def answer_at_once(request: Request) -> Response | None:
         return answer(request)

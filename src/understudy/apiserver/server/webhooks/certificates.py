@@ -26,7 +26,7 @@ _MOST_NAMES = 100
 def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...]) -> ssl.SSLContext:
     """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
 
-    Contexts are kept, since connections are used again only with the same one. A server name has one of its own.
+    Contexts are kept, since connections are used again only with the same one. A server name has its own.
     `protocols` are those that are offered to the server (ALPN), the preferred one first.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,4 @@
-"""The client that calls webhooks, on the event loop and for threads beside it."""
+"""The client that calls webhooks, on the event loop and for other threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CANCELED = "context canceled"
 class HttpWebhookClient:
     """Calls webhooks over HTTPS, on the event loop that it is opened on. Connections are kept until `close`.
 
-    Threads beside the loop may call webhooks as well: they stand still until the loop has the answer.
+    Other threads than the loop's may call webhooks as well: they are blocked until the loop has the answer.
     """
 
     def __init__(self, services: ServiceResolver) -> None:
@@ -52,7 +52,7 @@ class HttpWebhookClient:
 
     def _wait(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks from a thread, and return their answers in the same order."""
-        if is_alone():  # the loop stands still
+        if is_alone():  # the loop is blocked
             return [TimedReply(CallError("exceeded max depth"), 0.0) for _ in calls]
         assert self._loop is not None
         waiting = asyncio.run_coroutine_threadsafe(self.call(calls), self._loop)

@@ -79,7 +79,7 @@ class Connections:
         return made
 
     async def close(self) -> None:
-        """Close all connections at once: TLS would wait for webhooks to agree, for half a minute."""
+        """Close all connections now: TLS would wait for webhooks to agree, for half a minute."""
         await self.session.close()
         self.http2.close()
         for made in tuple(self._sockets):
@@ -150,8 +150,8 @@ class Exchange:
     async def _send_http2(self, method: str, headers: dict[str, str], body: bytes) -> Http2Response | None:
         """Send a request over HTTP/2 and return the answer; None if the server does not speak it. Raises Http2Error.
 
-        What the server did not look at is sent again: at once on another connection, and on the same one at once and
-        then after 1, 2, 4… seconds (`http2.Transport.RoundTripOpt`).
+        What the server did not look at is sent again: immediately on another connection, and on the same one
+        immediately and then after 1, 2, 4… seconds (`http2.Transport.RoundTripOpt`).
         """
         host, last, wait = self._url.host or "", None, 0.0
         context = client_context(self._call.target.ca_bundle, host, ALPN)

@@ -114,7 +114,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Report whether the server takes another request at once."""
+        """Report whether the server takes another request now."""
         return self._http2.open_outbound_streams < self._http2.remote_settings.max_concurrent_streams
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

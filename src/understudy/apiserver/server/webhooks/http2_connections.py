@@ -61,7 +61,7 @@ class Http2Connections:
         return made.agreed
 
     def close(self) -> None:
-        """Close all connections at once, without waiting for servers to agree to that."""
+        """Close all connections now, without waiting for servers to agree to that."""
         for made in tuple(self._made):
             made.transport.abort()
 

@@ -1,1 +1,1 @@
-"""The threads of a server: that of its event loop, and one beside it for requests with large objects."""
+"""The threads of a server: that of its event loop, and a second one for requests with large objects."""

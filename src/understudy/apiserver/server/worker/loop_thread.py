@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs an event loop in a thread, with a deep stack: it goes on while a request recurses deep beside it."""
+    """Runs an event loop in a thread, with a deep stack: it goes on while a request recurses deep in another thread."""
 
     def __init__(self) -> None:
         self._loop = new_loop()

@@ -1,7 +1,7 @@
-"""The store of an event loop, for a request in a thread beside it: every call is made on the loop, which alone has it.
+"""The store of an event loop, for a request in another thread: every call is made on the loop, which alone has it.
 
 Others may write between two calls. So what the request reads is remembered, and its first write happens only if all of
-that is still so; else the request has to begin anew. With that it decides as if it had run on the loop, at once.
+that is still so; else the request has to start over. With that it decides as if it had run on the loop, at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _ThisThread(threading.local):
 
 
 class StoreOnLoop:
-    """The store of an event loop, for one request in one thread beside it (see `Store`); made on the loop.
+    """The store of an event loop, for one request in another thread (see `Store`); made on the loop.
 
     seconds_left  returns the seconds that are left for the request, which writes nothing once they are over
     remembers     whether what is read is remembered
@@ -101,7 +101,7 @@ class StoreOnLoop:
 
     @contextmanager
     def stopped_loop(self) -> Iterator[None]:
-        """Let the event loop stand still; the thread may do meanwhile what only the loop may do."""
+        """Block the event loop; the thread may do meanwhile what only the loop may do."""
         stopped: Future[None] = Future()
         done = threading.Event()
 

@@ -1,10 +1,10 @@
-"""Answers requests that may take long in a thread beside the event loop, so that others are answered meanwhile.
+"""Answers requests that may take long in a thread other than the event loop's, so that others are answered meanwhile.
 
 Those are requests with large objects, those that wait for conversion webhooks, and those whose expressions of CEL have
 done on the loop what they may do there (`admission.interrupts`).
 
 The event loop owns the store: what the thread reads and writes there is done on the loop, and a request whose reads are
-outdated when it writes begins anew. Webhooks are called on the loop only. The thread has a deep stack, for requests
+outdated when it writes starts over. Webhooks are called on the loop only. The thread has a deep stack, for requests
 that recurse deeper than Python's recursion limit, which is that of all threads: a loop with an ordinary stack stands
 still while they do.
 """
@@ -66,7 +66,7 @@ class Worker:
     async def answer(self, handle: Handle, request: Request, *, alone: bool = False) -> Answer:
         """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
 
-        `alone`: the loop stands still while it recurses deep, so that several writes belong together. A client that
+        `alone`: the loop is blocked while it recurses deep, so that several writes belong together. A client that
         goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks, EvaluationTakesLongError
         for one whose expressions take long.
         """
@@ -81,7 +81,7 @@ class Worker:
     async def wait(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler that waits for webhooks in the middle of what does not wait.
 
-        It does not begin anew if others write meanwhile, since webhooks would be asked again. A client that goes away
+        It does not start over if others write meanwhile, since webhooks would be asked again. A client that goes away
         stops nothing but its evaluations of CEL.
         """
         meter = Meter(deadline=time.monotonic() + request.seconds_left())

@@ -22,7 +22,7 @@ _NOTHING = Quantity(0, 0, DECIMAL_SI)
 class SharedCounters:
     """The counters that a search consumes, by the part of the devices that share them (`Rules.counters_of`).
 
-    available  what is left of the counters beside the devices in use; kept by the allocator for all its searches
+    available  the counters that the devices in use leave; kept by the allocator for all its searches
     allocated  the devices in use
     """
 

@@ -1,6 +1,6 @@
-"""DeviceTaintRules: which devices they taint, beside the taints that drivers publish.
+"""DeviceTaintRules: which devices they taint, in addition to the taints that drivers publish.
 
-From 1.35 on rules select by driver, pool and name; when pods are evicted, devices that nobody publishes as well.
+From 1.35 on rules select by driver, pool and name; when pods are evicted, devices that no driver publishes as well.
 Before, they select published devices only, by class and CEL selectors too.
 """
 

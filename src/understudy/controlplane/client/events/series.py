@@ -93,7 +93,7 @@ class SeriesRecorder:
         await self._sender.flush()
 
     def _count(self, key: Hashable, now: float) -> None:
-        """Count one more event; the second one is written at once."""
+        """Count one more event; the second one is written immediately."""
         event, _ = self._cache[key]
         count = event.get("series", {"count": 1})["count"] + 1
         counted = {**event, "series": {"count": count, "lastObservedTime": micro_time(now)}}

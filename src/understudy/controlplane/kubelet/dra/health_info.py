@@ -2,7 +2,7 @@
 
 Upstream: `pkg/kubelet/cm/dra/healthinfo.go`, `UpdateAllocatedResourcesStatus`. Gates: ResourceHealthStatus, and
 ResourceHealthStatusMessage for messages. What changes is kept in a file (`health_state`), so that a kubelet that is
-started again knows it until drivers report anew.
+started again knows it until drivers report again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeviceHealthCache:
     """The health of the devices of a node, read from a file when it is made.
 
     root     folder of the file
-    changed  is called with the uids of the pods whose status has to be written anew
+    changed  is called with the uids of the pods whose status has to be written again
     """
 
     def __init__(

@@ -314,7 +314,7 @@ class DRAManager:
 
     @asynccontextmanager
     async def _locked(self, namespace: str, names: Iterable[str]) -> AsyncIterator[None]:
-        """Lock claims against other preparations, in the order of their names, so that nobody waits for ever."""
+        """Lock claims against other preparations, in the order of their names, so that no task waits for ever."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.setdefault(Key(namespace, name), asyncio.Lock())

@@ -69,7 +69,7 @@ class DRAPlugin:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, changed: Callable[[], None], health: HealthHandler | None) -> None:
-        """Keep connected, and tell of changes; hand the stream of device health to a handler, if there is one."""
+        """Keep connected, and report changes; hand the stream of device health to a handler, if there is one."""
 
         def set_connected(connected: bool) -> None:
             self.connected = connected
@@ -98,7 +98,8 @@ class DRAPlugin:
         return await self._channel.call(f"{self._service}/{method}", ClaimsRequest(claims), answer, CALL_TIMEOUT)
 
     async def _follow_health(self, handler: HealthHandler) -> None:
-        """Follow the health of devices; try again when the stream ends, as it does at once if there is no service."""
+        """Follow the health of devices; try again when the stream ends, as it does immediately if there is no
+        service."""
         while True:
             stream = self._channel.stream(f"{HEALTH_SERVICE}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse)
             try:

@@ -6,8 +6,8 @@
         await driver.called("prepare", "training")
         driver.fail("out of memory")                    # from now on
 
-It registers with the kubelet whose folder `root` is, publishes its devices in a ResourceSlice, prepares the claims that
-it is asked to, and notes how it is called. docs/testing-drivers.md has more.
+It registers with the kubelet that has the folder `root`, publishes its devices in a ResourceSlice, prepares the claims
+that it is asked to, and notes how it is called. docs/testing-drivers.md has more.
 """
 
 from __future__ import annotations

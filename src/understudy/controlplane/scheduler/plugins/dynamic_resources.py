@@ -78,9 +78,9 @@ class ClaimsState:
     claims          the claims of the pod, in its order, as they were when the attempt began
     allocator       chooses devices for those that have none, None if all have
     by_node         the allocations that were found for nodes, by the index of the claim
-    unavailable     the indexes of claims whose devices are not to be had on some node
+    unavailable     the indexes of claims whose devices some node does not have
     allocations     the allocations that were taken, by the index of the claim
-    deallocate      a claim that nobody uses and that is to be freed, so that it can be allocated elsewhere
+    deallocate      a claim that no pod uses and that is to be freed, so that it can be allocated elsewhere
     resources       extended resources that devices may provide; the last claim is for them then
     demands         what the pod needs of devices for these resources, by node
     nodes           the nodes that have the devices of claims that have some, by the index of the claim
@@ -228,7 +228,7 @@ class DynamicResources(Plugin):
         return claims
 
     def _is_available(self, data: ClaimsState, index: int, node: Obj) -> bool:
-        """Report whether the devices of a claim, if it has some, are to be had on a node, and can be attached to it."""
+        """Report whether the devices of a claim, if it has some, are on a node, and can be attached to it."""
         claim, nodes = data.claims[index], data.nodes.get(index)
         if not allocation_of(claim):
             return True
@@ -242,7 +242,7 @@ class DynamicResources(Plugin):
         return True
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
-        """Choose a claim to be freed that nobody else uses, and that has devices where the pod cannot go."""
+        """Choose a claim to be freed that no other pod uses, and that has devices where the pod cannot go."""
         data: ClaimsState | None = state.data.get(NAME)
         if self._release == V1_33 and not pod.spec.get("resourceClaims"):
             return None
@@ -270,7 +270,7 @@ class DynamicResources(Plugin):
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Give the devices back whose allocation has not been written."""
+        """Give back the devices of allocations that were not written."""
         data: ClaimsState = state.data[NAME]
         for index in data.allocations:
             self._claims.remove_pending(data.claims[index])

@@ -2,7 +2,7 @@
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource (upstream:
 `extendeddynamicresources.go`). A DeviceClass names the resource in `spec.extendedResourceName`; each class has one more
-name, made of its own. On a node that has the resource itself, its device plugin provides it.
+name. On a node that has the resource itself, its device plugin provides it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_claim_of(claim: Obj, pod: PodInfo) -> bool:
 def demand_of(pod: PodInfo, resources: Sequence[str], class_of: ClassOf) -> Demand:
     """Return a pod's demand of devices for some resources. Upstream: `createRequestsAndMappings`.
 
-    Containers and sidecars have requests of their own. Init containers run before, one at a time: they use the devices
+    Containers and sidecars have separate requests. Init containers run before, one at a time: they use the devices
     of those that come after them, and share one request for what these lack.
     """
     requests: list[Obj] = []

@@ -1,4 +1,4 @@
-"""Values beside the values that they replace: which parts of an object did not change (upstream: `CorrelatedObject`).
+"""Values paired with those that they replace: which parts of an object did not change (upstream: `CorrelatedObject`).
 
 old = Correlation(new_object, old_object, schema)
 old.key("spec").index(0)            # None if there was no such element before

@@ -30,7 +30,7 @@ class Coercion:
     """One coercion: what becomes of wrong metadata, and the paths of its unknown fields.
 
     drop_invalid  fields of a wrong type are dropped, as from stored objects; else they are errors
-    unknown       takes the paths, None if nobody asks for them
+    unknown       takes the paths, None if they are not needed
     """
 
     def __init__(self, release: Version, *, drop_invalid: bool, unknown: list[str] | None) -> None:

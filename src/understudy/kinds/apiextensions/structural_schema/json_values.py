@@ -30,7 +30,7 @@ def json_type(value: Any) -> str:
 def with_go_numbers(value: Any) -> Any:
     """Return a parsed value with integers that fit 64 bits, and floats for all other numbers. It is never edited.
 
-    Strings and floats of a class of their own, which note how they were written, become plain ones.
+    Strings and floats of special classes, which note how they were written, become plain ones.
     """
     if isinstance(value, dict):
         changed = {k: new for k, v in value.items() if type(v) not in _PLAIN and (new := with_go_numbers(v)) is not v}

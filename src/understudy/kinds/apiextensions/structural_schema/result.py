@@ -34,7 +34,7 @@ class Result:
         self.errors.setdefault(text, FieldError(kind, path, value, text if detail is None else detail))
 
     def add_plain(self, text: str) -> None:
-        """Add an error that has no place of its own."""
+        """Add an error without a place."""
         self.add(ErrorType.INVALID, "", text, "")
 
     def add_invalid(self, place: str, value: Any, rule: str) -> None:

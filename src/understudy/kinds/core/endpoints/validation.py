@@ -74,7 +74,7 @@ def changed(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return validate(obj, ctx)
 
 
-# What the endpoints controller writes; nobody is warned of it.
+# What the endpoints controller writes; it causes no warning.
 _MANAGED_BY = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
 
 

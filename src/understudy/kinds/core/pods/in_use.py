@@ -80,12 +80,12 @@ def comparing_tolerations(spec: Obj) -> bool:
 
 
 def host_network_of_own_users(spec: Obj) -> bool:
-    """Report whether the pod has users of its own in the network of the host."""
+    """Report whether the pod has a user namespace in the network of the host."""
     return spec.get("hostUsers") is False and bool(spec.get("hostNetwork"))
 
 
 def devices_of_own_users(spec: Obj) -> bool:
-    """Report whether a container has block devices while the pod has users of its own."""
+    """Report whether a container has block devices while the pod has a user namespace."""
     return spec.get("hostUsers") is False and any(container.get("volumeDevices") for container in containers(spec))
 
 

@@ -75,7 +75,7 @@ class Options:
 
     @property
     def restart_rules(self) -> bool:
-        """Report whether containers may have restart policies and rules of their own."""
+        """Report whether containers may have their own restart policies and rules."""
         return self.gates[features.CONTAINER_RESTART_RULES] or in_use.restart_rules(self.old)
 
     @property
@@ -90,13 +90,13 @@ class Options:
 
     @property
     def own_users_in_host_network(self) -> bool:
-        """Report whether a pod with users of its own may be in the network of the host."""
+        """Report whether a pod with a user namespace may be in the network of the host."""
         allowed = self.gates[features.USER_NAMESPACES_HOST_NETWORK_SUPPORT]
         return allowed or in_use.host_network_of_own_users(self.old)
 
     @property
     def own_users_of_devices(self) -> bool:
-        """Report whether a pod with users of its own may have block devices."""
+        """Report whether a pod with a user namespace may have block devices."""
         return self.release < V1_34 or in_use.devices_of_own_users(self.old)
 
     @property

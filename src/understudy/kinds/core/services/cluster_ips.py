@@ -17,7 +17,7 @@ POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
 def headless(spec: Obj) -> bool:
-    """Report whether a service has no address of its own."""
+    """Report whether a service has no address."""
     return bool(spec.get("clusterIPs") == ["None"])
 
 

@@ -37,7 +37,7 @@ class _ValidateSpec(Protocol):
 
 
 def claim(release: Version) -> Behavior:
-    """Return the behaviour of ResourceClaim in a release."""
+    """Return the behavior of ResourceClaim in a release."""
     status = replace(_CLAIM_STATUS, reset_fields=_RESET_BY_STATUS[release])
     return replace(_CLAIM, status=status, table_row=_claim_row(ReleaseRules.of(release)))
 

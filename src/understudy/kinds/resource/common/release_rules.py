@@ -1,6 +1,6 @@
 """The rules and messages of resource.k8s.io that differ between releases.
 
-What differs between releases stands here, and only here: validators ask their `ReleaseRules`. Read from the newest
+What differs between releases is here, and only here: validators ask their `ReleaseRules`. Read from the newest
 release downwards: each one is the next newer with some differences.
 """
 
@@ -91,7 +91,7 @@ class ReleaseRules(RulesOfRelease):
     devices_or_counters whether a slice must not have both devices and counters
     counters_of_slice   whether devices consume counters of their own slice, which are limited together
     nodes_per_device    whether devices may say themselves which nodes they are for
-    renews_time_added   whether a rule's taint whose effect changes is added anew
+    renews_time_added   whether a rule's taint whose effect changes is added again
     warns_of_upper_case whether a slice's driver in upper case is warned of
     one_term            the text for a slice's node selector with several terms
     dumps_slices        whether the error about the nodes of a slice shows the whole spec

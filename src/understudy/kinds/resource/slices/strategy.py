@@ -40,7 +40,7 @@ from understudy.machinery.validation.names import go_lower
 
 
 def behaviors(release: Version) -> dict[str, Behavior]:
-    """Return the behaviour of each of these kinds in a release, by name."""
+    """Return the behavior of each of these kinds in a release, by name."""
     return {
         "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[release]),
         "DeviceTaintRule": _TAINT_RULE,

@@ -33,7 +33,7 @@ class Header(NamedTuple):
 @dataclass(frozen=True)
 class Shape:
     """An expected type: `name` of the Go type, `tag` the universal tag (None for any), `context` the context-specific
-    tag that stands in its place.
+    tag that takes its place.
 
     `parts` are the fields of a sequence, `element` is the type of the elements of a SEQUENCE OF or SET OF.
     """

@@ -83,7 +83,7 @@ class _Search:
                 yield from self.chains(chain, issuer)
 
     def _is_valid(self, certificate: x509.Certificate, below: Chain, *, is_authority: bool) -> bool:
-        """Report whether a certificate may stand above others. Roots need not say that they are authorities.
+        """Report whether a certificate may be above others. Roots need not say that they are authorities.
 
         Upstream: `isValid`.
         """
@@ -131,7 +131,7 @@ def _allows(chain: Chain, usage: x509.ObjectIdentifier) -> bool:
 def _constrains_names(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
     """Report whether an authority limits the names of a leaf that has any.
 
-    Go compares them; such chains are refused here, since nobody signs clients with authorities like that.
+    Go compares them; such chains are refused here, since no one signs clients with authorities like that.
     """
     names = _extension(leaf, x509.SubjectAlternativeName)
     return names is not None and _extension(authority, x509.NameConstraints) is not None

@@ -3,9 +3,9 @@
     new = ApplyRequest(updater, patch, manager="kubectl", subresource="", now=…).run(live, force=False)
 
 A field that another manager owns with another value is a conflict (409, one cause per field) unless the manager forces
-it. A field that the manager sends no longer and nobody else owns is removed. Several managers may own a field while
-they agree on its value. Rules: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and KEP-555. Nothing
-here knows requests, stores or any validation but that by the schema.
+it. A field that the manager no longer sends and no other manager owns is removed. Several managers may own a field
+while they agree on its value. Rules: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and KEP-555.
+Nothing here knows requests, stores or any validation but that by the schema.
 """
 
 from __future__ import annotations

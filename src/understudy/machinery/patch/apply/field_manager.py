@@ -34,7 +34,7 @@ class FieldManager:
 
     type_, api_version   the type of the objects; of a subresource such as scale, that of its body
     subresource          "" for the object itself
-    reset                paths that the endpoint cannot change, which nobody comes to own through it (`ResetFields`);
+    reset                paths that the endpoint cannot change, which no manager owns through it (`ResetFields`);
                          owners in a version that it does not name lose them to writers that change them
     convert              converts objects between API versions, for owners that wrote in another one
     """

@@ -1,6 +1,6 @@
 """metadata.managedFields: which manager owns which field, kept up to date on every create, update and patch.
 
-A manager owns the fields that its write changes or adds, whoever owned them before; nobody owns the fields that it
+A manager owns the fields that its write changes or adds, whoever owned them before; no manager owns the fields that it
 removes. A write that changes nothing leaves the owners as they are, times included. The rules are those of
 k8s.io/apimachinery/pkg/util/managedfields. They hold for every kind that has metadata; for the scale subresource see
 `scale_handler`.
@@ -37,7 +37,7 @@ Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its versi
 MAX_UPDATE_MANAGERS = 10
 ANCIENT_CHANGES = "ancient-changes"
 
-# Fields that nobody owns (upstream: `stripSet`), see
+# Fields that no manager owns (upstream: `stripSet`), see
 # https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 NEVER_OWNED = new_set(
     ("apiVersion",),
@@ -95,7 +95,7 @@ class Updater:
         InvalidValue.
 
         Only fields that the request cannot change are looked at for wrong types: they are dropped later, and so refused
-        by nobody else.
+        by no other manager.
         """
         if reset := self._reset_fields(self.api_version):
             self.type.check(new, reset)

@@ -60,8 +60,8 @@ class VersionedSet:
 ManagedFields = dict[Manager, VersionedSet]
 
 
-class InvalidEntry(ValueError):  # noqa: N818  # its text stands in other errors
-    """An entry that cannot be decoded; its text stands in other errors."""
+class InvalidEntry(ValueError):  # noqa: N818  # its text is part of other errors
+    """An entry that cannot be decoded; its text is part of other errors."""
 
 
 def apply_manager(name: str, subresource: str) -> Manager:

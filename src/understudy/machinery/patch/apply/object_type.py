@@ -20,7 +20,7 @@ from understudy.machinery.types import Obj, split_api_version
 
 
 class UnconvertibleError(Exception):
-    """An object that is not what the schema of another version allows, so that nobody can be said to own its fields."""
+    """An object that is not what the schema of another version allows, so that its fields have no owners."""
 
 
 class ObjectType(Protocol):

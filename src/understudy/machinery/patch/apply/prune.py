@@ -1,7 +1,7 @@
 """Removal of fields that a manager has applied before and does not send any more, unless another manager owns them.
 
 Elements of lists and structs that the manager brought in are removed with all that is in them, except for fields that
-others own or nobody does.
+others own or no manager does.
 """
 
 from __future__ import annotations

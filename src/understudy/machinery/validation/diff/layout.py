@@ -1,6 +1,6 @@
 """The text of a difference as a tree, and its layout: what fits on one line, columns, signs in the margin.
 
-A node is a line (str), a Wrap around another node, or Rows, which stand one below the other unless all of them fit on
+A node is a line (str), a Wrap around another node, or Rows, which are one below the other unless all of them fit on
 one line.
 """
 
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows that stand one below the other, or on one line if all of them fit."""
+    """Rows, one below the other, or on one line if all of them fit."""
 
     rows: list[Row]
 

@@ -290,7 +290,7 @@ def _parts(value: Value, style: Style) -> Rows:
 
 
 def _string(text: str, style: Style, prefix: str = "") -> Node:
-    """Quote a text and cut it where it is long; several removed or inserted lines stand below each other."""
+    """Quote a text and cut it where it is long; several removed or inserted lines are below each other."""
     longest = style.limit(5)
     lines = text.removesuffix("\n").split("\n")
     if len(lines) >= 4 and style.mode in (REMOVED, INSERTED):

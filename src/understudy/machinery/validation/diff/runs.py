@@ -23,7 +23,7 @@ from understudy.machinery.validation.diff.layout import (
 )
 from understudy.machinery.validation.diff.layout import SAME as UNCHANGED
 
-_LINE, _TEXT, _BINARY, _NUMBERS = 1, 64, 16, 8  # how many lines, bytes or numbers stand on a row
+_LINE, _TEXT, _BINARY, _NUMBERS = 1, 64, 16, 8  # how many lines, bytes or numbers are on a row
 _CONTEXT = 2  # rows of what is the same around a change
 _SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _LONGEST_LINE = 1024

@@ -41,7 +41,7 @@ def _name(release: Version) -> resources.NameRule:
 def aggregate(spec: Obj, kind: str) -> Amounts:
     """Return the `requests` or `limits` of all containers together, by resource.
 
-    Containers and sidecars add up; init containers run one after the other, each beside the sidecars before it.
+    Containers and sidecars add up; init containers run one after the other, each together with the sidecars before it.
     Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
     """
     total: Amounts = {}

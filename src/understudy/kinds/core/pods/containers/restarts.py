@@ -1,4 +1,4 @@
-"""Validation of restart policies and restart rules that containers have of their own (KEP-5307, KEP-5532)."""
+"""Validation of restart policies and restart rules of single containers (KEP-5307, KEP-5532)."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
 
 
 def delete_grace(pod: Obj, seconds: int | None) -> int:
-    """Return the seconds that a deleted pod gets to end; 0 if it is removed at once (upstream: `CheckGracefulDelete`).
+    """Return the seconds that a deleted pod gets to end; 0 if it is removed immediately (upstream:
+    `CheckGracefulDelete`).
 
     `seconds` is gracePeriodSeconds of the DeleteOptions. Pods without a node, and finished ones, get no time.
     """

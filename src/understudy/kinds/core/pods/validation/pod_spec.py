@@ -128,7 +128,7 @@ def _claims(items: Sequence[Obj], metadata: Obj, path: Path, release: Version) -
 
 
 def resource_claims(items: Sequence[Obj], path: Path) -> Errors:
-    """Check `resourceClaims`: each has a name of its own and either a claim or a template."""
+    """Check `resourceClaims`: each has a different name and either a claim or a template."""
     errors: Errors = []
     seen: set[str] = set()
     for i, claim in enumerate(items):
@@ -231,7 +231,7 @@ _OWN_USERS = ByRelease({V1_34: "when `hostUsers` is false", V1_31: "when `pod.Sp
 
 
 def _own_users(pod_spec: Obj, path: Path, opts: Options) -> Errors:
-    """Check that a pod with users of its own shares nothing else with its host (upstream: `validateHostUsers`)."""
+    """Check that a pod with a user namespace shares nothing else with its host (upstream: `validateHostUsers`)."""
     text = _OWN_USERS[opts.release]
     names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
     errors = [

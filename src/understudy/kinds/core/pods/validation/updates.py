@@ -172,7 +172,7 @@ def _internal(spec: Obj, ctx: Context) -> Obj:
 
 
 def _rebuilt(part: Obj) -> Obj:
-    """Return a copy. Lists that the real server builds anew are nil when they are empty."""
+    """Return a copy. Lists that the real server rebuilds are nil when they are empty."""
     out = copy(part)
     if isinstance(out, WithEmptyFields):
         out.empty = {name: value for name, value in out.empty.items() if name not in _REBUILT}

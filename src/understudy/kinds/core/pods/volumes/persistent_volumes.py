@@ -359,7 +359,7 @@ def _volume_sources(volume_spec: Obj, within: Path, ctx: Context) -> Errors:
     errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else OF_VOLUMES[first](volume_spec[first], path)
     if first == "local" and volume_spec.get("nodeAffinity") is None:
         errors.append(required(within.child("nodeAffinity"), "Local volume requires node affinity"))
-    if "flexVolume" in present[1:]:  # which is checked, and not refused, beside others
+    if "flexVolume" in present[1:]:  # which is checked, and not refused, besides others
         errors += OF_VOLUMES["flexVolume"](volume_spec["flexVolume"], within.child("flexVolume"))
     return errors + one_source([first, *(name for name in present[1:] if name != "flexVolume")], within)
 
