@@ -151,16 +151,16 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     try:
         if environment.counts_cost:
             tracking_program = cost_tracking.plan(
-                tree, environment.declarations, environment.release, strict=environment.strict_cost
+                tree, environment.declarations, environment.version, strict=environment.strict_cost
             )
             names = names_in(tree)
         else:
-            program = planner.plan(tree, environment.declarations, environment.release)
+            program = planner.plan(tree, environment.declarations, environment.version)
     except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(
         expression,
-        cost=estimator.estimate_cost(tree, environment.release, environment.estimate_size),
+        cost=estimator.estimate_cost(tree, environment.version, environment.estimate_size),
         program=program,
         tracking_program=tracking_program,
         type=tree.type,
@@ -171,7 +171,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
 
 def parse(expression: str, report: Report, environment: Environment) -> Node | None:
     """Return the tree of an expression with macros expanded, None if it has errors; they go to `report`."""
-    dialect = DIALECTS[environment.release]
+    dialect = DIALECTS[environment.version]
     tokens, unreadable = scan(expression, quoted_fields=dialect.quoted_fields)
     builder = NodeBuilder(report, environment.declarations.macros, dialect)
     if not unreadable and surely_within_limits(tokens):

@@ -38,7 +38,7 @@ class Rule:
 
 
 def compile_rule(
-    source: Obj, declared: DeclaredType, release: Version, *, stored: bool = True, message_stored: bool = True
+    source: Obj, declared: DeclaredType, version: Version, *, stored: bool = True, message_stored: bool = True
 ) -> Rule:
     """Return a rule compiled for values of a type (`compileRule`).
 
@@ -49,11 +49,11 @@ def compile_rule(
     if not text.strip():
         return Rule(source, None, None)
     optional = bool(source.get("optionalOldSelf"))
-    environment = rule_environment(declared, release, stored=stored, optional_old_self=optional)
+    environment = rule_environment(declared, version, stored=stored, optional_old_self=optional)
     compiled, message = compile(text, environment), None
     if compiled.error is None and message_text:
         environment = rule_environment(
-            declared, release, stored=message_stored, optional_old_self=optional, message=True
+            declared, version, stored=message_stored, optional_old_self=optional, message=True
         )
         message = compile(message_text, environment)
     return Rule(source, compiled, message)

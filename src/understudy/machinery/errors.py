@@ -151,13 +151,13 @@ def admission_forbidden(group: str, resource: str, metadata: Obj, message: str) 
     return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), message)
 
 
-def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], release: Version) -> StatusError:
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], version: Version) -> StatusError:
     """Return a 422 with one cause per field error (upstream: `NewInvalid`), in the words of a release.
 
     The message has equal texts only once.
     """
-    texts = list(dict.fromkeys(error.text(release) for error in errors))
-    causes = [{"reason": e.type.reason, "message": e.body(release), "field": e.field} for e in errors]
+    texts = list(dict.fromkeys(error.text(version) for error in errors))
+    causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
         message += f": {aggregate(texts)}"

@@ -77,12 +77,12 @@ class ListOptions:
     initial_events: bool | None
 
 
-def list_options(query: Query, release: Version, *, watch: bool, watch_list: bool) -> ListOptions:
+def list_options(query: Query, version: Version, *, watch: bool, watch_list: bool) -> ListOptions:
     """Read and validate the options of a list or watch; `watch_list` is the gate WatchList. Raises 400, 422."""
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
     try:
-        labels, fields = parse_labels(query.get("labelSelector"), release), parse_fields(query.get("fieldSelector"))
+        labels, fields = parse_labels(query.get("labelSelector"), version), parse_fields(query.get("fieldSelector"))
     except SelectorError as why:
         raise errors.bad_request(str(why)) from None
     options = ListOptions(
@@ -101,7 +101,7 @@ def list_options(query: Query, release: Version, *, watch: bool, watch_list: boo
         options.initial_events, options.match = True, NOT_OLDER_THAN
     field_errors = _watch_errors(options, watch_list) if watch else _list_errors(options)
     if field_errors:
-        raise errors.invalid(META, "ListOptions", "", field_errors, release)
+        raise errors.invalid(META, "ListOptions", "", field_errors, version)
     return options
 
 
@@ -174,7 +174,7 @@ _KIND = {"POST": _CREATE, "PUT": _UPDATE, "PATCH": _PATCH}
 _PLAIN = WriteOptions(False, "", WARN, None)
 
 
-def write_options(query: Query, method: str, release: Version, *, apply: bool = False) -> WriteOptions:
+def write_options(query: Query, method: str, version: Version, *, apply: bool = False) -> WriteOptions:
     """Decode and validate the options of a POST, PUT or PATCH. Raises 422."""
     if not query and not apply:
         return _PLAIN
@@ -196,7 +196,7 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
         allowed = ["", IGNORE, STRICT, WARN]
         field_errors.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
     if field_errors:
-        raise errors.invalid(META, _KIND[method], "", field_errors, release)
+        raise errors.invalid(META, _KIND[method], "", field_errors, version)
     return options
 
 
@@ -260,7 +260,7 @@ def read_delete_options(body: Obj) -> DeleteOptions:
     )
 
 
-def validated_delete_options(options: DeleteOptions, release: Version) -> DeleteOptions:
+def validated_delete_options(options: DeleteOptions, version: Version) -> DeleteOptions:
     """Return the options if they are valid. Raises 422. Upstream: `ValidateDeleteOptions`."""
     field_errors: Errors = []
     if options.propagation is not None and options.orphan_dependents is not None:
@@ -271,7 +271,7 @@ def validated_delete_options(options: DeleteOptions, release: Version) -> Delete
         field_errors.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
     field_errors += dry_run_errors(options.dry_run)
     if field_errors:
-        raise errors.invalid(META, "DeleteOptions", "", field_errors, release)
+        raise errors.invalid(META, "DeleteOptions", "", field_errors, version)
     return options
 
 

@@ -109,7 +109,7 @@ _KEY = DeclaredType(types.STRING)
 _OBJECT = types.struct("object")
 
 
-def declared_type(schema: Obj, release: Version, *, resource_root: bool = False) -> DeclaredType | None:
+def declared_type(schema: Obj, version: Version, *, resource_root: bool = False) -> DeclaredType | None:
     """Return the type of the values of a structural schema, None if expressions cannot see them.
 
     Values that are only preserved have no type, and neither have lists and maps of them.
@@ -117,15 +117,15 @@ def declared_type(schema: Obj, release: Version, *, resource_root: bool = False)
     resource_root  whether the schema is that of a whole object, or of an embedded one
     """
     if schema.get("x-kubernetes-int-or-string"):
-        limit = _max_bytes(schema) if _LIMITS_INT_OR_STRING[release] else None
+        limit = _max_bytes(schema) if _LIMITS_INT_OR_STRING[version] else None
         return DeclaredType(types.DYN, _LONGEST_STRING if limit is None else limit, 1)
     if resource_root:
         schema = with_type_and_object_meta(schema)
     match schema.get("type"):
         case "array":
-            return _list(schema, release)
+            return _list(schema, version)
         case "object":
-            return _object(schema, release)
+            return _object(schema, version)
         case "string":
             return _string(schema)
         case "boolean":
@@ -156,8 +156,8 @@ def has_typed_elements(schema: Obj) -> bool:
     return is_typed(schema) and (kind == "array" or (kind == "object" and isinstance(others, dict)))
 
 
-def _inner(schema: Obj, release: Version) -> DeclaredType | None:
-    return declared_type(schema, release, resource_root=bool(schema.get("x-kubernetes-embedded-resource")))
+def _inner(schema: Obj, version: Version) -> DeclaredType | None:
+    return declared_type(schema, version, resource_root=bool(schema.get("x-kubernetes-embedded-resource")))
 
 
 def _limit(schema: Obj, name: str, otherwise: Callable[[], int]) -> int:
@@ -166,18 +166,18 @@ def _limit(schema: Obj, name: str, otherwise: Callable[[], int]) -> int:
     return otherwise() if limit is None else max(limit, 0)
 
 
-def _list(schema: Obj, release: Version) -> DeclaredType | None:
-    element = _inner(schema["items"], release) if isinstance(schema.get("items"), dict) else None
+def _list(schema: Obj, version: Version) -> DeclaredType | None:
+    element = _inner(schema["items"], version) if isinstance(schema.get("items"), dict) else None
     if element is None:
         return None
     limit = _limit(schema, "maxItems", lambda: _LONGEST_STRING // (element.min_size + 1))
     return DeclaredType(types.list_of(element.type), limit, element=element)
 
 
-def _object(schema: Obj, release: Version) -> DeclaredType | None:
+def _object(schema: Obj, version: Version) -> DeclaredType | None:
     others = schema.get("additionalProperties")
     if isinstance(others, dict):
-        element = _inner(others, release)
+        element = _inner(others, version)
         if element is None:
             return None
         limit = _limit(schema, "maxProperties", lambda: _LONGEST_STRING // (element.min_size + 6))
@@ -185,7 +185,7 @@ def _object(schema: Obj, release: Version) -> DeclaredType | None:
     fields: dict[str, DeclaredType] = {}
     size, required = 2, frozenset(schema.get("required") or ())
     for name, part in (schema.get("properties") or {}).items():
-        declared = _inner(part, release)
+        declared = _inner(part, version)
         if declared is None:
             continue
         if (escaped := escape(name)) is not None:

@@ -71,7 +71,7 @@ class Environment:
     libraries cost 1 when they are evaluated.
     """
 
-    release: Version
+    version: Version
     features: frozenset[str]
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
@@ -91,12 +91,12 @@ class Environment:
 
         From 1.32 on it is -1, the column before the first.
         """
-        return -1 if self.release >= V1_32 else 0
+        return -1 if self.version >= V1_32 else 0
 
 
 @cache
 def device_environment(
-    release: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
+    version: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
 ) -> Environment:
     """Return the environment of device selectors in a release.
 
@@ -106,9 +106,9 @@ def device_environment(
 
     def has(gate: str, since: Version) -> bool:
         """Report whether an expression may use what a gate guards: stored ones may, whether or not it is on."""
-        return gate in features or (stored and since <= release)
+        return gate in features or (stored and since <= version)
 
-    attribute = "dyn" if lists_allowed(release, features, stored=stored) else "any"
+    attribute = "dyn" if lists_allowed(version, features, stored=stored) else "any"
     device = {
         "driver": "string",
         "attributes": f"map(string, map(string, {attribute}))",
@@ -116,23 +116,23 @@ def device_environment(
     }
     if has(DRA_CONSUMABLE_CAPACITY, V1_34):
         device["allowMultipleAllocations"] = "bool"
-    libraries = base_libraries(release, stored) + _DEVICE_LIBRARIES
+    libraries = base_libraries(version, stored) + _DEVICE_LIBRARIES
     if has(DRA_LIST_TYPE_ATTRIBUTES, V1_36):
         libraries += ("device_includes",)
-    declared = build_declarations(release, libraries, {"device": DEVICE}, {DEVICE: device})
-    results = {"bool", attribute} if release >= V1_37 else {"bool", "any", attribute}
-    return Environment(release, features, stored, declared, _check_result_of(*results), estimate_size)
+    declared = build_declarations(version, libraries, {"device": DEVICE}, {DEVICE: device})
+    results = {"bool", attribute} if version >= V1_37 else {"bool", "any", attribute}
+    return Environment(version, features, stored, declared, _check_result_of(*results), estimate_size)
 
 
 def derived_attribute_environment(
-    release: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
+    version: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
 ) -> Environment:
     """Return the environment of derived attributes, which results in an attribute: a scalar, or a list where allowed.
 
     The arguments are those of `device_environment`.
     """
-    selectors = device_environment(release, features=features, stored=stored)
-    lists = lists_allowed(release, features, stored=stored)
+    selectors = device_environment(version, features=features, stored=stored)
+    lists = lists_allowed(version, features, stored=stored)
     expected = "a primitive scalar (string, integer, boolean, semver)" + " or a list of these scalars" * lists
 
     def result_error(result: Type) -> str:
@@ -143,9 +143,9 @@ def derived_attribute_environment(
     return replace(selectors, result_error=result_error, purpose=_DERIVED_ATTRIBUTE)
 
 
-def lists_allowed(release: Version, features: frozenset[str], *, stored: bool) -> bool:
+def lists_allowed(version: Version, features: frozenset[str], *, stored: bool) -> bool:
     """Report whether attributes of devices may be lists: from 1.37 on stored expressions may always say so."""
-    return DRA_LIST_TYPE_ATTRIBUTES in features or (stored and release >= V1_37)
+    return DRA_LIST_TYPE_ATTRIBUTES in features or (stored and version >= V1_37)
 
 
 _DERIVED_ATTRIBUTE = ("derived attribute",)
@@ -158,15 +158,15 @@ def _is_scalar(result: Type) -> bool:
 _SCALARS = ("bool", "int", "string", "google.protobuf.Any", "dyn", "kubernetes.Semver")
 
 
-def base_libraries(release: Version, stored: bool) -> tuple[str, ...]:
+def base_libraries(version: Version, stored: bool) -> tuple[str, ...]:
     """Return the names of the libraries in every environment of a release (`MustBaseEnvSet`)."""
-    known = release if stored else release.previous
+    known = version if stored else version.previous
     names = tuple(name for name, since in reversed(_LIBRARIES) if since <= known)
-    return names + tuple(name for name, since in _CEL_GO_LIBRARIES if since <= release)
+    return names + tuple(name for name, since in _CEL_GO_LIBRARIES if since <= version)
 
 
 def build_declarations(
-    release: Version,
+    version: Version,
     libraries: tuple[str, ...],
     variables: Mapping[str, str | Type],
     messages: Mapping[str, Mapping[str, str | Type]],
@@ -174,7 +174,7 @@ def build_declarations(
     """Return the declarations of libraries, variables and messages; types may be given in their notation."""
     fields = {name: {key: _type(of) for key, of in own.items()} for name, own in messages.items()}
     # Up to 1.31 the name of a message type is declared as a value of that type.
-    names = {name: type_of(struct(name)) if release >= V1_32 else struct(name) for name in messages}
+    names = {name: type_of(struct(name)) if version >= V1_32 else struct(name) for name in messages}
     own = {name: _type(of) for name, of in variables.items()}
     macros, functions = _contents(tuple(dict.fromkeys(libraries)))
     return Declarations(macros, functions, {**own, **names, **_type_names()}, {**_message_fields(), **fields})

@@ -124,7 +124,7 @@ def _is_object_type(name: str) -> bool:
 
 
 def policy_environment(
-    release: Version,
+    version: Version,
     *,
     returns: tuple[str, ...] = (),
     params: bool,
@@ -142,18 +142,18 @@ def policy_environment(
     strict_cost  whether the functions of the Kubernetes libraries have their own costs
     """
     return Environment(
-        release,
+        version,
         features=frozenset(),
         stored=False,
-        declarations=_declarations(release, params, authorizer, composed, patch_types),
-        result_error=lambda result: _result_error(result, returns, release),
+        declarations=_declarations(version, params, authorizer, composed, patch_types),
+        result_error=lambda result: _result_error(result, returns, version),
         purpose=("policy", returns, params, authorizer, composed, patch_types),
         strict_cost=strict_cost,
     )
 
 
 def type_checking_environment(
-    release: Version, declared: Mapping[str, DeclaredType | None], composed: Composed
+    version: Version, declared: Mapping[str, DeclaredType | None], composed: Composed
 ) -> Environment:
     """Return the environment in which the expressions of a policy are checked against types of objects.
 
@@ -161,10 +161,10 @@ def type_checking_environment(
     composed  the policy's own variables so far
     """
     return Environment(
-        release,
+        version,
         features=frozenset(),
         stored=True,
-        declarations=_typed_declarations(release, tuple(declared.items()), composed),
+        declarations=_typed_declarations(version, tuple(declared.items()), composed),
         result_error=lambda result: "",
         purpose=("type checking", *declared.items(), composed),
     )
@@ -172,7 +172,7 @@ def type_checking_environment(
 
 @lru_cache(64)
 def _typed_declarations(
-    release: Version, declared: tuple[tuple[str, DeclaredType | None], ...], composed: Composed
+    version: Version, declared: tuple[tuple[str, DeclaredType | None], ...], composed: Composed
 ) -> Declarations:
     messages: dict[str, Mapping[str, str | Type]] = {**_MESSAGES, _VARIABLES: dict(composed)}
     variables: dict[str, str | Type] = {**_ALWAYS, "authorizer": _AUTHORIZER["authorizer"], "variables": _VARIABLES}
@@ -180,32 +180,32 @@ def _typed_declarations(
         fields: dict[str, Mapping[str, Type]] = {}
         variables[name] = DYN if type_ is None else type_.named(f"{name}Type", fields, keywords=True)
         messages |= fields
-    return build_declarations(release, base_libraries(release, True), variables, messages)
+    return build_declarations(version, base_libraries(version, True), variables, messages)
 
 
-def _result_error(result: Type, returns: tuple[str, ...], release: Version) -> str:
+def _result_error(result: Type, returns: tuple[str, ...], version: Version) -> str:
     """Return the error for the type of a result, "" if it is one of `returns`; 1.31 does not name the type."""
     if not returns or (result.declared_name in returns and not result.nullable):
         return ""
     expected = returns[0] if len(returns) == 1 else f"one of [{' '.join(returns)}]"
-    return f"must evaluate to {expected}" + (f" but got {result.declared_name}" if release >= V1_32 else "")
+    return f"must evaluate to {expected}" + (f" but got {result.declared_name}" if version >= V1_32 else "")
 
 
 @lru_cache(64)
 def _declarations(
-    release: Version, params: bool, authorizer: bool, composed: Composed | None, patch_types: bool
+    version: Version, params: bool, authorizer: bool, composed: Composed | None, patch_types: bool
 ) -> Declarations:
     """Return the declarations, cached because policies have many expressions with the same ones."""
-    libraries = base_libraries(release, False)
+    libraries = base_libraries(version, False)
     messages: dict[str, Mapping[str, str | Type]] = dict(_MESSAGES)
     variables = _ALWAYS | ({"params": "dyn"} if params else {}) | (_AUTHORIZER if authorizer else {})
     if composed is not None:
         messages[_VARIABLES] = dict(composed)
         variables |= {"variables": _VARIABLES}
     if not patch_types:
-        return build_declarations(release, libraries, variables, messages)
+        return build_declarations(version, libraries, variables, messages)
     messages["JSONPatch"] = {}
-    declared = build_declarations(release, (*libraries, "jsonpatch"), variables, messages)
+    declared = build_declarations(version, (*libraries, "jsonpatch"), variables, messages)
     return _PatchDeclarations(declared.macros, declared.functions, declared.variables, declared.fields)
 
 

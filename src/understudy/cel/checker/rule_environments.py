@@ -18,7 +18,7 @@ _SELF_TYPE = "selfType0"  # upstream numbers it by time, so that no expression r
 
 
 def rule_environment(
-    declared: DeclaredType, release: Version, *, stored: bool, optional_old_self: bool, message: bool = False
+    declared: DeclaredType, version: Version, *, stored: bool, optional_old_self: bool, message: bool = False
 ) -> Environment:
     """Return the environment of a rule, or of the expression of its message.
 
@@ -26,10 +26,10 @@ def rule_environment(
     optional_old_self  whether `oldSelf` is an optional
     """
     return Environment(
-        release,
+        version,
         features=frozenset(),
         stored=stored,
-        declarations=_declarations(declared, release, stored, optional_old_self),
+        declarations=_declarations(declared, version, stored, optional_old_self),
         result_error=_message_result_error if message else _result_error,
         estimate_size=declared.estimate_size,
         purpose=("rule", declared, optional_old_self, message),
@@ -45,8 +45,8 @@ def _message_result_error(result: Type) -> str:
 
 
 @lru_cache(256)
-def _declarations(declared: DeclaredType, release: Version, stored: bool, optional_old_self: bool) -> Declarations:
+def _declarations(declared: DeclaredType, version: Version, stored: bool, optional_old_self: bool) -> Declarations:
     messages: dict[str, Mapping[str, Type]] = {}
-    own = declared.named(_SELF_TYPE, messages, keywords=(release if stored else release.previous) >= V1_31)
+    own = declared.named(_SELF_TYPE, messages, keywords=(version if stored else version.previous) >= V1_31)
     variables = {"self": own, "oldSelf": optional_of(own) if optional_old_self else own}
-    return build_declarations(release, base_libraries(release, stored), variables, messages)
+    return build_declarations(version, base_libraries(version, stored), variables, messages)

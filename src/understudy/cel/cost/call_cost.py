@@ -197,9 +197,9 @@ _SEMVER_RULES: Mapping[str, Rule] = {"semver": _parse_cost, "isSemver": _parse_c
 _LIBRARY_RULES_BY_RELEASE = ByRelease({V1_33: {**_LIBRARY_RULES, **_SEMVER_RULES}, V1_31: _LIBRARY_RULES})
 
 
-def call_rules(release: Version) -> Mapping[str, Rule]:
+def call_rules(version: Version) -> Mapping[str, Rule]:
     """Return the rules of the Kubernetes libraries in a release, by function name."""
-    return _LIBRARY_RULES_BY_RELEASE[release]
+    return _LIBRARY_RULES_BY_RELEASE[version]
 
 
 # standard functions of CEL

@@ -63,9 +63,9 @@ class Coster:
     the costs of conditionals, which may occur again.
     """
 
-    def __init__(self, release: Version, estimate_size: SizeEstimator) -> None:
+    def __init__(self, version: Version, estimate_size: SizeEstimator) -> None:
         self._estimate_size = estimate_size
-        self._rules = call_rules(release)
+        self._rules = call_rules(version)
         self._paths: dict[Node, Path] = {}
         self._sizes: dict[Node, Estimate] = {}
         self._entry_sizes: dict[Node, EntrySize] = {}

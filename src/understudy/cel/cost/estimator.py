@@ -17,9 +17,9 @@ from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Versi
 _COSTERS = ByRelease[type[Coster]]({V1_33: Coster, V1_31: OlderCoster})
 
 
-def estimate_cost(root: Node, release: Version, estimate_size: SizeEstimator) -> int:
+def estimate_cost(root: Node, version: Version, estimate_size: SizeEstimator) -> int:
     """Return the largest possible cost of one evaluation of a checked tree in a release (`EstimateCost`).
 
     estimate_size  returns the sizes of the parts of variables
     """
-    return _COSTERS[release](release, estimate_size).cost(root).max
+    return _COSTERS[version](version, estimate_size).cost(root).max

@@ -19,9 +19,9 @@ class OlderCoster(Coster):
     `_iter_ranges` has, for each iteration variable in scope, the ranges that it iterates over, the innermost last.
     """
 
-    def __init__(self, release: Version, estimate_size: SizeEstimator) -> None:
-        super().__init__(release, estimate_size)
-        self._accumulator = DIALECTS[release].accumulator
+    def __init__(self, version: Version, estimate_size: SizeEstimator) -> None:
+        super().__init__(version, estimate_size)
+        self._accumulator = DIALECTS[version].accumulator
         self._iter_ranges: dict[str, list[Node]] = {}
 
     def _ident(self, node: Ident) -> Estimate:

@@ -29,7 +29,7 @@ _NEW_LIST, _NEW_MAP, _NEW_MESSAGE = 10, 30, 40
 
 
 def plan(
-    root: Node, declarations: Declarations, release: Version, *, strict: bool = True
+    root: Node, declarations: Declarations, version: Version, *, strict: bool = True
 ) -> Callable[[Scope, CostTracker], Value]:
     """Return the program of a checked tree, which charges a tracker.
 
@@ -37,7 +37,7 @@ def plan(
 
     Raises `PlanError`, as for constants that cannot be converted.
     """
-    program = _TrackingPlanner(declarations, release, strict=strict).plan(root)
+    program = _TrackingPlanner(declarations, version, strict=strict).plan(root)
 
     def run(scope: Scope, tracker: CostTracker) -> Value:
         return program({**scope, _TRACKER: tracker})
@@ -48,8 +48,8 @@ def plan(
 class _TrackingPlanner(Planner):
     """Plans one tree; `_attribute` plans an attribute without the cost of its name."""
 
-    def __init__(self, declarations: Declarations, release: Version, *, strict: bool) -> None:
-        super().__init__(declarations, release)
+    def __init__(self, declarations: Declarations, version: Version, *, strict: bool) -> None:
+        super().__init__(declarations, version)
         self._strict = strict
 
     def plan(self, node: Node) -> Program:

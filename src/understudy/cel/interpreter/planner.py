@@ -52,20 +52,20 @@ class PlanError(Exception):
 
 
 @cache
-def overload_bindings(release: Version) -> Mapping[str, Callable[..., Value]]:
+def overload_bindings(version: Version) -> Mapping[str, Callable[..., Value]]:
     """Return the functions behind all overloads in a release, by overload id."""
     bindings: dict[str, Callable[..., Value]] = {}
     for name in _LIBRARIES:
         module = import_module(f"understudy.cel.library.{name}")
         bindings |= module.FUNCTIONS
         if hasattr(module, "functions_of"):
-            bindings |= module.functions_of(release)
+            bindings |= module.functions_of(version)
     return bindings
 
 
-def plan(root: Node, declarations: Declarations, release: Version) -> Program:
+def plan(root: Node, declarations: Declarations, version: Version) -> Program:
     """Return the program of a checked tree. Raises `PlanError`, as for constants that cannot be converted."""
-    return Planner(declarations, release).plan(root)
+    return Planner(declarations, version).plan(root)
 
 
 class Planner:
@@ -75,10 +75,10 @@ class Planner:
     the programs of conditionals.
     """
 
-    def __init__(self, declarations: Declarations, release: Version) -> None:
+    def __init__(self, declarations: Declarations, version: Version) -> None:
         self._declarations = declarations
-        self._bindings = overload_bindings(release)
-        self._names_range_errors = _NAMES_RANGE_ERRORS[release]
+        self._bindings = overload_bindings(version)
+        self._names_range_errors = _NAMES_RANGE_ERRORS[version]
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
         self._conditionals: dict[Node, Program] = {}

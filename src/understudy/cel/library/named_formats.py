@@ -124,13 +124,13 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 }
 
 
-def functions_of(release: Version) -> Mapping[str, Callable[..., Value]]:
+def functions_of(version: Version) -> Mapping[str, Callable[..., Value]]:
     """Return the function whose texts depend on the release."""
 
     def validate(named_format: NamedFormat, text: str) -> Optional:
         """Return the errors of a text as an optional list; a valid text has none."""
         errors = named_format.validate(text)
-        texts = [str(error.text(release) if isinstance(error, Worded) else error) for error in errors]
+        texts = [str(error.text(version) if isinstance(error, Worded) else error) for error in errors]
         return Optional(texts) if texts else NONE
 
     return {"format-validate": validate}

@@ -102,9 +102,9 @@ def argument_type_error(clause: str, given_type: str) -> EvaluationError:
 _SPACE = ByRelease({V1_36: "", V1_31: "\u202f"})
 
 
-def formatter(release: Version) -> Callable[[str, list[Value]], str]:
+def formatter(version: Version) -> Callable[[str, list[Value]], str]:
     """Return the function that makes the result of `text.format(args)` in a release."""
-    space = _SPACE[release]
+    space = _SPACE[version]
 
     def format_argument(clause: str, precision: int | None, value: Value) -> str:
         return _format_argument(clause, precision, value, space)

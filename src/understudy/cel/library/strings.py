@@ -136,9 +136,9 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 }
 
 
-def functions_of(release: Version) -> Mapping[str, Callable[..., Value]]:
+def functions_of(version: Version) -> Mapping[str, Callable[..., Value]]:
     """Return the functions that depend on the release."""
-    functions: dict[str, Callable[..., Value]] = {"string_format": formatter(release)}
-    if _FAILS_ON_EMPTY_TEXT[release]:
+    functions: dict[str, Callable[..., Value]] = {"string_format": formatter(version)}
+    if _FAILS_ON_EMPTY_TEXT[version]:
         functions["string_last_index_of_string"] = _last_index_in_text
     return functions

@@ -90,7 +90,7 @@ def _ask(expression: str, device: Device, environment: Environment) -> bool | Ex
     try:
         return compiled.matches(device.value)
     except cel.EvaluationError as error:
-        if environment.release < V1_37:
+        if environment.version < V1_37:
             return SelectorError(f"CEL runtime error: {error}")
         hint = _HINT if "no such key:" in str(error) else ""
         return _OnDeviceError(f"CEL runtime error: {error}{hint}")

@@ -121,7 +121,7 @@ class ProtobufEncoding(JSONEncoding):
         try:
             return self._schemas.kind(*split_api_version(api_version), kind)
         except KeyError:
-            raise ValueError(f'{self._schemas.release} knows no kind "{kind}" in version "{api_version}"') from None
+            raise ValueError(f'{self._schemas.version} knows no kind "{kind}" in version "{api_version}"') from None
 
 
 JSON_ENCODING = JSONEncoding()

@@ -205,10 +205,10 @@ class Gates:
         self._on = dict(self._defaults)
 
     @staticmethod
-    def of(release: Version, changes: Mapping[str, bool] | None = None) -> Gates:
+    def of(version: Version, changes: Mapping[str, bool] | None = None) -> Gates:
         """Return the gates of a release, with changes as users write them. Raises the errors of `set`."""
-        specs = {gate: history.get(release) for gate, history in _histories().items()}
-        gates = Gates(specs, read_release_file(release, "release.json")["gateDependencies"])
+        specs = {gate: history.get(version) for gate, history in _histories().items()}
+        gates = Gates(specs, read_release_file(version, "release.json")["gateDependencies"])
         gates.set(changes or {})
         return gates
 

@@ -10,6 +10,6 @@ import orjson
 from understudy.machinery.releases.version import Version
 
 
-def read_release_file(release: Version, name: str) -> Any:
+def read_release_file(version: Version, name: str) -> Any:
     """Return the content of the JSON file `schemas/RELEASE/NAME`."""
-    return orjson.loads((resources.files("understudy.schemas") / str(release) / name).read_bytes())
+    return orjson.loads((resources.files("understudy.schemas") / str(version) / name).read_bytes())

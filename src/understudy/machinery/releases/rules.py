@@ -28,11 +28,11 @@ class RulesOfRelease:
 
     @classmethod
     @cache
-    def of(cls, release: Version, enabled: frozenset[Gate] = frozenset()) -> Self:
+    def of(cls, version: Version, enabled: frozenset[Gate] = frozenset()) -> Self:
         """Return the rules of a release: those of the newest release that changed any, up to this one."""
-        return replace(cls._chosen(release, enabled), release=release)
+        return replace(cls._chosen(version, enabled), release=version)
 
     @classmethod
-    def _chosen(cls, release: Version, enabled: frozenset[Gate]) -> Self:
+    def _chosen(cls, version: Version, enabled: frozenset[Gate]) -> Self:
         """Return the rules written for a release, with the gates of `enabled` that matter to them."""
         raise NotImplementedError

@@ -52,16 +52,16 @@ class ByRelease(Generic[T]):
     def __init__(self, since: Mapping[Version, T]) -> None:
         self._newest_first = sorted(since.items(), key=lambda entry: entry[0], reverse=True)
 
-    def __getitem__(self, release: Version) -> T:
+    def __getitem__(self, version: Version) -> T:
         """Return the value that holds for a release. Raises KeyError for a release before the first entry."""
         for since, value in self._newest_first:
-            if since <= release:
+            if since <= version:
                 return value
-        raise KeyError(release)
+        raise KeyError(version)
 
-    def get(self, release: Version) -> T | None:
+    def get(self, version: Version) -> T | None:
         """Return the value that holds for a release, None before the first entry."""
-        return next((value for since, value in self._newest_first if since <= release), None)
+        return next((value for since, value in self._newest_first if since <= version), None)
 
     def items(self) -> Sequence[tuple[Version, T]]:
         """Return each value with the release since which it holds, oldest first."""

@@ -81,9 +81,9 @@ class _Parser:
     """A recursive descent parser of label selectors (upstream: `labels.Parser`). It reads tokens one after the other;
     "" is the end."""
 
-    def __init__(self, text: str, release: Version) -> None:
+    def __init__(self, text: str, version: Version) -> None:
         self.words = _WORDS.findall(text)
-        self.release = release
+        self.version = version
         self.at = 0
 
     def peek(self) -> str:
@@ -126,7 +126,7 @@ class _Parser:
             word = self.take()
         if word in _SYMBOLS:
             raise SelectorError(f"found '{word}', expected: identifier")
-        _check(key_errors(word, Path()), self.release)
+        _check(key_errors(word, Path()), self.version)
         if self.peek() in ("", ","):
             return Requirement(word, "!" if absent else "exists")
         if absent:
@@ -136,7 +136,7 @@ class _Parser:
             raise SelectorError(f"found '{operator}', expected: {_OPERATOR_NAMES}")
         values = self.values() if operator in ("in", "notin") else self.exact_value()
         operator = _NAMES.get(operator, operator)
-        _check(requirement_errors(word, operator, Typed(sorted(values), "[]string"), Path()), self.release)
+        _check(requirement_errors(word, operator, Typed(sorted(values), "[]string"), Path()), self.version)
         return Requirement(word, operator, frozenset(values))
 
     def exact_value(self) -> set[str]:
@@ -191,9 +191,9 @@ class _Parser:
                     raise SelectorError(f"found '{following}', expected: ',' or ')'")
 
 
-def _check(errors: Errors, release: Version) -> None:
+def _check(errors: Errors, version: Version) -> None:
     if errors:
-        raise SelectorError(aggregate([error.text(release) for error in errors]))
+        raise SelectorError(aggregate([error.text(version) for error in errors]))
 
 
 def key_errors(key: str, path: Path) -> Errors:
@@ -229,9 +229,9 @@ def requirement_errors(key: str, operator: str, typed: Typed, path: Path) -> Err
 
 
 @cache_short_texts(1024)
-def parse_labels(text: str, release: Version) -> tuple[Requirement, ...]:
+def parse_labels(text: str, version: Version) -> tuple[Requirement, ...]:
     """Parse a label selector into requirements, all of which an object has to meet. Raises SelectorError."""
-    return tuple(_Parser(text, release).parse())
+    return tuple(_Parser(text, version).parse())
 
 
 def label_selector_matches(selector: Obj, labels: Mapping[str, str]) -> bool:

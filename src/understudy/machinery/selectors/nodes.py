@@ -51,9 +51,9 @@ class NodeSelector:
         self._terms = [_term(term, path.index(i)) for i, term in enumerate(terms) if _has_requirements(term)]
         self._errors = [error for term in self._terms for error in term.errors]
 
-    def error(self, release: Version) -> str:
+    def error(self, version: Version) -> str:
         """Return the error of the selector, "" for a good one. Upstream: the error of `NewNodeSelector`."""
-        return aggregate([error.text(release) for error in self._errors]) if self._errors else ""
+        return aggregate([error.text(version) for error in self._errors]) if self._errors else ""
 
     def matches(self, node: Obj) -> bool:
         """Report whether a node meets one of the terms; one that is wrong is met by no node."""

@@ -276,9 +276,9 @@ class Decoder:
 
     def _schema_or(self, node: Node, shape: Custom) -> Any:
         assert shape.schema is not None
-        release = shape.schema.schemas.release
+        version = shape.schema.schemas.version
         if node.kind == "object":
-            return self._inner(node, shape.schema, release)
+            return self._inner(node, shape.schema, version)
         if shape.name == "JSONSchemaPropsOrBool":
             if node.kind != "bool":
                 raise DecodeError("boolean or JSON schema expected")
@@ -286,14 +286,14 @@ class Decoder:
         if node.kind != "array":
             return None
         strings = shape.name == "JSONSchemaPropsOrStringArray"
-        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False), release)
+        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False), version)
 
-    def _inner(self, node: Node, shape: Shape, release: Version) -> Any:
+    def _inner(self, node: Node, shape: Shape, version: Version) -> Any:
         """Decode with another decoder, which is not strict, as UnmarshalJSON methods do."""
         inner = Decoder(self.text, strict=False)
 
         def outer(error: _TypeMismatchError) -> _TypeMismatchError:
-            return self._type_error(error.what, error.go, error.field if _FULL_PATHS[release] else "")
+            return self._type_error(error.what, error.go, error.field if _FULL_PATHS[version] else "")
 
         try:
             value = inner._value(node, shape, None)

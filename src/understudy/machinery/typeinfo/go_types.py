@@ -1,7 +1,7 @@
 """The Go types of a release, with their OpenAPI schemas: the base of decoding, pruning, merging and printing objects.
 
 `schemas/RELEASE` describes each type twice: `types.json` as Go declares it (order of fields, pointers, omitempty,
-protobuf numbers), the OpenAPI documents as clients see it (list types, merge keys, defaults). `Schemas.of(release)`
+protobuf numbers), the OpenAPI documents as clients see it (list types, merge keys, defaults). `Schemas.of(version)`
 joins the two, type by type, when a type is first asked for.
 
     schemas = Schemas.of(V1_32)
@@ -192,13 +192,13 @@ class Schemas:
 
     @staticmethod
     @lru_cache
-    def of(release: Version) -> Schemas:
+    def of(version: Version) -> Schemas:
         """Return the types of a release, which are loaded once."""
-        return Schemas(release)
+        return Schemas(version)
 
-    def __init__(self, release: Version) -> None:
-        self.release = release
-        self._types = read_release_file(release, "types.json")
+    def __init__(self, version: Version) -> None:
+        self.version = version
+        self._types = read_release_file(version, "types.json")
         self._custom = frozenset(self._types["custom"])
         self._structs: dict[str, Struct] = {}
         self._openapi: dict[str, dict[str, Any]] = {}
@@ -239,7 +239,7 @@ class Schemas:
     def document(self, group: str, version: str) -> dict[str, Any]:
         """Return the schemas of a group-version's OpenAPI document, by OpenAPI name."""
         path = f"apis__{group}__{version}" if group else f"api__{version}"
-        schemas: dict[str, Any] = read_release_file(self.release, f"openapi/{path}.json")["components"]["schemas"]
+        schemas: dict[str, Any] = read_release_file(self.version, f"openapi/{path}.json")["components"]["schemas"]
         return schemas
 
     def openapi_of(self, name: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ class Schemas:
     @cached_property
     def _packages(self) -> dict[str, list[tuple[str, str]]]:
         """Return {Go package: group-versions that have an OpenAPI document}."""
-        folder = resources.files("understudy.schemas") / str(self.release) / "openapi"
+        folder = resources.files("understudy.schemas") / str(self.version) / "openapi"
         published = {item.name.removesuffix(".json") for item in folder.iterdir()}
         packages: dict[str, list[tuple[str, str]]] = {}
         for key, name in self._types["kinds"].items():

@@ -13,7 +13,7 @@ from understudy.machinery.releases.version import Version
 
 
 @cache
-def registered(release: Version) -> frozenset[tuple[str, str]]:
+def registered(version: Version) -> frozenset[tuple[str, str]]:
     """Return (group, version) of everything that a release knows."""
-    names: list[str] = read_release_file(release, "release.json")["groupVersions"]
+    names: list[str] = read_release_file(version, "release.json")["groupVersions"]
     return frozenset((group, version) for group, _, version in (name.rpartition("/") for name in names))

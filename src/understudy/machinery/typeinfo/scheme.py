@@ -81,7 +81,7 @@ def registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct:
     struct = _registered(schemas, gvk, server)
     if struct is None:
         own = _OWN.get(server)
-        raise not_registered(gvk, own[schemas.release] if own else _MAIN)
+        raise not_registered(gvk, own[schemas.version] if own else _MAIN)
     return struct
 
 

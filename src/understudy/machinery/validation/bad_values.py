@@ -26,7 +26,7 @@ class Worded(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Return the text that the release prints."""
 
 
@@ -45,11 +45,11 @@ class Typed(Worded):
             value = []
         return cls(value, go_type)
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.dump import dump  # here, since only errors need it
 
-        return dump(self.value, self.go_type, Schemas.of(release))
+        return dump(self.value, self.go_type, Schemas.of(version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +58,26 @@ class Untyped(Worded):
 
     value: Any
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         from understudy.machinery.golang.json_writer import encode_sorted  # here, since only errors need it
 
         match self.value:
-            case None if release >= V1_34:
+            case None if version >= V1_34:
                 return "null"
-            case dict() | list() if release >= V1_34:
+            case dict() | list() if version >= V1_34:
                 return encode_sorted(self.value).decode()
             case dict():
-                fields = (f"{go_quote(key)}:{_item(item, release)}" for key, item in sorted(self.value.items()))
+                fields = (f"{go_quote(key)}:{_item(item, version)}" for key, item in sorted(self.value.items()))
                 return f"map[string]interface {{}}{{{', '.join(fields)}}}"
             case list():
-                return f"[]interface {{}}{{{', '.join(_item(item, release) for item in self.value)}}}"
+                return f"[]interface {{}}{{{', '.join(_item(item, version) for item in self.value)}}}"
             case int() if not -(2**63) <= self.value < 2**63:  # does not fit an int64, so Go takes it for a float64
                 return go_value(float(self.value))
         return go_value(self.value)
 
 
-def _item(value: Any, release: Version) -> str:
-    return "interface {}(nil)" if value is None else Untyped(value).text(release)
+def _item(value: Any, version: Version) -> str:
+    return "interface {}(nil)" if value is None else Untyped(value).text(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Octets(Worded):
 
     value: bytes | None
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Print the bytes in Go syntax or, from 1.34 on, as JSON, which is base64."""
-        if release >= V1_34:
+        if version >= V1_34:
             return "null" if self.value is None else f'"{b64encode(self.value).decode()}"'
         if self.value is None:
             return "[]byte(nil)"
@@ -101,9 +101,9 @@ class Unsigned(Worded):
 
     value: int
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Print the integer as JSON; before 1.34 in Go syntax, which is hexadecimal."""
-        return str(self.value) if release >= V1_34 else f"{self.value:#x}"
+        return str(self.value) if version >= V1_34 else f"{self.value:#x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Printed(Worded):
 
     printed: str
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         return self.printed
 
 
@@ -126,11 +126,11 @@ class Stringer(Worded):
     printed: str
     value: Any
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Print the value as JSON; before 1.34 return what the method returns."""
         from understudy.machinery.golang.json_writer import encode  # here, since only errors need it
 
-        return encode(self.value).decode() if release >= V1_34 else self.printed
+        return encode(self.value).decode() if version >= V1_34 else self.printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +142,13 @@ class Difference(Worded):
     after: Any
     go_type: str
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         from understudy.machinery.golang.json_writer import encode
         from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.diff import diff  # here, since only errors need it
 
         stored = json.loads(encode(self.before))  # a stored list that is empty is nil in Go
-        return self.detail + diff(stored, self.after, self.go_type, Schemas.of(release))
+        return self.detail + diff(stored, self.after, self.go_type, Schemas.of(version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,9 @@ class LengthLimit(Worded):
     limit: int
     in_bytes: bool
 
-    def text(self, release: Version) -> str:
-        if release >= V1_32:
-            unit = "byte" if self.limit == 1 and release >= V1_34 else "bytes"
+    def text(self, version: Version) -> str:
+        if version >= V1_32:
+            unit = "byte" if self.limit == 1 and version >= V1_34 else "bytes"
             return f"may not be more than {self.limit} {unit}"
         return f"must have at most {self.limit} bytes" if self.in_bytes else f"may not be longer than {self.limit}"
 
@@ -178,8 +178,8 @@ class LabelText(str, Worded):
         made.newer = newer
         return made
 
-    def text(self, release: Version) -> str:
-        return self.newer if release >= V1_35 else str(self)
+    def text(self, version: Version) -> str:
+        return self.newer if version >= V1_35 else str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +188,8 @@ class TextByRelease(Worded):
 
     texts: ByRelease[str]
 
-    def text(self, release: Version) -> str:
-        return self.texts[release]
+    def text(self, version: Version) -> str:
+        return self.texts[version]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ class Joined(Worded):
 
     texts: Sequence[str]
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Return the texts of the release, separated by semicolons."""
-        return "; ".join(text.text(release) if isinstance(text, Worded) else text for text in self.texts)
+        return "; ".join(text.text(version) if isinstance(text, Worded) else text for text in self.texts)
 
 
 def strings(values: Sequence[str]) -> str:

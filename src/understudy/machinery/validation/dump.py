@@ -33,7 +33,7 @@ _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
 def dump(value: Any, name: str, schemas: Schemas) -> str:
     """Print JSON of the Go type `name`, such as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim"."""
-    if schemas.release < V1_34:
+    if schemas.version < V1_34:
         return _go(value, schemas.shape(name))
     return dump_json(value, name, schemas)
 

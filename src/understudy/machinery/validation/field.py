@@ -102,17 +102,17 @@ class FieldError:
     detail: str | Worded = ""
     origin: str = ""
 
-    def body(self, release: Version) -> str:
+    def body(self, version: Version) -> str:
         """Return the error without its path, the message of a cause in a Status (upstream: `Error.ErrorBody`)."""
         text = self.type.text
         if self.bad_value is not OMITTED:
-            text += f": {_text(self.bad_value, release)}"
-        detail = self.detail.text(release) if isinstance(self.detail, Worded) else self.detail
+            text += f": {_text(self.bad_value, version)}"
+        detail = self.detail.text(version) if isinstance(self.detail, Worded) else self.detail
         return f"{text}: {detail}" if detail else text
 
-    def text(self, release: Version) -> str:
+    def text(self, version: Version) -> str:
         """Return the error with its path, part of the message of a Status (upstream: `Error.Error`)."""
-        return f"{self.field}: {self.body(release)}"
+        return f"{self.field}: {self.body(version)}"
 
 
 Errors = list[FieldError]
@@ -121,12 +121,12 @@ Errors = list[FieldError]
 _NULL = ByRelease({V1_34: "null", V1_31: '"null"'})
 
 
-def _text(value: Any, release: Version) -> str:
+def _text(value: Any, version: Version) -> str:
     if value is None:
-        return _NULL[release]
-    if value is None and release >= V1_34:
+        return _NULL[version]
+    if value is None and version >= V1_34:
         return "null"
-    return value.text(release) if isinstance(value, Worded) else go_value(value)
+    return value.text(version) if isinstance(value, Worded) else go_value(value)
 
 
 def not_found(path: Path, value: Any) -> FieldError:

@@ -146,7 +146,7 @@ _FORMATS: Mapping[str, Format] = {
 _SINCE = {"k8sshortname": V1_35, "k8slongname": V1_35}
 
 
-def format_of(name: str, release: Version) -> Format | None:
+def format_of(name: str, version: Version) -> Format | None:
     """Return the check of a format, None for a name that the release does not know."""
     name = name.replace("-", "")
-    return _FORMATS.get(name) if release >= _SINCE.get(name, release) else None
+    return _FORMATS.get(name) if version >= _SINCE.get(name, version) else None

@@ -336,7 +336,7 @@ def _list_type(shape: List, schema: dict[str, Any]) -> Type:
         keys = (key,) if key else ()
     elif kind != "set":
         return AtomicList(lambda: _type_of_shape(shape.element, schema.get("items", {})))
-    needs_all_keys = isinstance(shape.element, Struct) and NEEDS_ALL_KEYS[shape.element.schemas.release]
+    needs_all_keys = isinstance(shape.element, Struct) and NEEDS_ALL_KEYS[shape.element.schemas.version]
     return ListType(lambda: _type_of_shape(shape.element, schema.get("items", {})), keys, needs_all_keys)
 
 

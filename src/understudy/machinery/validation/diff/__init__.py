@@ -38,7 +38,7 @@ def diff(x: Any, y: Any, name: str, schemas: Schemas) -> str:
     Both are JSON of the struct, list or map `name` (its full Go name, with a star for a pointer to it) and not nil.
     """
     is_pointer, name = name.startswith("*"), name.removeprefix("*")
-    if schemas.release >= V1_34:
+    if schemas.version >= V1_34:
         return _unified(_lines(x, name, schemas), _lines(y, name, schemas))
     shape = schemas.shape(name)
     comparison = compare(value_of(x, shape), value_of(y, shape))
