@@ -73,8 +73,8 @@ class AdmissionMetrics:
     "calling_webhook_error", "apiserver_internal_error" or "no_error" (the webhook itself refuses).
     """
 
-    def __init__(self, release: Version) -> None:
-        prefix, kinds = "apiserver_admission_webhook", _KINDS_OF_ADMISSION[release]
+    def __init__(self, version: Version) -> None:
+        prefix, kinds = "apiserver_admission_webhook", _KINDS_OF_ADMISSION[version]
         self.webhook_durations = Histogram(
             f"{prefix}_admission_duration_seconds",
             "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each "
@@ -132,7 +132,7 @@ class AdmissionMetrics:
             checked,
             _EXPRESSION_BUCKETS,
         )
-        self._counts_mutations = release >= V1_34
+        self._counts_mutations = version >= V1_34
 
         conditions, of_conditions = "apiserver_admission_match_condition", ("kind", "name", "operation", "type")
         self.condition_errors = Counter(

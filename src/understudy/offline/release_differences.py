@@ -1,7 +1,7 @@
 """Compares what releases make of one object that is created: accepted, changed or refused, and why.
 
     for outcome in outcomes(claim, [Validator.of("1.32"), Validator.of("1.36")]):
-        print(outcome.release, outcome.verdict, outcome.reasons)
+        print(outcome.version, outcome.verdict, outcome.reasons)
 
 An object is changed if a field that it sets is dropped or stored with another value, or if a field that it leaves out
 gets another default than in the newest release that accepts it.
@@ -27,7 +27,7 @@ _MISSING = object()
 class Outcome:
     """The verdict of one release on an object, and its reasons: none if the object is accepted as it is."""
 
-    release: Version
+    version: Version
     verdict: str
     reasons: tuple[str, ...] = ()
 

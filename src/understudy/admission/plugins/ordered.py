@@ -56,12 +56,12 @@ from understudy.machinery.util.spelling import did_you_mean
 
 
 @cache
-def all_ordered_plugins(release: Version) -> tuple[str, ...]:
+def all_ordered_plugins(version: Version) -> tuple[str, ...]:
     """Return the names of the release's plugins in the order in which they are asked (`AllOrderedPlugins`).
 
     Those without a class here do nothing.
     """
-    return tuple(read_release_file(release, "release.json")["admissionPlugins"])
+    return tuple(read_release_file(version, "release.json")["admissionPlugins"])
 
 
 def new_chain(
@@ -72,18 +72,18 @@ def new_chain(
     authorizer: Authorizer,
     webhooks: WebhookClient,
     metrics: AdmissionMetrics,
-    release: Version,
+    version: Version,
     gates: Gates,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
     Raises ValueError for names that are unknown or in both.
     """
-    check_plugin_names(enable, disable, release)
+    check_plugin_names(enable, disable, version)
     configurable = (
-        MutatingAdmissionPolicy(objects, authorizer, metrics, release),
+        MutatingAdmissionPolicy(objects, authorizer, metrics, version),
         MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
-        ValidatingAdmissionPolicy(objects, authorizer, metrics, release, gates),
+        ValidatingAdmissionPolicy(objects, authorizer, metrics, version, gates),
         ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
     )
     plugins: list[Plugin] = [
@@ -123,7 +123,7 @@ def new_chain(
         OwnerReferencesPermissionEnforcement(objects),
     ]
     plugins += (plugin for plugin in opt_in if plugin.name in enable)
-    known = all_ordered_plugins(release)
+    known = all_ordered_plugins(version)
     enabled = [plugin for plugin in plugins if plugin.name not in disable and plugin.name in known]
     chain = Chain(sorted(enabled, key=lambda plugin: known.index(plugin.name)))
     for plugin in configurable:
@@ -131,9 +131,9 @@ def new_chain(
     return chain
 
 
-def check_plugin_names(enable: Collection[str], disable: Collection[str], release: Version) -> None:
+def check_plugin_names(enable: Collection[str], disable: Collection[str], version: Version) -> None:
     """Raise ValueError with kube-apiserver's message for unknown or overlapping names (`AdmissionOptions.Validate`)."""
-    known = all_ordered_plugins(release)
+    known = all_ordered_plugins(version)
     for flag, names in (("disable", disable), ("enable", enable)):
         for name in names:
             if name not in known:

@@ -40,11 +40,11 @@ class ClientCertificates:
     authorities  certificates of the authorities that may sign it
     """
 
-    def __init__(self, authorities: Sequence[x509.Certificate], clock: Clock, gates: Gates, release: Version) -> None:
+    def __init__(self, authorities: Sequence[x509.Certificate], clock: Clock, gates: Gates, version: Version) -> None:
         self._authorities = authorities
         self._clock = clock
         self._gates = gates
-        self._release = release
+        self._version = version
         self._verified: dict[tuple[tuple[bytes, ...], bool], _Verified] = {}
 
     def user(self, certificates: tuple[bytes, ...]) -> User | None:
@@ -69,7 +69,7 @@ class ClientCertificates:
             return None
         groups = [str(name.value) for name in leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         digest = leaf.fingerprint(SHA256()).hex()
-        extra = {CREDENTIAL_ID: [f"X509SHA256={digest}"]} if self._release >= V1_32 else {}
+        extra = {CREDENTIAL_ID: [f"X509SHA256={digest}"]} if self._version >= V1_32 else {}
         return User(str(names[-1].value), groups, self._uid(leaf.subject), extra)
 
     def _uid(self, subject: x509.Name) -> str:

@@ -134,7 +134,7 @@ class AuthenticationOptions:
             keys += _read("service-account-key-file", jose.read_public_keys, key_file)
         return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys)
 
-    def configuration(self, release: Version, gates: Gates) -> Configuration | None:
+    def configuration(self, version: Version, gates: Gates) -> Configuration | None:
         """Return the configuration in `authentication_config` or the `oidc` options, if any. Raises ValueError."""
         names = [option.name for option in fields(AuthenticationOptions) if option.name.startswith("oidc_")]
         defaults = {option.name: option.default for option in fields(AuthenticationOptions)}
@@ -150,14 +150,14 @@ class AuthenticationOptions:
                 raise ValueError(f"set --feature-gates={gate}=true to use authentication-config file")
             if has_flags:
                 raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
-            loaded = configuration.load_configuration(Path(self.authentication_config), release)
+            loaded = configuration.load_configuration(Path(self.authentication_config), version)
             algorithms: Sequence[str] = jose.ALGORITHMS
         else:
             if not self.oidc_issuer_url or not self.oidc_client_id:
                 text = "must be specified together when any oidc-* flags are set"
                 raise ValueError(f"oidc-issuer-url and oidc-client-id {text}")
             loaded, algorithms = self._configuration_of_flags(), self.oidc_signing_algs
-        return configuration.checked(loaded, algorithms, release, gates, self.service_account_issuer)
+        return configuration.checked(loaded, algorithms, version, gates, self.service_account_issuer)
 
     def _configuration_of_flags(self) -> Obj:
         from understudy.apiserver.authentication.oidc.configuration import configuration_of_flags  # CEL

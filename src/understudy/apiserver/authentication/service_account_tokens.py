@@ -61,9 +61,9 @@ class AccountTokens:
     audiences  those of the server itself
     """
 
-    def __init__(self, clock: Clock, release: Version, options: AccountTokenOptions | None = None) -> None:
+    def __init__(self, clock: Clock, version: Version, options: AccountTokenOptions | None = None) -> None:
         self._clock = clock
-        self._release = release
+        self._version = version
         self._options = options or AccountTokenOptions()
         self.audiences = tuple(self._options.audiences or self._options.issuers)
 
@@ -146,7 +146,7 @@ class AccountTokens:
         if not keys:
             raise TokenError("invalid signature, no keys found")
         if not any(parsed.is_signed_by(key) for key in keys):
-            raise TokenError(f"{_GO_JOSE[self._release]}: error in cryptographic primitive")
+            raise TokenError(f"{_GO_JOSE[self._version]}: error in cryptographic primitive")
         try:
             claims = jose.read_object(parsed.payload)
             _check_shape(claims)

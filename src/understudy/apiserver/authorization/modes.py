@@ -50,11 +50,11 @@ class Authorization(NamedTuple):
     escalation: EscalationCheck | None = None
 
 
-def new_authorization(modes: Sequence[str], objects: StoredObjects, release: Version, gates: Gates) -> Authorization:
+def new_authorization(modes: Sequence[str], objects: StoredObjects, version: Version, gates: Gates) -> Authorization:
     """Return the authorizers of these modes, asked in this order; `objects` and `gates` are those of the server."""
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
-    authorizers = [_AUTHORIZERS[mode](objects, release, gates) for mode in modes]
+    authorizers = [_AUTHORIZERS[mode](objects, version, gates) for mode in modes]
     union = Union(authorizers)
     rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
-    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac, release))
+    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac, version))

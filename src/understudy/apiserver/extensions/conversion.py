@@ -44,23 +44,23 @@ class Converter(Protocol):
         """Return objects in a version. Raises 500, and LoopWouldWaitError on the event loop."""
 
 
-def new_converter(definition: Definition, webhooks: WebhookClient, release: Version) -> Converter:
+def new_converter(definition: Definition, webhooks: WebhookClient, version: Version) -> Converter:
     """Return the converter for objects of a definition."""
     webhook = definition.conversion_webhook
     if webhook is None:
         return _NopConverter()
-    if _has_blank_bundle(definition, release):
+    if _has_blank_bundle(definition, version):
         webhook = {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": ""}}
-    return _WebhookConverter(webhook, webhooks, release)
+    return _WebhookConverter(webhook, webhooks, version)
 
 
-def cannot_convert(definition: Definition, release: Version) -> bool:
+def cannot_convert(definition: Definition, version: Version) -> bool:
     """Report whether nothing can be served of a definition, as the certificates of its webhook cannot be read."""
-    return definition.has_invalid_ca_bundle and not _has_blank_bundle(definition, release)
+    return definition.has_invalid_ca_bundle and not _has_blank_bundle(definition, version)
 
 
-def _has_blank_bundle(definition: Definition, release: Version) -> bool:
-    return _IGNORES_BLANK_BUNDLE[release] and not definition.ca_bundle.strip()
+def _has_blank_bundle(definition: Definition, version: Version) -> bool:
+    return _IGNORES_BLANK_BUNDLE[version] and not definition.ca_bundle.strip()
 
 
 class _NopConverter:
@@ -90,11 +90,11 @@ class _WebhookConverter:
 
     calls_webhook = True
 
-    def __init__(self, webhook: Obj, webhooks: WebhookClient, release: Version) -> None:
+    def __init__(self, webhook: Obj, webhooks: WebhookClient, version: Version) -> None:
         self._target = target_of(webhook["clientConfig"])
         self._review_versions: Sequence[str] = webhook["conversionReviewVersions"]
         self._webhooks = webhooks
-        self._release = release
+        self._version = version
 
     def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
         """Return objects in another version. One of which nothing is set only gets another apiVersion.
@@ -113,7 +113,7 @@ class _WebhookConverter:
             answer = self._webhooks.call_and_wait(review.call)
             if isinstance(answer, CallError):
                 raise answer
-            converted = _converted(read_review(answer, review.kind, Schemas.of(self._release)), review)
+            converted = _converted(read_review(answer, review.kind, Schemas.of(self._version)), review)
         except CallError as error:
             raise unknown_error(f"{webhook} failed: {error}") from None
         if len(converted) != len(objects):
@@ -181,7 +181,7 @@ class _WebhookConverter:
                     text = f"metadata.{name}[{key}] must be a string, but is {type_name(value)} in converted object"
                     raise _InvalidObjectError(text)
             if values != (before.get(name) or {}) and (errors := check(values, path)):
-                raise _InvalidObjectError(aggregate([error.text(self._release) for error in errors]))
+                raise _InvalidObjectError(aggregate([error.text(self._version) for error in errors]))
             metadata[name] = values
         return metadata
 

@@ -37,22 +37,22 @@ class Defined(NamedTuple):
     storage: Kind
 
     @staticmethod
-    def by(definition: Definition, release: Version, webhooks: WebhookClient) -> Defined:
+    def by(definition: Definition, version: Version, webhooks: WebhookClient) -> Defined:
         """Return a definition with the kinds that it defines."""
-        schemas, converter = Schemas(definition, release), new_converter(definition, webhooks, release)
-        kinds = {version: _kind(schemas, version, converter) for version in definition.served_versions}
-        version = definition.storage_version
-        return Defined(definition, kinds, kinds.get(version) or _kind(schemas, version, converter))
+        schemas, converter = Schemas(definition, version), new_converter(definition, webhooks, version)
+        kinds = {name: _kind(schemas, name, converter) for name in definition.served_versions}
+        stored = definition.storage_version
+        return Defined(definition, kinds, kinds.get(stored) or _kind(schemas, stored, converter))
 
 
 def _kind(schemas: Schemas, version: str, converter: Converter) -> Kind:
     """Return the kind of a definition's objects in one version."""
-    definition, release = schemas.definition, schemas.release
+    definition = schemas.definition
     gvk = GroupVersionKind(definition.group, version, definition.kind)
     declared = definition.versions[version]
     columns = parsed_columns(declared.get("additionalPrinterColumns") or ())
     return Kind(
-        release=release,
+        release=schemas.version,
         group=definition.group,
         name=definition.kind,
         resource=definition.plural,
@@ -64,7 +64,7 @@ def _kind(schemas: Schemas, version: str, converter: Converter) -> Kind:
         short_names=definition.short_names,
         categories=definition.categories,
         subresources=_subresources(definition, version),
-        columns={version: column_definitions(columns, release)},
+        columns={version: column_definitions(columns, schemas.version)},
         find_behavior=lambda: _behavior(schemas, gvk),
         new_codec=lambda kind, version: StructuralCodec(schemas, version),
         custom=Storage(schemas, version, converter),
@@ -82,7 +82,7 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
     return Behavior(
         defaults=lambda obj, ctx: obj.update(schemas.default(obj)),
         strategy=resource.strategy(),
-        status=resource.status_strategy(schemas.release),
+        status=resource.status_strategy(schemas.version),
         scale_paths=subresources.get("scale"),
         replicas_paths={definition.api_version(name): _replicas_path(definition, name) for name in definition.versions},
         selectable=selectable(declared.get("selectableFields") or ()),

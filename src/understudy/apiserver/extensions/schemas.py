@@ -12,11 +12,11 @@ from understudy.machinery.types import Obj, split_api_version
 class Schemas:
     """The schemas of all versions of a definition."""
 
-    def __init__(self, definition: Definition, release: Version) -> None:
+    def __init__(self, definition: Definition, version: Version) -> None:
         self.definition = definition
-        self.release = release
-        self.metadata = go_types.Schemas.of(release).object_meta
-        self.of_other_kinds = StructuralSchema({}, release, preserve_unknown_fields=True)
+        self.version = version
+        self.metadata = go_types.Schemas.of(version).object_meta
+        self.of_other_kinds = StructuralSchema({}, version, preserve_unknown_fields=True)
         self._compiled: dict[str, StructuralSchema] = {}
 
     def of(self, version: str) -> StructuralSchema:
@@ -26,7 +26,7 @@ class Schemas:
             definition = self.definition
             declared = definition.schema(version) if version in definition.versions else {}
             schema = self._compiled[version] = StructuralSchema(
-                declared, self.release, preserve_unknown_fields=definition.preserves_unknown_fields
+                declared, self.version, preserve_unknown_fields=definition.preserves_unknown_fields
             )
         return schema
 

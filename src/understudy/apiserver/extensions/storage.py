@@ -20,7 +20,7 @@ class Storage:
         self._converter = converter
         definition = schemas.definition
         kind = GroupVersionKind(definition.group, version, definition.kind)
-        self.cache = WatchCache(kind, schemas.release) if converter.calls_webhook else None
+        self.cache = WatchCache(kind, schemas.version) if converter.calls_webhook else None
 
     @property
     def calls_webhook(self) -> bool:

@@ -39,18 +39,18 @@ class CustomResource:
             reset_fields={self.api_version: (("status",),)} if self.has_status else {},
         )
 
-    def status_strategy(self, release: Version) -> Strategy:
+    def status_strategy(self, version: Version) -> Strategy:
         """Return the strategy of the status subresource.
 
         Before 1.35 it resets fields in the version of the request only, so that an owner in another version loses the
         fields that a writer of the status changed in vain.
         """
-        versions = self.with_status if release >= V1_35 else (self.api_version,)
+        versions = self.with_status if version >= V1_35 else (self.api_version,)
         return Strategy(
             prepare_for_update=self._prepare_status,
             validate_update=self.rules.update_status,
             unconditional_update=False,
-            reset_fields=dict.fromkeys(versions, _STATUS_RESETS[release]),
+            reset_fields=dict.fromkeys(versions, _STATUS_RESETS[version]),
         )
 
     def _prepare_for_create(self, obj: Obj, ctx: Context) -> None:

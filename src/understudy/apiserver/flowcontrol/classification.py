@@ -71,14 +71,14 @@ class FlowControl:
     The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
     """
 
-    def __init__(self, registry: Registry, release: Version) -> None:
+    def __init__(self, registry: Registry, version: Version) -> None:
         self._registry = registry
-        self._release = release
+        self._version = version
         self._policy_rules: list[_PolicyRule] = []
         self._tallies: dict[Flow, _Tally] = {}
         self._catch_all = Classification(_headers("", ""), _Tally())
         self._mandatory_levels = dict.fromkeys(MANDATORY, "")
-        mandatory = mandatory_objects(release, "PriorityLevelConfiguration")
+        mandatory = mandatory_objects(version, "PriorityLevelConfiguration")
         self._mandatory_specs: dict[str, Obj] = {name: mandatory[name]["spec"] for name in MANDATORY}
         self._limits: dict[str, SeatLimits] = {}
         self._digested = 0  # the revision of the store that was read
@@ -178,7 +178,7 @@ class FlowControl:
     def _with_mandatory(self, schemas: list[Obj]) -> list[Obj]:
         """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
         names = {schema["metadata"]["name"] for schema in schemas}
-        mandatory = mandatory_objects(self._release, "FlowSchema")
+        mandatory = mandatory_objects(self._version, "FlowSchema")
         first = [] if EXEMPT in names else [mandatory[EXEMPT]]
         last = [] if CATCH_ALL in names else [mandatory[CATCH_ALL]]
         return [*first, *schemas, *last]

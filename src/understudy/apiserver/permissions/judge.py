@@ -23,8 +23,8 @@ _RESOURCES = {
 class Judge:
     """Decides by RBAC, whatever authorizes the requests of the server."""
 
-    def __init__(self, objects: StoredObjects, release: Version, gates: Gates) -> None:
-        policy = list(bootstrap_policy(release, gates))
+    def __init__(self, objects: StoredObjects, version: Version, gates: Gates) -> None:
+        policy = list(bootstrap_policy(version, gates))
         self._policy = RBACAuthorizer(_Policy(policy))
         self._stored = RBACAuthorizer(_Policy(policy, objects))
 

@@ -184,28 +184,28 @@ def _off_by_default(recorded: Iterable[Obj]) -> Iterator[tuple[str, ...]]:
                     yield group["group"], version["version"], resource["resource"]
 
 
-def _groups(release: Version, recorded: Iterable[Obj]) -> Iterator[Group]:
+def _groups(version: Version, recorded: Iterable[Obj]) -> Iterator[Group]:
     """Yield the API groups that were recorded of a release."""
     for group in recorded:
         facts: dict[str, dict[str, Any]] = {}  # {kind: {version: fact}}
-        for version in group["versions"]:
-            for resource in version["resources"]:
-                facts.setdefault(resource["responseKind"]["kind"], {})[version["version"]] = resource
-        kinds = {name: _kind(release, group["group"], name, versions) for name, versions in facts.items()}
+        for served in group["versions"]:
+            for resource in served["resources"]:
+                facts.setdefault(resource["responseKind"]["kind"], {})[served["version"]] = resource
+        kinds = {name: _kind(version, group["group"], name, versions) for name, versions in facts.items()}
         yield Group(
             group["group"],
             {
-                version["version"]: tuple(kinds[resource["responseKind"]["kind"]] for resource in version["resources"])
-                for version in group["versions"]
+                served["version"]: tuple(kinds[resource["responseKind"]["kind"]] for resource in served["resources"])
+                for served in group["versions"]
             },
         )
 
 
-def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kind:
+def _kind(version: Version, group: str, name: str, facts: dict[str, Any]) -> Kind:
     """Return a kind with the facts that were recorded of its versions, preferred first."""
     preferred, first = next(iter(facts.items()))
     return Kind(
-        release=release,
+        release=version,
         group=group,
         name=name,
         resource=first["resource"],
@@ -217,8 +217,8 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kin
         short_names=tuple(first.get("shortNames", ())),
         categories=tuple(first.get("categories", ())),
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
-        columns={version: fact["columns"] for version, fact in facts.items() if "columns" in fact},
-        find_behavior=_behavior_of(release, group, name),
+        columns={served: fact["columns"] for served, fact in facts.items() if "columns" in fact},
+        find_behavior=_behavior_of(version, group, name),
         new_codec=GoCodec.of,
     )
 
@@ -232,12 +232,12 @@ def _subresource(fact: Obj, group: str, version: str) -> Subresource:
     return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
 
 
-def _behavior_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
+def _behavior_of(version: Version, group: str, name: str) -> Callable[[], Behavior]:
     """Return a function that finds the behavior of a kind when it is first needed."""
 
     def find() -> Behavior:
         from understudy.kinds.behaviors import behaviors  # here, since /version needs none
 
-        return behaviors(release).get((group, name), Behavior())
+        return behaviors(version).get((group, name), Behavior())
 
     return find

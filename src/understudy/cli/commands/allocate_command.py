@@ -28,7 +28,7 @@ from understudy.cli.output import print_error
 
 if TYPE_CHECKING:
     from understudy.machinery.releases.version import Version
-    from understudy.machinery.types import Obj
+    from understudy.machinery.types import GroupVersionKind, Obj
 
 ANSWERED, FAILED = 0, 2
 TIMEOUT = 60.0  # seconds for a case
@@ -144,8 +144,10 @@ class Case(NamedTuple):
     slices: list[Obj]
 
 
-def read_case(case: Any, release: Version) -> Case:
+def read_case(case: Any, version: Version) -> Case:
     """Return a case that was parsed from JSON. Raises CaseError."""
+    from understudy.machinery.types import GroupVersionKind
+
     if not isinstance(case, dict):
         raise CaseError("it is not an object")
     for field in ("node", "claims"):
@@ -153,22 +155,22 @@ def read_case(case: Any, release: Version) -> Case:
             raise CaseError(f"{field!r} is missing")
     return Case(
         _features(case.get("features")),
-        _decoded(case["node"], "node", "", "v1", "Node", release),
-        _objects(case, "claims", "ResourceClaim", release),
-        _objects(case, "allocated", "ResourceClaim", release),
-        _objects(case, "classes", "DeviceClass", release),
-        _objects(case, "slices", "ResourceSlice", release),
+        _decoded(case["node"], "node", GroupVersionKind("", "v1", "Node"), version),
+        _objects(case, "claims", "ResourceClaim", version),
+        _objects(case, "allocated", "ResourceClaim", version),
+        _objects(case, "classes", "DeviceClass", version),
+        _objects(case, "slices", "ResourceSlice", version),
     )
 
 
-def answer_of(case: Any, release: Version, timeout: float | None = None) -> dict[str, Any]:
+def answer_of(case: Any, version: Version, timeout: float | None = None) -> dict[str, Any]:
     """Return the answer to a case. Raises CaseError, and AllocationTimeoutError if there is none after some seconds."""
     from understudy.controlplane.allocator import AllocationError, Allocator, AllocatorPanicError
     from understudy.controlplane.allocator.errors import AllocationTimeoutError
 
-    read = read_case(case, release)
+    read = read_case(case, version)
     try:
-        allocator = Allocator(release, read.features, read.allocated, read.classes, read.slices)
+        allocator = Allocator(version, read.features, read.allocated, read.classes, read.slices)
         allocations = allocator.allocate(read.node, read.claims, timeout=timeout)
     except AllocationTimeoutError:
         raise
@@ -186,10 +188,10 @@ def _features(value: Any) -> frozenset[str]:
     return frozenset(gate for gate, on in (value or {}).items() if on)
 
 
-def _objects(case: Obj, field: str, kind: str, release: Version) -> list[Obj]:
+def _objects(case: Obj, field: str, kind: str, version: Version) -> list[Obj]:
     """Return the objects of a kind of `resource.k8s.io` that a case has in a field. Raises CaseError."""
     from understudy.controlplane.client.resources import RESOURCE_API
-    from understudy.machinery.types import split_api_version
+    from understudy.machinery.types import GroupVersionKind, split_api_version
 
     objects = case.get(field)
     if objects is None:
@@ -198,14 +200,14 @@ def _objects(case: Obj, field: str, kind: str, release: Version) -> list[Obj]:
         raise CaseError(f"{field!r} has to be a list")
     decoded = []
     for i, obj in enumerate(objects):
-        where, version = f"{field}[{i}]", f"resource.k8s.io/{RESOURCE_API[release]}"
-        if isinstance(obj, dict) and isinstance(obj.get("apiVersion", version), str):
-            version = obj.get("apiVersion", version)
-        decoded.append(_decoded(obj, where, *split_api_version(version), kind, release))
+        where, api_version = f"{field}[{i}]", f"resource.k8s.io/{RESOURCE_API[version]}"
+        if isinstance(obj, dict) and isinstance(obj.get("apiVersion", api_version), str):
+            api_version = obj.get("apiVersion", api_version)
+        decoded.append(_decoded(obj, where, GroupVersionKind(*split_api_version(api_version), kind), version))
     return decoded
 
 
-def _decoded(obj: Any, where: str, group: str, version: str, kind: str, release: Version) -> Obj:
+def _decoded(obj: Any, where: str, gvk: GroupVersionKind, version: Version) -> Obj:
     """Return an object as the Go type of its kind. Raises CaseError, with Go's text for a wrong type."""
     from understudy.machinery.golang.json_reader import DecodeError
     from understudy.machinery.serializer.json import decode_value
@@ -213,11 +215,11 @@ def _decoded(obj: Any, where: str, group: str, version: str, kind: str, release:
 
     if not isinstance(obj, dict):
         raise CaseError(f"{where} is not an object")
-    schemas, api_version = Schemas.of(release), f"{group}/{version}" if group else version
-    if not schemas.has_kind(group, version, kind):
-        raise CaseError(f'{where}: no kind "{kind}" in version "{api_version}"')
+    schemas = Schemas.of(version)
+    if not schemas.has_kind(*gvk):
+        raise CaseError(f'{where}: no kind "{gvk.kind}" in version "{gvk.api_version}"')
     try:
-        decoded, _ = decode_value(obj, schemas.kind(group, version, kind))
+        decoded, _ = decode_value(obj, schemas.kind(*gvk))
     except DecodeError as why:
         raise CaseError(f"{where}: {why}") from None
-    return {**decoded, "apiVersion": api_version, "kind": kind}
+    return {**decoded, "apiVersion": gvk.api_version, "kind": gvk.kind}

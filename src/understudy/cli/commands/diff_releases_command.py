@@ -41,7 +41,7 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object as `--output json` prints it, with its outcomes by release."""
-        outcomes = {str(o.release): {"verdict": o.verdict, "reasons": list(o.reasons)} for o in self.outcomes}
+        outcomes = {str(o.version): {"verdict": o.verdict, "reasons": list(o.reasons)} for o in self.outcomes}
         out = {name: getattr(self, name) for name in ("file", "line", "kind", "namespace", "name")}
         return out | {"releases": outcomes}
 
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 def lines(results: Sequence[Outcome]) -> Iterator[str]:
     """Yield a line for each reason; releases that follow each other and agree share their lines."""
     for (verdict, reasons), group in groupby(results, key=lambda outcome: (outcome.verdict, outcome.reasons)):
-        names = [str(outcome.release) for outcome in group]
+        names = [str(outcome.version) for outcome in group]
         span = f"{names[0]} to {names[-1]}" if len(names) > 2 else ", ".join(names)
         for reason in reasons or ("",):
             yield " ".join(f"{span} {verdict}{': ' if reason else ''}{reason}".splitlines())

@@ -131,7 +131,7 @@ def _named(objects: dict[str, Obj], names: Sequence[str] | None, kind: str) -> l
 # --- where objects come from ------------------------------------------------------------------------------------------
 
 
-def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[str, list[Obj]]:
+def _objects(args: argparse.Namespace, version: Version, rules: bool) -> dict[str, list[Obj]]:
     """Return the objects of each kind. Raises _UnusableError.
 
     rules  whether DeviceTaintRules are needed
@@ -139,13 +139,13 @@ def _objects(args: argparse.Namespace, release: Version, rules: bool) -> dict[st
     if args.server or args.kubeconfig:
         if args.paths:
             raise _UnusableError("the objects come either from manifests or from a server")
-        return asyncio.run(_objects_of_server(connection_of(args), release, rules))
+        return asyncio.run(_objects_of_server(connection_of(args), version, rules))
     if not args.paths:
         raise _UnusableError("name manifests, --server or --kubeconfig")
-    return _objects_of_manifests(args.paths, release)
+    return _objects_of_manifests(args.paths, version)
 
 
-def _objects_of_manifests(paths: list[str], release: Version) -> dict[str, list[Obj]]:
+def _objects_of_manifests(paths: list[str], version: Version) -> dict[str, list[Obj]]:
     """Return the objects of each kind in manifests, with their defaults."""
     from understudy.cli.documents import all_objects, read_manifests
     from understudy.offline.validator import Validator
@@ -154,7 +154,7 @@ def _objects_of_manifests(paths: list[str], release: Version) -> dict[str, list[
     if unreadable:
         print_places(unreadable)
         raise _UnusableError("some manifests cannot be read")
-    validator = Validator.of(str(release), {})
+    validator = Validator.of(str(version), {})
     objects: dict[str, list[Obj]] = {kind: [] for kind in _KINDS}
     for obj in all_objects(documents):
         if isinstance(obj, dict) and obj.get("kind") in objects:
@@ -173,7 +173,7 @@ def _with_defaults(obj: Obj, validator: Validator) -> Obj:
     return decoded
 
 
-async def _objects_of_server(connection: Connection, release: Version, rules: bool) -> dict[str, list[Obj]]:
+async def _objects_of_server(connection: Connection, version: Version, rules: bool) -> dict[str, list[Obj]]:
     """Return the objects of each kind that a server has. Raises _UnusableError."""
     from understudy.controlplane.client import resources
     from understudy.controlplane.client.api_client import APIClient
@@ -181,7 +181,7 @@ async def _objects_of_server(connection: Connection, release: Version, rules: bo
 
     of_release = [resources.resource_claims, resources.device_classes, resources.resource_slices]
     of_release += [resources.device_taint_rules] if rules else []
-    kinds = [resources.NODES, *(resource(release) for resource in of_release)]
+    kinds = [resources.NODES, *(resource(version) for resource in of_release)]
     try:
         async with APIClient(connection, "understudy-explain-allocation") as client:
             lists = [(await client.list(resource))["items"] for resource in kinds]

@@ -77,9 +77,9 @@ _RESTRICTED = {
 }
 
 
-def violations(standard: Standard, pod: Pod, release: Version) -> list[Violation]:
+def violations(standard: Standard, pod: Pod, version: Version) -> list[Violation]:
     """Return all violations of a standard by a pod. Versions newer than the release count as the release's own."""
-    minor = release.minor if standard.minor is None else min(standard.minor, release.minor)
+    minor = version.minor if standard.minor is None else min(standard.minor, version.minor)
     return [violation for check in _checks(standard.level, minor) if (violation := check(pod))]
 
 

@@ -111,13 +111,13 @@ class CompiledPolicy:
         return conditions_match(self.conditions, self.composition, activation, self.failure_policy, observed)
 
 
-def compile_policy(policy: Obj, release: Version, *, strict_cost: bool = True) -> CompiledPolicy:
+def compile_policy(policy: Obj, version: Version, *, strict_cost: bool = True) -> CompiledPolicy:
     """Compile the variables and match conditions of a policy.
 
     strict_cost  whether functions of the Kubernetes libraries have their own costs
     """
     spec = policy["spec"]
-    expressions = Expressions(release, params=spec.get("paramKind") is not None, composed=(), strict_cost=strict_cost)
+    expressions = Expressions(version, params=spec.get("paramKind") is not None, composed=(), strict_cost=strict_cost)
     variables: dict[str, Compiled] = {}
     for variable in spec.get("variables") or ():
         variables[variable["name"]] = expressions.compile(variable["expression"])

@@ -28,13 +28,13 @@ class MutatingAdmissionPolicy:
     name = "MutatingAdmissionPolicy"
 
     def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics, release: Version
+        self, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics, version: Version
     ) -> None:
         self.source = PolicySource("mutating", self._compile, objects)
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
-        self._release = release
+        self._version = version
 
     def handles(self, point: Point) -> bool:
         """Report whether a policy could be about requests of a kind; nothing is to be changed in a deletion."""
@@ -52,4 +52,4 @@ class MutatingAdmissionPolicy:
     def _compile(self, policy: Obj) -> Mutator:
         from understudy.admission.plugins.policy.mutator import Mutator
 
-        return Mutator.of(policy, self._release)
+        return Mutator.of(policy, self._version)

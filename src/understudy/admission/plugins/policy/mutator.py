@@ -50,9 +50,9 @@ class Mutator:
     mutations: list[Mutation]
 
     @staticmethod
-    def of(policy: Obj, release: Version) -> Mutator:
+    def of(policy: Obj, version: Version) -> Mutator:
         """Compile a policy."""
-        common = compile_policy(policy, release)
+        common = compile_policy(policy, version)
         mutations = []
         for mutation in policy["spec"]["mutations"]:
             name, result = PATCHES[mutation["patchType"]]

@@ -41,7 +41,7 @@ class PatchError(Exception):
 
 
 def apply_configuration(
-    value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, release: Version
+    value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, version: Version
 ) -> Obj:
     """Return the object of a request with an apply configuration merged into it. Raises PatchError.
 
@@ -62,7 +62,7 @@ def apply_configuration(
     if atomics := list(_atomics(kind, patch, "")):
         text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomics)}"
         raise PatchError(f"error applying patch: invalid ApplyConfiguration: {text}")
-    if release < V1_35:
+    if version < V1_35:
         try:
             validate(kind, live)
         except InvalidValue as error:
@@ -128,7 +128,7 @@ def _atomics(kind: Type, value: Any, path: str) -> Iterator[str]:
             yield from _atomics(kind.element, item, f"{path}[{i}]")
 
 
-def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, release: Version) -> Obj:
+def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, version: Version) -> Obj:
     """Return the object of a request with a JSON patch applied; unchanged if a test of the patch fails.
 
     The object may be of another kind then. Raises PatchError, and 500 for a result that is no object of the kind that

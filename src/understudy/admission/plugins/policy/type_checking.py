@@ -33,13 +33,13 @@ class Types(NamedTuple):
     schemas: Callable[[str, str], Mapping[str, Obj]]
 
 
-def check(policy: Obj, types: Types, release: Version) -> list[Obj]:
+def check(policy: Obj, types: Types, version: Version) -> list[Obj]:
     """Return the warnings about the expressions of a policy, as its status has them (`TypeChecker.Check`)."""
     spec = policy["spec"]
-    checked = [(gvk, declared) for gvk in _types_to_check(spec, types) if (declared := _declared(gvk, types, release))]
-    params = _params(spec, types, release)
+    checked = [(gvk, declared) for gvk in _types_to_check(spec, types) if (declared := _declared(gvk, types, version))]
+    params = _params(spec, types, version)
     contexts = [
-        _Context(gvk, {"object": declared, "oldObject": declared, **params}, release).with_variables(spec)
+        _Context(gvk, {"object": declared, "oldObject": declared, **params}, version).with_variables(spec)
         for gvk, declared in checked
     ]
     warnings = []
@@ -49,13 +49,13 @@ def check(policy: Obj, types: Types, release: Version) -> list[Obj]:
     return warnings
 
 
-def _params(spec: Obj, types: Types, release: Version) -> dict[str, DeclaredType | None]:
+def _params(spec: Obj, types: Types, version: Version) -> dict[str, DeclaredType | None]:
     """Return the type of the variable `params`, {} if there is none."""
     kind = spec.get("paramKind")
     if kind is None:
         return {}
-    declared = _declared(GroupVersionKind(*split_api_version(kind["apiVersion"]), kind["kind"]), types, release)
-    return {} if declared is None and not _DECLARES_UNKNOWN_PARAMS[release] else {"params": declared}
+    declared = _declared(GroupVersionKind(*split_api_version(kind["apiVersion"]), kind["kind"]), types, version)
+    return {} if declared is None and not _DECLARES_UNKNOWN_PARAMS[version] else {"params": declared}
 
 
 def _expressions(spec: Obj) -> Iterator[tuple[str, str]]:
@@ -71,7 +71,7 @@ class _Context(NamedTuple):
 
     kind: GroupVersionKind
     types: Mapping[str, DeclaredType | None]
-    release: Version
+    version: Version
     composed: Composed = ()
 
     def with_variables(self, spec: Obj) -> _Context:
@@ -90,7 +90,7 @@ class _Context(NamedTuple):
         return f"{self.kind.text}: {str(compiled.error).removeprefix('compilation failed: ')}\n"
 
     def _compile(self, expression: str) -> Compiled:
-        return cel.compile(expression, type_checking_environment(self.release, self.types, self.composed))
+        return cel.compile(expression, type_checking_environment(self.version, self.types, self.composed))
 
 
 def _types_to_check(spec: Obj, types: Types) -> list[GroupVersionKind]:
@@ -110,13 +110,13 @@ def _types_to_check(spec: Obj, types: Types) -> list[GroupVersionKind]:
     return sorted(named)
 
 
-def _declared(kind: GroupVersionKind, types: Types, release: Version) -> DeclaredType | None:
+def _declared(kind: GroupVersionKind, types: Types, version: Version) -> DeclaredType | None:
     """Return the type of the objects of a kind, None if no schema is known."""
     schemas = types.schemas(kind.group, kind.version)
     named = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     for name, schema in schemas.items():
         if named in schema.get("x-kubernetes-group-version-kind", ()):
-            return declared_type(_populated(schema, schemas, (name,)), release, resource_root=True)
+            return declared_type(_populated(schema, schemas, (name,)), version, resource_root=True)
     return None
 
 

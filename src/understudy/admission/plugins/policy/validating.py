@@ -34,14 +34,14 @@ class ValidatingAdmissionPolicy:
         objects: ObjectInterfaces,
         authorizer: Authorizer,
         metrics: AdmissionMetrics,
-        release: Version,
+        version: Version,
         gates: Gates,
     ) -> None:
         self.source = PolicySource("validating", self._compile, objects)
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
-        self._release = release
+        self._version = version
         self._gates = gates
 
     def handles(self, point: Point) -> bool:
@@ -57,4 +57,4 @@ class ValidatingAdmissionPolicy:
     def _compile(self, policy: Obj) -> Validator:
         from understudy.admission.plugins.policy.validator import Validator
 
-        return Validator.of(policy, self._release, strict_cost=self._gates[features.STRICT_COST_ENFORCEMENT_FOR_VAP])
+        return Validator.of(policy, self._version, strict_cost=self._gates[features.STRICT_COST_ENFORCEMENT_FOR_VAP])

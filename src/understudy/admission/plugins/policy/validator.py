@@ -57,9 +57,9 @@ class Validator:
     annotations: list[Compiled]
 
     @staticmethod
-    def of(policy: Obj, release: Version, *, strict_cost: bool = True) -> Validator:
+    def of(policy: Obj, version: Version, *, strict_cost: bool = True) -> Validator:
         """Compile a policy. `strict_cost`: whether functions of the Kubernetes libraries have their own costs."""
-        spec, common = policy["spec"], compile_policy(policy, release, strict_cost=strict_cost)
+        spec, common = policy["spec"], compile_policy(policy, version, strict_cost=strict_cost)
         compile_expression = common.expressions.compile
         validations = spec.get("validations") or ()
         return Validator(

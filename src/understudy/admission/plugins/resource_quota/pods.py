@@ -29,13 +29,13 @@ def _counts(name: str, ctx: Context) -> bool:
     return plain or is_extended_request(name, ctx.release)
 
 
-def is_extended_request(name: str, release: Version) -> bool:
+def is_extended_request(name: str, version: Version) -> bool:
     """Report whether a quota's resource limits requests for an extended resource (`isExtendedResourceNameForQuota`).
 
     Since 1.35 the resource may be a device class, named `deviceclass.resource.kubernetes.io/CLASS`.
     """
     extended = name.startswith("requests.") and not is_native(name)
-    return extended or (release >= V1_35 and name.startswith(f"requests.{DEVICE_CLASS}"))
+    return extended or (version >= V1_35 and name.startswith(f"requests.{DEVICE_CLASS}"))
 
 
 def of_pod(pod: Obj, ctx: Context) -> Amounts:

@@ -20,8 +20,8 @@ _NO_VARIABLES = Composition({})
 
 
 @lru_cache(256)
-def _compiled(conditions: tuple[str, ...], release: Version, strict_cost: bool) -> list[Compiled]:
-    return [Expressions(release, strict_cost=strict_cost).compile(expression, ("bool",)) for expression in conditions]
+def _compiled(conditions: tuple[str, ...], version: Version, strict_cost: bool) -> list[Compiled]:
+    return [Expressions(version, strict_cost=strict_cost).compile(expression, ("bool",)) for expression in conditions]
 
 
 def conditions_hold(

@@ -105,7 +105,7 @@ class MutatingAdmissionWebhook:
         return changed
 
 
-def _operations(hook: Hook, patch: bytes, release: Version) -> json_patch.Patch:
+def _operations(hook: Hook, patch: bytes, version: Version) -> json_patch.Patch:
     """Return the operations of a patch, none for b"".
 
     Raises CallingWebhookError for one that cannot be read; before 1.34 a 500, whatever the failure policy.
@@ -113,7 +113,7 @@ def _operations(hook: Hook, patch: bytes, release: Version) -> json_patch.Patch:
     try:
         return json_patch.parse(patch or b"[]", validate=False)
     except StatusError as error:
-        if _BAD_PATCH_IS_CALL_FAILURE[release]:
+        if _BAD_PATCH_IS_CALL_FAILURE[version]:
             raise CallingWebhookError(
                 hook, f"received undecodable patch in webhook response: {error.message}"
             ) from None

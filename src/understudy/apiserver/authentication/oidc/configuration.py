@@ -60,7 +60,7 @@ class Configuration(NamedTuple):
 
 
 def checked(
-    configuration: Obj, algorithms: Sequence[str], release: Version, gates: Gates, issuers: Sequence[str]
+    configuration: Obj, algorithms: Sequence[str], version: Version, gates: Gates, issuers: Sequence[str]
 ) -> Configuration:
     """Return a configuration with its expressions compiled. Raises ValueError.
 
@@ -69,10 +69,10 @@ def checked(
     for algorithm in algorithms:
         if algorithm not in ALGORITHMS:
             raise ValueError(f"oidc: unsupported signing alg: {go_quote(algorithm)}")
-    validator = Validator(release, gates, issuers)
+    validator = Validator(version, gates, issuers)
     compiled = validator.validate(configuration)
     if validator.errors:
-        raise ValueError(f"invalid authentication configuration: {texts(validator.errors, release)}")
+        raise ValueError(f"invalid authentication configuration: {texts(validator.errors, version)}")
     specs = configuration.get("jwt") or []
     return Configuration(
         list(zip(specs, compiled, strict=True)),
@@ -82,10 +82,10 @@ def checked(
     )
 
 
-def load_configuration(path: Path, release: Version) -> Obj:
+def load_configuration(path: Path, version: Version) -> Obj:
     """Return the configuration in a file. Raises ValueError for one that a release does not take."""
     try:
-        return _decoded(path.read_bytes(), release)
+        return _decoded(path.read_bytes(), version)
     except OSError as error:
         raise ValueError(f"--authentication-config: {path}: {error.strerror}") from None
     except ValueError as error:
@@ -93,16 +93,16 @@ def load_configuration(path: Path, release: Version) -> Obj:
         raise ValueError(text) from None
 
 
-def _decoded(data: bytes, release: Version) -> Obj:
+def _decoded(data: bytes, version: Version) -> Obj:
     if not data:
         raise ValueError("empty config data")
     text, duplicates = to_json(data)
     configuration = orjson.loads(text)
     if not isinstance(configuration, dict):
         raise ValueError("couldn't get version/kind; json parse error: not an object")
-    kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
-    if kind != KIND or version not in [f"{GROUP}/{name}" for name in _VERSIONS[release]]:
-        raise ValueError(f"no kind {go_quote(str(kind))} is registered for version {go_quote(str(version))}")
+    kind, api_version = configuration.get("kind", ""), configuration.get("apiVersion", "")
+    if kind != KIND or api_version not in [f"{GROUP}/{name}" for name in _VERSIONS[version]]:
+        raise ValueError(f"no kind {go_quote(str(kind))} is registered for version {go_quote(str(api_version))}")
     errors = [*duplicates, *_field_errors(configuration, _FIELDS, "")]
     if errors:
         raise ValueError(f"strict decoding error: {', '.join(errors)}")

@@ -27,27 +27,27 @@ _USER = {"username": "string", "uid": "string", "groups": "list(string)", "extra
 
 
 @cache
-def _declarations(release: Version, variable: Variable) -> Declarations:
+def _declarations(version: Version, variable: Variable) -> Declarations:
     return build_declarations(
-        release, base_libraries(release, True), {variable: _TYPES[variable]}, {"kubernetes.UserInfo": _USER}
+        version, base_libraries(version, True), {variable: _TYPES[variable]}, {"kubernetes.UserInfo": _USER}
     )
 
 
-def environment(release: Version, variable: Variable, *, is_rule: bool) -> Environment:
+def environment(version: Version, variable: Variable, *, is_rule: bool) -> Environment:
     """Return the environment of an expression about the claims or the user. The result of a rule is a bool."""
     return Environment(
-        release,
+        version,
         features=frozenset(),
         stored=True,
-        declarations=_declarations(release, variable),
+        declarations=_declarations(version, variable),
         result_error=lambda result: "must evaluate to bool" if is_rule and result.declared_name != "bool" else "",
         purpose=("authentication", variable, is_rule),
     )
 
 
-def compile_expression(expression: str, release: Version, variable: Variable, *, is_rule: bool = False) -> Compiled:
+def compile_expression(expression: str, version: Version, variable: Variable, *, is_rule: bool = False) -> Compiled:
     """Return a compiled expression about the claims or the user."""
-    return cel.compile(expression, environment(release, variable, is_rule=is_rule))
+    return cel.compile(expression, environment(version, variable, is_rule=is_rule))
 
 
 def evaluate(compiled: Compiled, variables: Mapping[str, Value]) -> Any:
@@ -58,9 +58,9 @@ def evaluate(compiled: Compiled, variables: Mapping[str, Value]) -> Any:
         raise TokenError(f"expression '{compiled.expression}' resulted in error: {error}") from None
 
 
-def uses_claim(expression: str, claim: str, release: Version) -> bool:
+def uses_claim(expression: str, claim: str, version: Version) -> bool:
     """Report whether an expression that compiles selects `claims.NAME`. Upstream: `hasSelectExp`."""
-    tree = parse(expression, Report(expression), environment(release, "claims", is_rule=False))
+    tree = parse(expression, Report(expression), environment(version, "claims", is_rule=False))
     pending = [] if tree is None else [tree]
     while pending:
         node = pending.pop()
@@ -79,9 +79,9 @@ def _selects(node: Node, claim: str) -> bool:
     return False
 
 
-def claims_value(claims: Obj, release: Version) -> Value:
+def claims_value(claims: Obj, version: Version) -> Value:
     """Return the claims of a token as expressions see them: from 1.34 on all numbers are doubles."""
-    convert = _with_doubles if release >= V1_34 else cel_value
+    convert = _with_doubles if version >= V1_34 else cel_value
     return {name: convert(value) for name, value in claims.items()}
 
 

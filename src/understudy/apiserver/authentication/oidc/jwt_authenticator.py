@@ -45,7 +45,7 @@ class JWTAuthenticator:
         expressions: Expressions,
         algorithms: Sequence[str],
         clock: Clock,
-        release: Version,
+        version: Version,
     ) -> None:
         issuer = spec["issuer"]
         self.issuer: str = issuer["url"]
@@ -60,7 +60,7 @@ class JWTAuthenticator:
         self._expressions = expressions
         self._algorithms = sorted(algorithms)
         self._clock = clock
-        self._release = release
+        self._version = version
 
     def user(self, token: str) -> User:
         """Return the user of a token. Raises TokenError, KeysAwaitedError."""
@@ -72,7 +72,7 @@ class JWTAuthenticator:
             claims = self._verified(token)
         except TokenError as error:
             raise TokenError(f"oidc: verify token: {error}") from None
-        value = claims_value(claims, self._release)
+        value = claims_value(claims, self._version)
         user = User(self._username(claims, value), self._groups(claims, value), self._uid(claims, value))
         user.extra.update(self._extra(claims, value))
         self._check_claims(claims, value)
@@ -103,7 +103,7 @@ class JWTAuthenticator:
             token = jose.Token.parse(text)
         except ValueError as error:
             raise TokenError(f"oidc: malformed jwt: {error}") from None
-        if self._release >= V1_36:
+        if self._version >= V1_36:
             self._check_signature(text, token)
         try:
             claims = jose.read_claims(token.payload)
@@ -111,7 +111,7 @@ class JWTAuthenticator:
         except ValueError as error:
             raise TokenError(f"oidc: failed to unmarshal claims: {error}") from None
         self._check_standard_claims(claims)
-        if self._release < V1_36:
+        if self._version < V1_36:
             self._check_signature(text, token)
         return claims
 

@@ -57,8 +57,8 @@ class Validator:
     issuers  those of this server's own tokens, which no other authenticator may have
     """
 
-    def __init__(self, release: Version, gates: Gates, issuers: Sequence[str]) -> None:
-        self._release = release
+    def __init__(self, version: Version, gates: Gates, issuers: Sequence[str]) -> None:
+        self._version = version
         self._gates = gates
         self._issuers = issuers
         self.errors: Errors = []
@@ -194,7 +194,7 @@ class Validator:
         self, expression: str, path: Path, variable: Variable = "claims", *, is_rule: bool = False
     ) -> Compiled | None:
         """Return a compiled expression, None after an error."""
-        compiled = compile_expression(expression, self._release, variable, is_rule=is_rule)
+        compiled = compile_expression(expression, self._version, variable, is_rule=is_rule)
         if compiled.error is None:
             return compiled
         is_internal = compiled.error_kind == "internal"
@@ -251,7 +251,7 @@ class Validator:
     def _verified_email(self, expressions: Expressions, path: Path) -> None:
         """Refuse a user named by `claims.email` where nothing looks at `claims.email_verified`."""
         username = expressions.username
-        if username is None or not uses_claim(username.expression, "email", self._release):
+        if username is None or not uses_claim(username.expression, "email", self._version):
             return
         others = [*expressions.extra.values(), *(rule for rule, _ in expressions.claim_rules)]
         if not self._any_uses([username, *others], "email_verified"):
@@ -263,7 +263,7 @@ class Validator:
             self.errors.append(invalid(path.child("username", "expression"), username.expression, text))
 
     def _any_uses(self, compiled: Iterable[Compiled], claim: str) -> bool:
-        return any(uses_claim(item.expression, claim, self._release) for item in compiled)
+        return any(uses_claim(item.expression, claim, self._version) for item in compiled)
 
 
 def _url_errors(url: str, path: Path, disallowed: Sequence[str] = ()) -> Errors:
@@ -307,7 +307,7 @@ def _key_errors(key: str, path: Path) -> Errors:
     return errors
 
 
-def texts(errors: Errors, release: Version) -> str:
+def texts(errors: Errors, version: Version) -> str:
     """Return errors as one text. Upstream: `Aggregate.Error`."""
-    every = list(dict.fromkeys(error.text(release) for error in errors))
+    every = list(dict.fromkeys(error.text(version) for error in errors))
     return every[0] if len(every) == 1 else f"[{', '.join(every)}]"

@@ -14,14 +14,14 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 
-def bootstrap_policy(release: Version, gates: Gates) -> Iterator[Obj]:
+def bootstrap_policy(version: Version, gates: Gates) -> Iterator[Obj]:
     """Yield the roles and bindings of a release with these gates."""
-    return with_gates(read_release_file(release, "bootstrap_policy.json"), gates)
+    return with_gates(read_release_file(version, "bootstrap_policy.json"), gates)
 
 
-def node_rules(release: Version, gates: Gates) -> list[Rule]:
+def node_rules(version: Version, gates: Gates) -> list[Rule]:
     """Return the rules of the cluster role `system:node`. Upstream: `NodeRules`."""
-    roles = (obj for obj in bootstrap_policy(release, gates) if obj["kind"] == "ClusterRole")
+    roles = (obj for obj in bootstrap_policy(version, gates) if obj["kind"] == "ClusterRole")
     return [Rule(rule) for role in roles if role["metadata"]["name"] == "system:node" for rule in role["rules"]]
 
 

@@ -32,10 +32,10 @@ class EscalationCheck:
     rbac        knows the rules that users hold
     """
 
-    def __init__(self, authorizer: Authorizer, rbac: RBACAuthorizer, release: Version) -> None:
+    def __init__(self, authorizer: Authorizer, rbac: RBACAuthorizer, version: Version) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
-        self._release = release
+        self._version = version
 
     def check(self, user: User, request: Attributes, obj: Obj, old: Obj | None) -> None:
         """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role.
@@ -105,7 +105,7 @@ class EscalationCheck:
 
     def _resource_of_missing(self, kind: str, request: Attributes) -> str:
         """Return the resource by which errors call a role that does not exist: that of the request, since 1.32."""
-        return request.resource if self._release >= V1_32 else f"{kind.lower()}s"
+        return request.resource if self._version >= V1_32 else f"{kind.lower()}s"
 
 
 def _forbidden(request: Attributes, name: str, text: str) -> StatusError:

@@ -46,22 +46,22 @@ def source(defined: Iterable[Defined], version: str) -> bytes:
     return encode_sorted(parts)
 
 
-def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
+def schemas(defined: Iterable[Defined], version: str, emulated_version: Version) -> Obj:
     """Return the schemas of a group-version of definitions, with all that they refer to, sorted by name."""
     out: Obj = {}
     for definition, kinds, _ in defined:
         kind = kinds[version]
-        selectable = _selectable_fields(definition, version, release)
+        selectable = _selectable_fields(definition, version, emulated_version)
         out[type_name(kind.gvk(version))] = _in_order(_object_schema(definition, kind, version) | selectable)
         list_name = type_name(kind.gvk(version)._replace(kind=definition.list_kind))
         out[list_name] = _in_order(_list_schema(definition, kind, version) | selectable)
-    core = Schemas.of(release).document("", "v1")
+    core = Schemas.of(emulated_version).document("", "v1")
     names = [f"{META}.{name}" for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status", "Patch")]
     if any("scale" in kinds[version].subresources for _, kinds, _ in defined):
         names.append("io.k8s.api.autoscaling.v1.Scale")
     _add(out, core, names)
     options = f"{META}.DeleteOptions"
-    out[options] = {**out[options], _GVK: meta_kinds.known_to_clients("DeleteOptions", release)}
+    out[options] = {**out[options], _GVK: meta_kinds.known_to_clients("DeleteOptions", emulated_version)}
     return dict(sorted(out.items()))
 
 
@@ -126,9 +126,9 @@ def _meta_properties(metadata: str) -> Obj:
     return {"apiVersion": string, "kind": string, "metadata": {"allOf": [{"$ref": f"{_REFERENCE}{META}.{metadata}"}]}}
 
 
-def _selectable_fields(definition: Definition, version: str, release: Version) -> Obj:
+def _selectable_fields(definition: Definition, version: str, emulated_version: Version) -> Obj:
     fields = definition.versions[version].get("selectableFields") or ()
-    if not fields and not _LISTS_NO_FIELDS[release]:
+    if not fields and not _LISTS_NO_FIELDS[emulated_version]:
         return {}
     paths = [{"fieldPath": field["jsonPath"].removeprefix(".")} for field in fields]
     return {"x-kubernetes-selectable-fields": paths}

@@ -12,11 +12,11 @@ _UNKNOWN_TO_CLIENTS = frozenset(
 )
 
 
-def known_to_server(kind: str, release: Version) -> list[Obj]:
+def known_to_server(kind: str, version: Version) -> list[Obj]:
     """Return a kind in every group-version that the server knows, as `x-kubernetes-group-version-kind` has them."""
-    return [{"group": group, "kind": kind, "version": version} for group, version in sorted(registered(release))]
+    return [{"group": group, "kind": kind, "version": name} for group, name in sorted(registered(version))]
 
 
-def known_to_clients(kind: str, release: Version) -> list[Obj]:
+def known_to_clients(kind: str, version: Version) -> list[Obj]:
     """Return a kind in every group-version of the scheme of client-go."""
-    return [gvk for gvk in known_to_server(kind, release) if gvk["group"] not in _UNKNOWN_TO_CLIENTS]
+    return [gvk for gvk in known_to_server(kind, version) if gvk["group"] not in _UNKNOWN_TO_CLIENTS]

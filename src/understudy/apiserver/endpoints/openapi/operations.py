@@ -179,9 +179,9 @@ def content(type_name: str, media: tuple[str, ...]) -> Obj:
 
 
 @cache
-def parameters_of(release: Version, verb: Verb) -> list[Obj]:
+def parameters_of(version: Version, verb: Verb) -> list[Obj]:
     """Return the parameters in the query of an operation. Only requests that are handed on are not printed `pretty`."""
     out = [] if verb.action == "connect" else [parameters.in_query("pretty", parameters.PRETTY)]
     for options in verb.options:
-        out += parameters.of_options(release, options, verb.left_out)
+        out += parameters.of_options(version, options, verb.left_out)
     return out

@@ -26,16 +26,16 @@ class Page(NamedTuple):
     media: tuple[str, ...] = MEDIA
     types: str = ""
 
-    def paths(self, name: str, release: Version) -> Obj:
+    def paths(self, name: str, version: Version) -> Obj:
         """Return {path: path item} of the page at a path, which is given without slashes around."""
-        about = self.about if isinstance(self.about, str) else self.about[release]
+        about = self.about if isinstance(self.about, str) else self.about[version]
         return {f"/{name}/": {"get": plain(self.operation, self.tag, about, self.answers, self.media)}}
 
-    def schemas(self, release: Version) -> Obj:
+    def schemas(self, version: Version) -> Obj:
         """Return the schemas of the document, by name."""
         if not self.types:
             return {}
-        schemas: Obj = read_release_file(release, f"openapi/{self.types}.json")["components"]["schemas"]
+        schemas: Obj = read_release_file(version, f"openapi/{self.types}.json")["components"]["schemas"]
         return {name: schema for name, schema in schemas.items() if name != _GROUPS or name == self.answers}
 
 

@@ -31,7 +31,7 @@ def in_query(name: str, description: str, kind: str = "string") -> Obj:
     return {"name": name, "in": "query", "description": description, "schema": _schema(kind)}
 
 
-def of_options(release: Version, options: str, left_out: Collection[str] = ()) -> list[Obj]:
+def of_options(version: Version, options: str, left_out: Collection[str] = ()) -> list[Obj]:
     """Return the fields of a type as parameters of the query (`AddObjectParams`).
 
     Objects, times among them, are no parameters; a list of scalars is like one of them.
@@ -39,7 +39,7 @@ def of_options(release: Version, options: str, left_out: Collection[str] = ()) -
     texts = _texts()[options]
     return [
         in_query(field.json, texts[field.json], kind)
-        for field in Schemas.of(release).kind("", "v1", options).declared
+        for field in Schemas.of(version).kind("", "v1", options).declared
         if field.json not in ("", *left_out) and (kind := _json_type(field.type))
     ]
 

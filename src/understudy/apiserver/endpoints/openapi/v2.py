@@ -32,7 +32,7 @@ _META = f"{V2_REFERENCE}io.k8s.apimachinery"
 _OF_AGGREGATOR = "/apis/apiregistration.k8s.io/"
 
 
-def swagger(release: Version, documents: Iterable[Obj]) -> Obj:
+def swagger(version: Version, documents: Iterable[Obj]) -> Obj:
     """Return one v2 document made of many v3 documents."""
     paths: Obj = {}
     definitions: Obj = {}
@@ -45,10 +45,10 @@ def swagger(release: Version, documents: Iterable[Obj]) -> Obj:
         definitions.update({name: _definition(shape) for name, shape in schemas.items() if name not in definitions})
         security.update(components.get("securitySchemes", {}))
     for name in {DELETE_OPTIONS, WATCH_EVENT} & definitions.keys():
-        definitions[name] |= {_GVK: meta_kinds.known_to_server(name.rpartition(".")[2], release)}
+        definitions[name] |= {_GVK: meta_kinds.known_to_server(name.rpartition(".")[2], version)}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": str(release)},
+        "info": {"title": "Kubernetes", "version": str(version)},
         "paths": dict(sorted(paths.items())),
         "definitions": dict(sorted(definitions.items())),
         "parameters": dict(sorted(parameters.items())),

@@ -168,10 +168,10 @@ def include_object(query: Query) -> str:
     return value
 
 
-def _included(codec: Codec, obj: Obj, include: str, meta_version: str, release: Version) -> Obj | None:
+def _included(codec: Codec, obj: Obj, include: str, meta_version: str, version: Version) -> Obj | None:
     """Return the part of an object that a row includes: since 1.34 always the metadata of the bookmark that ends the
     initial events of a watch."""
-    if include == WITH_NOTHING and not (release >= V1_34 and _ends_initial_events(obj)):
+    if include == WITH_NOTHING and not (version >= V1_34 and _ends_initial_events(obj)):
         return None
     return codec.in_order(obj) if include == WITH_OBJECT else partial(codec.metadata(obj), meta_version)
 

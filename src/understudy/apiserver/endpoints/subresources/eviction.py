@@ -185,7 +185,7 @@ def _reason(status: Obj) -> str:
 _REASON: ByRelease[Callable[[Obj], str]] = ByRelease({V1_35: _reason, V1_31: _counts})
 
 
-def _disrupted(budget: Obj, pod: str, now: str, release: Version) -> Obj:
+def _disrupted(budget: Obj, pod: str, now: str, version: Version) -> Obj:
     """Return the budget with one disruption less. Raises 403 and 429."""
     status = budget.get("status") or {}
     name = budget["metadata"]["name"]
@@ -198,7 +198,7 @@ def _disrupted(budget: Obj, pod: str, now: str, release: Version) -> Obj:
         text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise errors.forbidden("policy", "poddisruptionbudget", name, text)
     if allowed == 0:
-        raise _violation(f"The disruption budget {name} {_REASON[release](status)}", 0)
+        raise _violation(f"The disruption budget {name} {_REASON[version](status)}", 0)
     disrupted = {**(status.get("disruptedPods") or {}), pod: now}
     status = {**status, "disruptedPods": disrupted, "disruptionsAllowed": allowed - 1}
     return {**budget, "status": _with_condition(status, now) if allowed == 1 else status}

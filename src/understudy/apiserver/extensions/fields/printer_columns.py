@@ -18,9 +18,9 @@ from understudy.machinery.util.clock import parse_timestamp
 Cell = Callable[[Any, float], Any]  # the cell of a value that was found, at a time
 
 
-def column_definitions(columns: Sequence[Obj], release: Version) -> list[Obj]:
+def column_definitions(columns: Sequence[Obj], version: Version) -> list[Obj]:
     """Return the column definitions of the tables of a version: the name, then its own columns, or the age."""
-    name, age = _metadata_columns(release)
+    name, age = _metadata_columns(version)
     return [name, *(_definition(column, age["description"]) for column in columns or [_AGE])]
 
 
@@ -63,9 +63,9 @@ def _definition(column: Obj, age_description: str) -> Obj:
     }
 
 
-def _metadata_columns(release: Version) -> tuple[Obj, Obj]:
+def _metadata_columns(version: Version) -> tuple[Obj, Obj]:
     """Return the columns of name and creation time, with the real server's descriptions of these fields."""
-    definitions = Release.of(release).kind("apiextensions.k8s.io", "CustomResourceDefinition")
+    definitions = Release.of(version).kind("apiextensions.k8s.io", "CustomResourceDefinition")
     assert definitions is not None
     name, created = definitions.columns["v1"]
     return name, created

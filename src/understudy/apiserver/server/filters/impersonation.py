@@ -48,12 +48,12 @@ def with_impersonation(authorizer: Authorizer, gates: Gates) -> Callable[[Reques
     return impersonate
 
 
-def _nobody(user: User, release: Version, *, constrained: bool) -> Exception:
+def _nobody(user: User, version: Version, *, constrained: bool) -> Exception:
     """Return the error for headers that name groups, extra fields or a uid, but no user."""
     if constrained:
         return bad_request(f"requested {_default_info(user)} without impersonating a user name")
     text = f"requested [{' '.join(_references(user))}] without impersonating a user"
-    return bad_request(text) if release >= V1_35 else ImpersonationError(text)
+    return bad_request(text) if version >= V1_35 else ImpersonationError(text)
 
 
 def requested_user(headers: Mapping[str, str]) -> User:

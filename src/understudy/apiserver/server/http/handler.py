@@ -41,7 +41,7 @@ GZIP_ON_LOOP = 512 * 1024  # bytes of a body that is compressed at once, in some
 _GZIP = 16 + zlib.MAX_WBITS  # the format of gzip, with a header that has no time
 
 
-def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certificates: bool = False) -> Handler:
+def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certificates: bool = False) -> Handler:
     """Return the handler of the requests of one server, for every method and path.
 
     asks_for_certificates  whether clients may have shown certificates
@@ -74,7 +74,7 @@ def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certi
             headers,
             b"" if reception is None else await reception.begin(),
             parameters,
-            release,
+            version,
             _certificates(exchange) if asks_for_certificates else (),
             None if reception is None else reception.receive,
         )
