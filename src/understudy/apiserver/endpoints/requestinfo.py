@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from understudy.machinery.auth.authorization import Attributes, field_terms
+from understudy.machinery.auth import authorization
 from understudy.machinery.types import SHORT_KEPT, cache_short_texts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RequestInfoError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestInfo(Attributes):
+class RequestInfo(authorization.Attributes):
     """The parts of a request that the authorizer and the router look at (`RequestInfo`).
 
     verb        "" for a resource and a method that has no verb
@@ -71,13 +71,13 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
         verb=verb,
         name=selected_name(selector),
         long_running=verb == "watch",
-        field_selector=field_terms(selector) if selector else (),
+        field_selector=authorization.field_terms(selector) if selector else (),
     )
 
 
 def _with_field_selector(info: RequestInfo, query: Query) -> RequestInfo:
     selector = query.get("fieldSelector")
-    return replace(info, field_selector=field_terms(selector)) if selector else info
+    return replace(info, field_selector=authorization.field_terms(selector)) if selector else info
 
 
 def group_version_path(group: str, version: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission import chain
 from understudy.apiserver.encoding.go_codec import GoDecoder
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.kinds.context import Context
@@ -62,21 +62,21 @@ class RequestScope:
             return self.codec
         return GoDecoder(Schemas.of(self.kind.release), self.body_kind)
 
-    def point(self, operation: Operation) -> Point:
+    def point(self, operation: chain.Operation) -> chain.Point:
         """Return the place in the admission chain where a request of this scope is asked."""
         kind = self.kind
-        return Point(operation, kind.group, kind.resource, self.subresource, kind.namespaced)
+        return chain.Point(operation, kind.group, kind.resource, self.subresource, kind.namespaced)
 
     def attributes(
         self,
-        operation: Operation,
+        operation: chain.Operation,
         ctx: Context,
         obj: Obj | None = None,
         old: Obj | None = None,
         *,
         options: Obj | None = None,
         dry_run: bool = False,
-    ) -> Attributes:
+    ) -> chain.Attributes:
         """Describe a request of this scope to admission plugins.
 
         A new object may have its name in the body; the objects of a deleted collection are not named.
@@ -84,7 +84,7 @@ class RequestScope:
         metadata = (obj or {}).get("metadata") or {}
         name = self.name or metadata.get("name", "")
         is_namespace = (self.kind.group, self.kind.resource) == ("", "namespaces")
-        return Attributes(
+        return chain.Attributes(
             self.point(operation),
             self.body_kind,
             name if is_namespace else self.namespace or metadata.get("namespace", ""),

@@ -22,7 +22,7 @@ from understudy.machinery.golang.json_writer import go_interface
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import encode
-from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.typeinfo import go_types
 from understudy.machinery.types import GroupVersionKind, Obj, named_kind, split_api_version
 from understudy.machinery.validation.field import Errors, Path
 
@@ -113,7 +113,7 @@ class _WebhookConverter:
             answer = self._webhooks.call_and_wait(review.call)
             if isinstance(answer, CallError):
                 raise answer
-            converted = _converted(read_review(answer, review.kind, Schemas.of(self._version)), review)
+            converted = _converted(read_review(answer, review.kind, go_types.Schemas.of(self._version)), review)
         except CallError as error:
             raise unknown_error(f"{webhook} failed: {error}") from None
         if len(converted) != len(objects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from understudy.admission.chain import Admission, Attributes, Operation
+from understudy.admission import chain
 from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.endpoints.negotiation import PROTOBUF
 from understudy.apiserver.endpoints.request import Request
@@ -47,7 +47,7 @@ class WriteRequest:
         self.ctx = state.context(request, scope)
         self.strategy: Strategy = strategy_of(scope.kind, scope.subresource)
         self.agent = request.headers.get("User-Agent", "")
-        self._described: Attributes | None = None
+        self._described: chain.Attributes | None = None
 
     @property
     def field_manager(self) -> FieldManager:
@@ -159,11 +159,11 @@ class WriteRequest:
         self.update_managed_fields(None, obj)
         return await self.admit(obj, None)
 
-    def _admission(self, old: Obj | None) -> Admission | None:
+    def _admission(self, old: Obj | None) -> chain.Admission | None:
         """Return the plugins to ask about a new object or an update, None if there are none."""
-        return self.state.chain.of(self.scope.point(Operation.CREATE if old is None else Operation.UPDATE))
+        return self.state.chain.of(self.scope.point(chain.Operation.CREATE if old is None else chain.Operation.UPDATE))
 
-    def _attributes(self, obj: Obj, old: Obj | None) -> Attributes:
+    def _attributes(self, obj: Obj, old: Obj | None) -> chain.Attributes:
         """Describe this write to admission plugins. The description is made once for each stored object."""
         described = self._described
         if described is not None and described.old_object is old:
@@ -171,7 +171,7 @@ class WriteRequest:
             described.name = described.name or (obj.get("metadata") or {}).get("name", "")  # generated meanwhile
             return described
         self._described = described = self.scope.attributes(
-            Operation.CREATE if old is None else Operation.UPDATE,
+            chain.Operation.CREATE if old is None else chain.Operation.UPDATE,
             self.ctx,
             obj,
             old,
