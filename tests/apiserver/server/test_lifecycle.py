@@ -193,3 +193,10 @@ def test_reset_amid_the_end_leaves_nothing_behind() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("use", [lambda server: server.kubeconfig, lambda server: server.user("ann")])
+def test_server_that_has_not_been_started_cannot_be_reached(use: Callable[[Server], object]) -> None:
+    """A server without an address has no kubeconfig, and no users: that is an error, not a file that leads nowhere."""
+    with pytest.raises(RuntimeError, match="the server is not running"):
+        use(Server())
