@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.kind_names import RequestError
@@ -29,9 +29,6 @@ from understudy.apiserver.client.server_user import ServerUser
 from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.permissions.judge import Judge
-from understudy.apiserver.permissions.report import PermissionReport, Permissions
-from understudy.apiserver.permissions.roles import role_with_binding
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.apiserver.server.options.config import ServerConfig
@@ -42,6 +39,9 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from understudy.apiserver.permissions.report import PermissionReport, Permissions
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -195,6 +195,8 @@ class Server(ObjectAccess):
         resources  "pods", "pods/status", "deployments.apps", "*", or paths such as "/metrics"
         """
         __tracebackhide__ = True
+        from understudy.apiserver.permissions.roles import role_with_binding  # most servers let everybody do all
+
         return self.apply(role_with_binding(user, _texts(verbs), _texts(resources), namespace))
 
     def permissions(self, user: str) -> Permissions:
@@ -211,6 +213,9 @@ class Server(ObjectAccess):
         return self._permission_report().of(user)
 
     def _permission_report(self) -> PermissionReport:
+        from understudy.apiserver.permissions.judge import Judge
+        from understudy.apiserver.permissions.report import PermissionReport
+
         state = self.state
         judge = Judge(RegistryObjects(state.registry, state.schemas), state.release.version, state.gates)
         return PermissionReport(state.permissions, judge, allows_everything=not self._config.authorized)
