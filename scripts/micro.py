@@ -117,11 +117,11 @@ def verbs(timing: Timing, director: Director) -> None:
         call = Request(method, path, headers, raw, Query(query), director.state.release.version)
         answering = director(call).__await__()
         try:
-            next(answering)
+            while next(answering) is None:  # long answers let others have their turn
+                pass
+            raise AssertionError("a store in memory never waits")
         except StopIteration as done:
             answer = done.value
-        else:
-            raise AssertionError("a store in memory never waits")
         assert answer.status in (200, 201), answer.body
         return answer
 
@@ -152,12 +152,13 @@ async def prepared() -> tuple[ServerState, Director]:
     return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())
 
 
-def main(quick: bool) -> None:
+async def main(quick: bool) -> None:
+    """Time everything, in an event loop, which long answers look for."""
     timing = Timing(quick)
-    api, director = asyncio.run(prepared())
+    api, director = await prepared()
     parts(timing, api)
     verbs(timing, director)
 
 
 if __name__ == "__main__":
-    main("--quick" in sys.argv)
+    asyncio.run(main("--quick" in sys.argv))
