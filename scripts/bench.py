@@ -673,7 +673,7 @@ def main() -> None:
         print("\nstart-up")
         print_startup_times(3 if args.quick else 9)
         print("\nin one process")
-        micro.main(args.quick)
+        asyncio.run(micro.main(args.quick))
         print("\nresident memory")
         memory.main(args.quick)
 
