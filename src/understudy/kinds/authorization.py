@@ -36,25 +36,25 @@ def drop_selectors(review: Obj) -> None:
         review["spec"] = {**spec, RESOURCE: kept}
 
 
-def evaluation_error(review: Obj, release: Version) -> str:
+def evaluation_error(review: Obj, version: Version) -> str:
     """Return the message about selectors of a valid review that are ignored, "" if none is."""
     resource = (review.get("spec") or {}).get(RESOURCE) or {}
-    return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name, release) for name in _SELECTORS)))
+    return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name, version) for name in _SELECTORS)))
 
 
-def _ignored(selector: Obj, name: str, release: Version) -> str:
+def _ignored(selector: Obj, name: str, version: Version) -> str:
     parse, is_read = _SELECTORS[name]
     if requirements := selector.get("requirements"):
         read = [is_read(item) for item in requirements]
         extent = "" if all(read) else "partially ignored" if any(read) else "ignored"
     else:
-        extent = "" if _parses(parse, selector.get("rawSelector", ""), release) else "ignored"
+        extent = "" if _parses(parse, selector.get("rawSelector", ""), version) else "ignored"
     return extent and f"{SPEC.child(RESOURCE, name)} {extent} due to parse error"
 
 
-def _parses(parse: Callable[[str, Version], object], text: str, release: Version) -> bool:
+def _parses(parse: Callable[[str, Version], object], text: str, version: Version) -> bool:
     try:
-        parse(text, release)
+        parse(text, version)
     except SelectorError:
         return False
     return True

@@ -65,9 +65,9 @@ FAMILIES = (
 
 
 @lru_cache
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of a release's kinds by (group, kind)."""
-    out = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(release).items()}
+    out = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(version).items()}
     for family in FAMILIES:
-        out |= family.behaviors(release)
+        out |= family.behaviors(version)
     return out

@@ -21,7 +21,7 @@ class Expressions:
     strict_cost  whether functions of the Kubernetes libraries have their own costs: only by feature gates in 1.31
     """
 
-    release: Version
+    version: Version
     params: bool = False
     composed: Composed | None = None
     strict_cost: bool = True
@@ -64,7 +64,7 @@ class Expressions:
         from understudy.cel.checker.policy_environments import policy_environment
 
         environment = policy_environment(
-            self.release,
+            self.version,
             returns=tuple(returns),
             params=self.params,
             authorizer=authorizer,

@@ -132,7 +132,7 @@ def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
     )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "ValidatingWebhookConfiguration"): _rules_of_webhooks({}),

@@ -39,7 +39,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _hook(hook: Obj, path: Path, release: Version) -> Errors:
+def _hook(hook: Obj, path: Path, version: Version) -> Errors:
     errors = domain(hook.get("name", ""), path.child("name"), dots=2, requirement="three segments separated by dots")
     for i, rule in enumerate(hook.get("rules") or ()):
         errors += matching.rule(rule, path.child("rules").index(i))
@@ -61,7 +61,7 @@ def _hook(hook: Obj, path: Path, release: Version) -> Errors:
         errors += choice(hook["reinvocationPolicy"], matching.REINVOCATIONS, path.child("reinvocationPolicy"))
     errors += client(hook.get("clientConfig") or {}, path.child("clientConfig"))
     where = path.child("matchConditions")
-    return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
+    return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(version))
 
 
 def reviews(versions: Sequence[str], path: Path) -> Errors:

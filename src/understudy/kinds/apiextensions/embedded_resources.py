@@ -19,16 +19,16 @@ from understudy.machinery.validation.names import path_segment_name
 _EMPTY = TextByRelease(ByRelease({V1_34: "", V1_31: "must not be empty"}))
 
 
-def validate(resources: Iterable[tuple[Path, Obj]], release: Version) -> Errors:
+def validate(resources: Iterable[tuple[Path, Obj]], version: Version) -> Errors:
     """Check embedded resources, given with their paths."""
-    return [error for path, resource in resources for error in _resource(resource, path, release)]
+    return [error for path, resource in resources for error in _resource(resource, path, version)]
 
 
-def _resource(resource: Obj, path: Path, release: Version) -> Errors:
+def _resource(resource: Obj, path: Path, version: Version) -> Errors:
     errors = [required(path.child(name), _EMPTY) for name in ("apiVersion", "kind") if name not in resource]
     for name, value in resource.items():
         if name == "metadata":
-            errors += _metadata(value, path.child(name), release)
+            errors += _metadata(value, path.child(name), version)
         elif name in ("apiVersion", "kind"):
             errors += _type_meta(name, value, path.child(name))
     return errors
@@ -44,9 +44,9 @@ def _type_meta(name: str, value: object, path: Path) -> Errors:
     return [invalid(path, value, f"unexpected GroupVersion string: {value}")] if value.count("/") > 1 else []
 
 
-def _metadata(value: object, path: Path, release: Version) -> Errors:
+def _metadata(value: object, path: Path, version: Version) -> Errors:
     try:
-        meta, _ = decode_value(value, Schemas.of(release).object_meta)
+        meta, _ = decode_value(value, Schemas.of(version).object_meta)
     except DecodeError as error:
         return [invalid(path, Untyped(value), str(error))]
     named = {**meta, "name": meta.get("name") or "fakename"}  # a name need not be given

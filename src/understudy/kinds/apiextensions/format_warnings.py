@@ -28,10 +28,10 @@ def warn_update(definition: Obj, old: Obj, ctx: Context) -> None:
             ctx.warn(f"unrecognized format {go_quote(name)}")
 
 
-def _unrecognized(definition: Obj, release: Version) -> list[str]:
+def _unrecognized(definition: Obj, version: Version) -> list[str]:
     """Return the formats in the schemas of a definition that the release does not know."""
     versions = definition["spec"].get("versions") or ()
-    roots = [schema for version in versions if (schema := schema_of(version, "schema")) is not None]
+    roots = [schema for each in versions if (schema := schema_of(each, "schema")) is not None]
     return [
-        schema["format"] for root in roots for schema in schemas.within(root) if formats.unrecognized(schema, release)
+        schema["format"] for root in roots for schema in schemas.within(root) if formats.unrecognized(schema, version)
     ]

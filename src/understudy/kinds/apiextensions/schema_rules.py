@@ -42,17 +42,17 @@ class KnownRules:
     same as before: for their rules there is no limit of cost.
     """
 
-    release: Version
+    version: Version
     rules: frozenset[str] = frozenset()
     messages: frozenset[str] = frozenset()
     unchanged: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, release: Version, before: Mapping[str, Obj | None], after: Mapping[str, Obj | None]) -> KnownRules:
+    def of(cls, version: Version, before: Mapping[str, Obj | None], after: Mapping[str, Obj | None]) -> KnownRules:
         """Return the rules of a definition, given the schemas of its versions by name before and after an update."""
         known = [rule for schema in before.values() if schema for rule in _rules_within(schema)]
         return cls(
-            release,
+            version,
             frozenset(rule.get("rule", "") for rule in known),
             frozenset(rule["messageExpression"] for rule in known if rule.get("messageExpression")),
             frozenset(name for name, schema in after.items() if name in before and before[name] == schema),
@@ -205,7 +205,7 @@ class _Checker:
         if not place.typed:
             return [internal(path.child(RULES), NO_DECLARATION)]
         root = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
-        declared = declared_type(schema, self._known.release, resource_root=root)
+        declared = declared_type(schema, self._known.version, resource_root=root)
         if declared is None:
             return [internal(path.child(RULES), _NO_TYPE)]
         errors: Errors = []
@@ -213,7 +213,7 @@ class _Checker:
             rule = compile_rule(
                 source,
                 declared,
-                self._known.release,
+                self._known.version,
                 stored=source.get("rule", "") in self._known.rules,
                 message_stored=source.get("messageExpression", "") in self._known.messages,
             )

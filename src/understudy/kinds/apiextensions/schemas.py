@@ -63,7 +63,7 @@ def validate(schema: Obj, path: Path, has_status: bool, version: str, known: Kno
     not_structural: Errors = []
     if not unfit:
         not_structural = structural_schemas.validate(schema, where) or schema_defaults.validate(
-            schema, where, known.release
+            schema, where, known.version
         )
     others = _Checker().check(schema, where, _Place(root=True))
     errors += not_structural + others

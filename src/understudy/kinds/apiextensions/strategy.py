@@ -205,7 +205,7 @@ def _set_available(api_service: Obj, ctx: Context) -> None:
         api_service["status"] = {"conditions": [condition]}
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (CRDS, "CustomResourceDefinition"): Behavior(
@@ -227,7 +227,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             status=status_strategy(
                 validate_update=definitions.status,
                 unconditional_update=False,
-                reset_fields=_RESET_BY_STATUS[release],
+                reset_fields=_RESET_BY_STATUS[version],
             ),
             table_row=created_at,
             begin_termination=_terminate,

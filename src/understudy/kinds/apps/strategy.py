@@ -289,7 +289,7 @@ def _replicas(workload: Obj) -> str:
     return str(nested_field(workload, "status", "replicas", default=0))
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("apps", "Deployment"): _deployments(),

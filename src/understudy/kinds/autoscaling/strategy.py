@@ -134,11 +134,11 @@ def _drop_tolerances(autoscaler: Obj, old: Obj | None, ctx: Context) -> None:
     drop_disabled_fields(_GUARDS, autoscaler, old, ctx.gates)
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("autoscaling", "HorizontalPodAutoscaler"): Behavior(
-            conversions={"v1": v1.conversion(release)},
+            conversions={"v1": v1.conversion(version)},
             defaults=_defaults,
             strategy=resource_strategy(
                 "autoscaling",

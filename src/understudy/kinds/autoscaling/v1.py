@@ -28,9 +28,9 @@ ANNOTATIONS = (METRICS, CURRENT, CONDITIONS, BEHAVIOR)
 _KEEPS_ZERO = ByRelease({V1_36: False, V1_31: True})
 
 
-def conversion(release: Version) -> Conversion:
+def conversion(version: Version) -> Conversion:
     """Return the conversion between autoscaling/v1 and the internal form in a release."""
-    return Conversion(partial(to_internal, release=release), partial(from_internal, release=release))
+    return Conversion(partial(to_internal, version=version), partial(from_internal, version=version))
 
 
 def cpu_metric(percent: int) -> list[Obj]:
@@ -46,7 +46,7 @@ def _cpu_percent(metric: Obj, part: str) -> int | None:
     return nested_field(resource, part, "averageUtilization") if is_cpu else None
 
 
-def from_internal(autoscaler: Obj, release: Version) -> Obj:
+def from_internal(autoscaler: Obj, version: Version) -> Obj:
     """Return an autoscaler in the form of v1."""
     spec, status = dict(autoscaler.get("spec") or {}), dict(autoscaler.get("status") or {})
     metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
@@ -62,7 +62,7 @@ def from_internal(autoscaler: Obj, release: Version) -> Obj:
     kept = {
         METRICS: others,
         CURRENT: [_old_metric(metric, "current") for metric in current],
-        BEHAVIOR: behavior and _go_names(behavior, _behavior_type(release)),
+        BEHAVIOR: behavior and _go_names(behavior, _behavior_type(version)),
         CONDITIONS: conditions,
     }
     return {
@@ -81,10 +81,10 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
     return {**out, "annotations": annotations} if annotations else out
 
 
-def to_internal(autoscaler: Obj, release: Version) -> Obj:
+def to_internal(autoscaler: Obj, version: Version) -> Obj:
     """Return the internal form of a v1 autoscaler."""
     spec, status = deepcopy(autoscaler.get("spec") or {}), deepcopy(autoscaler.get("status") or {})
-    kept_spec, kept_status = _kept(nested_field(autoscaler, "metadata", "annotations", default={}), release)
+    kept_spec, kept_status = _kept(nested_field(autoscaler, "metadata", "annotations", default={}), version)
     percent, used = (
         spec.pop("targetCPUUtilizationPercentage", None),
         status.pop("currentCPUUtilizationPercentage", None),
@@ -102,20 +102,20 @@ def to_internal(autoscaler: Obj, release: Version) -> Obj:
     return {**autoscaler, "metadata": _annotated(autoscaler.get("metadata") or {}, {}), "spec": spec, "status": status}
 
 
-def _kept(annotations: dict[str, str], release: Version) -> tuple[Obj, Obj]:
+def _kept(annotations: dict[str, str], version: Version) -> tuple[Obj, Obj]:
     """Return the parts of the spec and of the status that annotations keep; those that Go cannot decode are ignored."""
     spec = {
-        **_decoded(annotations, METRICS, "spec", "metrics", release),
-        **_decoded(annotations, BEHAVIOR, "spec", "behavior", release),
+        **_decoded(annotations, METRICS, "spec", "metrics", version),
+        **_decoded(annotations, BEHAVIOR, "spec", "behavior", version),
     }
     if not any((spec.get("behavior") or {}).values()):
         spec.pop("behavior", None)
-    if not _KEEPS_ZERO[release]:
+    if not _KEEPS_ZERO[version]:
         for metric in spec.get("metrics", ()):
             _drop_zero(nested_field(metric, "object", "target", default={}))
     status = {
-        **_decoded(annotations, CURRENT, "status", "currentMetrics", release),
-        **_decoded(annotations, CONDITIONS, "status", "conditions", release),
+        **_decoded(annotations, CURRENT, "status", "currentMetrics", version),
+        **_decoded(annotations, CONDITIONS, "status", "conditions", version),
     }
     return spec, status
 
@@ -125,15 +125,15 @@ def _drop_zero(target: Obj) -> None:
         del target["value"]
 
 
-def _decoded(annotations: dict[str, str], key: str, part: str, name: str, release: Version) -> Obj:
+def _decoded(annotations: dict[str, str], key: str, part: str, name: str, version: Version) -> Obj:
     """Return the field that an annotation keeps, in the form of v2; {} without it, and for a value of a wrong type."""
-    struct = Schemas.of(release).kind("autoscaling", "v2", "HorizontalPodAutoscaler")
+    struct = Schemas.of(version).kind("autoscaling", "v2", "HorizontalPodAutoscaler")
     try:
         value = orjson.loads(annotations[key])
         if key in (METRICS, CURRENT) and isinstance(value, list):
             value = [_new_metric(metric, "target" if key == METRICS else "current") for metric in value]
         elif key == BEHAVIOR:
-            value = _json_names(value, _behavior_type(release))
+            value = _json_names(value, _behavior_type(version))
         obj, _ = decode_value({part: {name: value}}, struct)
     except (KeyError, orjson.JSONDecodeError, DecodeError):
         return {}
@@ -141,8 +141,8 @@ def _decoded(annotations: dict[str, str], key: str, part: str, name: str, releas
     return {name: decoded} if decoded else {}
 
 
-def _behavior_type(release: Version) -> Struct:
-    return Schemas.of(release).struct("k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")
+def _behavior_type(version: Version) -> Struct:
+    return Schemas.of(version).struct("k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")
 
 
 def _go_names(value: Any, shape: Shape) -> Any:

@@ -92,13 +92,13 @@ def _reference(ref: Obj, path: Path) -> Errors:
     return [e for name in ("kind", "name") for e in _segment(ref.get(name, ""), path.child(name))]
 
 
-def _target_reference(spec: Obj, old: Obj | None, release: Version) -> Errors:
+def _target_reference(spec: Obj, old: Obj | None, version: Version) -> Errors:
     """Check what is scaled. An API version that is wrong already may stay."""
     path = SPEC.child("scaleTargetRef")
     ref, before = spec.get("scaleTargetRef") or {}, (old or {}).get("scaleTargetRef")
     errors = _reference(ref, path)
     same = before is not None and all(ref.get(name, "") == before.get(name, "") for name in ("apiVersion", "kind"))
-    if release < V1_34 or same:
+    if version < V1_34 or same:
         return errors
     core = ref.get("kind") == "ReplicationController"  # the one kind of the core group that can be scaled
     return errors + _api_version(ref, path, core=core)

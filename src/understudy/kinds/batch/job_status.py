@@ -38,7 +38,7 @@ class _Status:
 
     spec: Obj
     status: Obj
-    release: Version
+    version: Version
 
     def true(self, kind: str) -> bool:
         return self.has(kind, "True")
@@ -55,8 +55,8 @@ class _Status:
         return self.finished if name == "finished" else self.true(name) if name[0].isupper() else self.status.get(name)
 
 
-def _of(job: Obj, release: Version) -> _Status:
-    return _Status(job["spec"], job.get("status") or {}, release)
+def _of(job: Obj, version: Version) -> _Status:
+    return _Status(job["spec"], job.get("status") or {}, version)
 
 
 def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
@@ -141,7 +141,7 @@ def _finished(name: str) -> Callable[[_Status], Errors]:
 
 
 def _start(new: _Status) -> Errors:
-    never_ran = new.release >= V1_33 and new.spec.get("suspend") and new.spec.get("completions") == 0
+    never_ran = new.version >= V1_33 and new.spec.get("suspend") and new.spec.get("completions") == 0
     if new.status.get("startTime") or not new.finished or never_ran:
         return []
     return [required(STATUS.child("startTime"), "startTime is required for finished job")]
@@ -266,9 +266,9 @@ def _transitions(new: _Status, old: _Status) -> Errors:
     if end and before and end != before:
         errors.append(invalid(STATUS.child("completionTime"), _time(end), _COMPLETED))
     started = old.status.get("startTime")
-    resumes = new.release >= V1_34 and old.has("Suspended", "True") and new.has("Suspended", "False")
+    resumes = new.version >= V1_34 and old.has("Suspended", "True") and new.has("Suspended", "False")
     if started and started != new.status.get("startTime") and not new.spec.get("suspend") and not resumes:
-        errors.append(_STARTED[new.release](new.status.get("startTime")))
+        errors.append(_STARTED[new.version](new.status.get("startTime")))
     return errors
 
 

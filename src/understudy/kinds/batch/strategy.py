@@ -56,7 +56,7 @@ _LESSER_CONDITIONS = ByRelease(
 )
 
 
-def _state(job: Obj, release: Version) -> str:
+def _state(job: Obj, version: Version) -> str:
     """Return the status cell of a job (upstream: `printJob`)."""
     conditions: dict[str, str] = {}
     for condition in nested_field(job, "status", "conditions", default=[]):
@@ -65,7 +65,7 @@ def _state(job: Obj, release: Version) -> str:
         "Complete": conditions.get("Complete") == "True",
         "Failed": conditions.get("Failed") == "True",
         "Terminating": bool(nested_field(job, "metadata", "deletionTimestamp")),
-        **{name: conditions.get(name) == "True" for name in _LESSER_CONDITIONS[release]},
+        **{name: conditions.get(name) == "True" for name in _LESSER_CONDITIONS[version]},
     }
     return next((state for state, is_true in states.items() if is_true), "Running")
 
@@ -75,9 +75,9 @@ def _pod_cells(job_spec: Obj | None) -> list[Any]:
     return [*containers(nested_field(job_spec, "template", "spec")), selector(nested_field(job_spec, "selector"))]
 
 
-def _job_row(job: Obj, now: float, release: Version) -> list[Any]:
+def _job_row(job: Obj, now: float, version: Version) -> list[Any]:
     """Return the cells of a job."""
-    cells = [_state(job, release), _completions(job), _duration(job, now), age(job, now)]
+    cells = [_state(job, version), _completions(job), _duration(job, now), age(job, now)]
     return [name(job), *cells, *_pod_cells(job.get("spec"))]
 
 
@@ -212,12 +212,12 @@ def _if_generation_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Ob
     return rule
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    return {("batch", "Job"): _jobs(release), ("batch", "CronJob"): _cron_jobs()}
+    return {("batch", "Job"): _jobs(version), ("batch", "CronJob"): _cron_jobs()}
 
 
-def _jobs(release: Version) -> Behavior:
+def _jobs(version: Version) -> Behavior:
     return Behavior(
         defaults=_default_job,
         strategy=resource_strategy(
@@ -236,7 +236,7 @@ def _jobs(release: Version) -> Behavior:
         ),
         status=status_strategy(validate_update=all_of(CORE.updated, job_status.validate)),
         selectable={"status.successful": lambda job: str(nested_field(job, "status", "succeeded", default=0))},
-        table_row=partial(_job_row, release=release),
+        table_row=partial(_job_row, version=version),
         default_gc_policy="Orphan",
         orphan_warning=PRESERVED,
         unknown_field='field label "{label}" not supported for Job',

@@ -84,7 +84,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
     return validate
 
 
-def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
+def _whole(obj: Obj, old: Obj | None, version: Version) -> Errors:
     """Check `obj` as a whole. Much of what is wrong in `old` already may stay."""
     spec, before = obj["spec"], old["spec"] if old else {}
     errors = _request(spec.get("request"))
@@ -98,7 +98,7 @@ def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
     if seconds is not None and seconds < SHORTEST:
         text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
         errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, text))
-    errors += _conditions(_conditions_of(obj), _conditions_of(old), release)
+    errors += _conditions(_conditions_of(obj), _conditions_of(old), version)
     wrong = _wrong_certificate(obj, old)
     return [*errors, invalid(_CERTIFICATE, "<certificate data>", wrong)] if wrong else errors
 
@@ -155,7 +155,7 @@ def _types(conditions: Sequence[Obj]) -> list[str]:
     return [condition.get("type", "") for condition in conditions]
 
 
-def _conditions(conditions: Sequence[Obj], before: Sequence[Obj], release: Version) -> Errors:
+def _conditions(conditions: Sequence[Obj], before: Sequence[Obj], version: Version) -> Errors:
     errors: Errors = []
     types, had = _types(conditions), _types(before)
     for i, condition in enumerate(conditions):
@@ -167,7 +167,7 @@ def _conditions(conditions: Sequence[Obj], before: Sequence[Obj], release: Versi
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(kind)
         if other in types[:i] and not set(_DECIDED) <= set(had):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid(_CONDITIONS if release >= V1_34 else path.child("type"), kind, text))
+            errors.append(invalid(_CONDITIONS if version >= V1_34 else path.child("type"), kind, text))
         if kind in types[:i] and len(set(had)) == len(had):
             errors.append(duplicate(path.child("type"), kind))
     return errors

@@ -142,7 +142,7 @@ def _pod_certificate_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return pod_certificates.status_update(obj, old, ctx)
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     main = _strategy(keep_stored("spec", "status"), reset=(("spec",), ("status",)))
     return {
@@ -185,7 +185,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             defaults=_default_pod_certificate,
             strategy=resource_strategy(
                 GROUP,
-                "v1beta1" if release >= V1_35 else "v1alpha1",
+                "v1beta1" if version >= V1_35 else "v1alpha1",
                 "PodCertificateRequest",
                 validate=_pod_certificate_errors,
                 validate_update=all_of(CORE.updated, _pod_certificate_changes),

@@ -34,19 +34,19 @@ def all_of(*rules: Update) -> Update:
     return lambda obj, old, ctx: [error for rule in rules for error in rule(obj, old, ctx)]
 
 
-def since(release: Version, rule: Callable[[*Ts, Context], Errors]) -> Callable[[*Ts, Context], Errors]:
+def since(version: Version, rule: Callable[[*Ts, Context], Errors]) -> Callable[[*Ts, Context], Errors]:
     """Return a rule that holds from a release on. The context is the last argument of every rule."""
 
     def newer(*args: *tuple[*Ts, Context]) -> Errors:
-        return rule(*args) if args[-1].release >= release else []
+        return rule(*args) if args[-1].release >= version else []
 
     return newer
 
 
-def until(release: Version, rule: Callable[[*Ts, Context], Errors]) -> Callable[[*Ts, Context], Errors]:
+def until(version: Version, rule: Callable[[*Ts, Context], Errors]) -> Callable[[*Ts, Context], Errors]:
     """Return a rule that held before a release, and does not hold in it any more."""
 
     def older(*args: *tuple[*Ts, Context]) -> Errors:
-        return rule(*args) if args[-1].release < release else []
+        return rule(*args) if args[-1].release < version else []
 
     return older

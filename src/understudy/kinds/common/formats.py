@@ -242,9 +242,9 @@ def subdomain(value: str, path: Path) -> Errors:
     return invalid_texts(dns_subdomain_texts(value), value, path)
 
 
-def loose_subdomain(value: str, path: Path, release: Version) -> Errors:
+def loose_subdomain(value: str, path: Path, version: Version) -> Errors:
     """Check a subdomain whose labels may have underscores, as DNS service discovery has them."""
-    texts = max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain[release].texts(value)
+    texts = max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain[version].texts(value)
     return invalid_texts(texts, value, path)
 
 

@@ -47,7 +47,7 @@ _CANDIDATE = Strategy(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     versions = (field("spec", name) for name in ("leaseName", "binaryVersion", "emulationVersion"))
     return {

@@ -19,6 +19,6 @@ def _component_cells(component: Obj, now: float) -> list[Any]:
     return [name(component), "Unknown", "", ""]
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of the kind by (group, kind)."""
     return {("", "ComponentStatus"): Behavior(table_row=_component_cells)}

@@ -33,6 +33,6 @@ SERVICE_ACCOUNTS = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of the kind by (group, kind)."""
-    return {("", "ServiceAccount"): replace(SERVICE_ACCOUNTS, table_row=_ROWS[release])}
+    return {("", "ServiceAccount"): replace(SERVICE_ACCOUNTS, table_row=_ROWS[version])}

@@ -15,7 +15,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Custom, Schemas, Shape, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import GroupVersionKind, Obj
 
 Create = Callable[[Obj, Context], None]
 Update = Callable[[Obj, Obj, Context], None]
@@ -46,9 +46,9 @@ def _zero(shape: Shape) -> Any:
 
 
 @lru_cache
-def _zero_status(release: Version, group: str, version: str, kind: str) -> Obj:
+def _zero_status(version: Version, gvk: GroupVersionKind) -> Obj:
     """Return the JSON of an empty status of a kind."""
-    shape = Schemas.of(release).kind(group, version, kind).fields["status"].type
+    shape = Schemas.of(version).kind(*gvk).fields["status"].type
     return zero_value(shape) if isinstance(shape, Struct) else {}
 
 
@@ -105,9 +105,10 @@ RESET_FOR_STATUS = (
 
 def reset_status(group: str, version: str, kind: str) -> Create:
     """Return a create step that empties the status, which clients cannot set on create."""
+    gvk = GroupVersionKind(group, version, kind)
 
     def rule(obj: Obj, ctx: Context) -> None:
-        obj["status"] = deepcopy(_zero_status(ctx.release, group, version, kind))
+        obj["status"] = deepcopy(_zero_status(ctx.release, gvk))
 
     return rule
 

@@ -26,12 +26,12 @@ class WatchCache:
     readers   are called when either has changed
     """
 
-    def __init__(self, kind: GroupVersionKind, release: Version) -> None:
+    def __init__(self, kind: GroupVersionKind, version: Version) -> None:
         self.revision = 0
         self.problem = ""
         self.readers: set[Callable[[], None]] = set()
         self._kind = kind
-        self._release = release
+        self._version = version
 
     def advance(self, revision: int) -> None:
         """Let readers know that everything up to a revision is converted."""
@@ -52,6 +52,6 @@ class WatchCache:
         if not self.problem:
             return
         text = "storage is (re)initializing"
-        if _SAYS_WHY[self._release]:
+        if _SAYS_WHY[self._version]:
             text += f": failed to list {self._kind.api_version}, Kind={self._kind.kind}: {self.problem}"
         raise errors.too_many_requests(text, _RETRY_AFTER)

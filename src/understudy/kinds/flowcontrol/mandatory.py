@@ -13,9 +13,9 @@ MANDATORY = (EXEMPT, CATCH_ALL)  # the server creates them, and their specs cann
 
 
 @cache
-def mandatory_objects(release: Version, kind: str) -> dict[str, Obj]:
+def mandatory_objects(version: Version, kind: str) -> dict[str, Obj]:
     """Return the mandatory objects of a kind as they are in a new server, by name."""
-    objects = read_release_file(release, "initial_objects.json")
+    objects = read_release_file(version, "initial_objects.json")
     return {
         obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind and obj["metadata"]["name"] in MANDATORY
     }

@@ -103,9 +103,9 @@ def _is_zero(level: Obj) -> bool:
 OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))
 
 
-def _mandatory_specs(release: Version, kind: str) -> dict[str, Obj]:
+def _mandatory_specs(version: Version, kind: str) -> dict[str, Obj]:
     """Return the specs of the mandatory objects of a kind by name."""
-    return {name: obj["spec"] for name, obj in mandatory_objects(release, kind).items()}
+    return {name: obj["spec"] for name, obj in mandatory_objects(version, kind).items()}
 
 
 def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
@@ -121,11 +121,11 @@ def _strategy(kind: str, check: Check) -> Strategy:
     )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     schema, level = (
-        validation.schema(_mandatory_specs(release, "FlowSchema")),
-        validation.level(_mandatory_specs(release, "PriorityLevelConfiguration")),
+        validation.schema(_mandatory_specs(version, "FlowSchema")),
+        validation.level(_mandatory_specs(version, "PriorityLevelConfiguration")),
     )
     kept = status_strategy(
         _keep_all_metadata,

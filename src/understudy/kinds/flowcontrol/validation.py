@@ -215,7 +215,7 @@ def _same_level(name: str, spec: Obj, fixed: Obj) -> bool:
     return spec | {"exempt": fixed["exempt"]} == fixed if name == EXEMPT else spec == fixed
 
 
-def _level(name: str, spec: Obj, release: Version) -> Errors:
+def _level(name: str, spec: Obj, version: Version) -> Errors:
     kind, limited, exempt = spec.get("type", ""), spec.get("limited"), spec.get("exempt")
     errors: Errors = []
     if (name == EXEMPT) != (kind == "Exempt"):
@@ -225,12 +225,12 @@ def _level(name: str, spec: Obj, release: Version) -> Errors:
             errors.append(forbidden(_SPEC.child("limited"), "must be nil if the type is not Limited"))
         return errors + (_shares(exempt, _SPEC.child("exempt")) if exempt is not None else [])
     if kind != "Limited":
-        return errors + _unknown(kind, ("Exempt", "Limited"), _SPEC.child("type"), release)
+        return errors + _unknown(kind, ("Exempt", "Limited"), _SPEC.child("type"), version)
     if exempt is not None:
         errors.append(forbidden(_SPEC.child("exempt"), "must be nil if the type is Limited"))
     if limited is None:
         return [*errors, required(_SPEC.child("limited"), "must not be empty when type is Limited")]
-    return errors + _limited(limited, _SPEC.child("limited"), release)
+    return errors + _limited(limited, _SPEC.child("limited"), version)
 
 
 def _shares(shares: Obj, path: Path) -> Errors:
@@ -250,19 +250,19 @@ def _lent(shares: Obj, path: Path) -> Errors:
     return [invalid(path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive")]
 
 
-def _unknown(kind: str, known: Sequence[str], path: Path, release: Version) -> Errors:
+def _unknown(kind: str, known: Sequence[str], path: Path, version: Version) -> Errors:
     """Refuse a type that is not known. One that is empty is missing, since 1.36."""
-    return [not_supported(path, kind, known)] if kind or release < V1_36 else [required(path)]
+    return [not_supported(path, kind, known)] if kind or version < V1_36 else [required(path)]
 
 
-def _limited(limited: Obj, path: Path, release: Version) -> Errors:
+def _limited(limited: Obj, path: Path, version: Version) -> Errors:
     errors = _number(limited, "nominalConcurrencyShares", path)
-    errors += _response(limited.get("limitResponse") or {}, path.child("limitResponse"), release)
+    errors += _response(limited.get("limitResponse") or {}, path.child("limitResponse"), version)
     errors += _lent(limited, path)
     return errors + _number(limited, "borrowingLimitPercent", path, f"if specified, {_NOT_NEGATIVE}")
 
 
-def _response(response: Obj, path: Path, release: Version) -> Errors:
+def _response(response: Obj, path: Path, version: Version) -> Errors:
     kind, queuing, where = response.get("type", ""), response.get("queuing"), path.child("queuing")
     about = "if limited.limitResponse.type is"
     match kind:
@@ -270,7 +270,7 @@ def _response(response: Obj, path: Path, release: Version) -> Errors:
             return [] if queuing is None else [forbidden(where, f"must be nil {about} not Limited")]
         case "Queue":
             return _queuing(queuing, where) if queuing else [required(where, f"must not be empty {about} Limited")]
-    return _unknown(kind, ("Queue", "Reject"), path.child("type"), release)
+    return _unknown(kind, ("Queue", "Reject"), path.child("type"), version)
 
 
 def _queuing(queuing: Obj, path: Path) -> Errors:

@@ -218,8 +218,8 @@ def _keep_status(service_cidr: Obj, old: Obj, ctx: Context) -> None:
         copy_stored(service_cidr, old, "status")
 
 
-def _ip_addresses(release: Version) -> Behavior:
-    metadata = Metadata(name=service_networks.ADDRESS_NAME[release])
+def _ip_addresses(version: Version) -> Behavior:
+    metadata = Metadata(name=service_networks.ADDRESS_NAME[version])
     return Behavior(
         strategy=Strategy(
             validate_metadata=metadata.created,
@@ -232,9 +232,9 @@ def _ip_addresses(release: Version) -> Behavior:
     )
 
 
-def _service_cidrs(release: Version) -> Behavior:
+def _service_cidrs(version: Version) -> Behavior:
     again = until(V1_33, as_on_create(CORE.created, service_networks.service_cidr))
-    resets = release >= V1_36  # before, upstream named another API group here
+    resets = version >= V1_36  # before, upstream named another API group here
     return Behavior(
         strategy=Strategy(
             prepare_for_create=_wipe_status,
@@ -252,7 +252,7 @@ def _service_cidrs(release: Version) -> Behavior:
     )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (NETWORKING, "Ingress"): Behavior(
@@ -279,7 +279,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 ),
                 generation=True,
             ),
-            table_row=_CLASS_ROW[release],
+            table_row=_CLASS_ROW[version],
         ),
         (NETWORKING, "NetworkPolicy"): Behavior(
             defaults=_default_policy,
@@ -297,8 +297,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             ),
             table_row=row(lambda policy: selector(nested_field(policy, "spec", "podSelector"))),
         ),
-        (NETWORKING, "IPAddress"): _ip_addresses(release),
-        (NETWORKING, "ServiceCIDR"): _service_cidrs(release),
+        (NETWORKING, "IPAddress"): _ip_addresses(version),
+        (NETWORKING, "ServiceCIDR"): _service_cidrs(version),
         (DISCOVERY, "EndpointSlice"): Behavior(
             defaults=_default_slice,
             strategy=Strategy(

@@ -10,7 +10,7 @@ from understudy.kinds.node import validation
 from understudy.machinery.releases.version import Version
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("node.k8s.io", "RuntimeClass"): Behavior(

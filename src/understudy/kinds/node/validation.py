@@ -29,9 +29,9 @@ def create(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _tolerations(items: list[Obj], path: Path, release: Version) -> Errors:
-    where = path if release >= V1_35 else path.child("tolerations")  # upstream named the list twice
-    errors = scheduling.tolerations(items, where, release)
+def _tolerations(items: list[Obj], path: Path, version: Version) -> Errors:
+    where = path if version >= V1_35 else path.child("tolerations")  # upstream named the list twice
+    errors = scheduling.tolerations(items, where, version)
     seen: list[list[str]] = []
     for i, toleration in enumerate(items):
         same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]

@@ -17,7 +17,7 @@ def _text(budget: Obj, key: str) -> str:
     return "N/A" if limit is None else str(limit)
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("policy", "PodDisruptionBudget"): Behavior(

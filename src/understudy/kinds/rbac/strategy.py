@@ -60,7 +60,7 @@ def _bindings(validate: Check) -> Behavior:
     )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "Role"): Behavior(strategy=_strategy(validation.role), table_row=created_at),

@@ -35,13 +35,13 @@ from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
 
-def behaviors(release: Version) -> dict[str, Behavior]:
+def behaviors(version: Version) -> dict[str, Behavior]:
     """Return the behavior of each kind in a release, by name, those that the release does not have included."""
     return {
-        "ResourceClaim": claims.claim(release),
+        "ResourceClaim": claims.claim(version),
         "ResourceClaimTemplate": claims.TEMPLATE,
         "DeviceClass": _CLASS,
-        **slices.behaviors(release),
+        **slices.behaviors(version),
         "PodSchedulingContext": _SCHEDULING,
     }
 

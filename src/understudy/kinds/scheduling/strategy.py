@@ -126,7 +126,7 @@ _WORKLOAD = Behavior(
 _ROWS = ByRelease({V1_31: _row_without_preemption_policy, V1_32: _row})
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     strategy = Strategy(
         prepare_for_create=_first_generation,
@@ -136,7 +136,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     protected = dict.fromkeys(validation.SYSTEM, "this is a system priority class and cannot be deleted")
     return {
         ("scheduling.k8s.io", "PriorityClass"): Behavior(
-            defaults=_defaults, strategy=strategy, table_row=_ROWS[release], protected=protected
+            defaults=_defaults, strategy=strategy, table_row=_ROWS[version], protected=protected
         ),
         ("scheduling.k8s.io", "PodGroup"): _GROUP,
         ("scheduling.k8s.io", "Workload"): _WORKLOAD,

@@ -135,7 +135,7 @@ _ATTACHMENT = as_on_create(CORE.created, validation.stored_attachment)
 _ATTACHMENT_UPDATE = all_of(until(V1_35, _ATTACHMENT), _ATTACHMENT, validation.attachment_changes)
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "StorageClass"): Behavior(
@@ -157,7 +157,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                     _ATTRIBUTES_CLASS,
                 ),
             ),
-            table_row=_ATTRIBUTES_CLASS_ROW[release],
+            table_row=_ATTRIBUTES_CLASS_ROW[version],
             delete_returns_object=True,
         ),
         (GROUP, "CSIDriver"): Behavior(

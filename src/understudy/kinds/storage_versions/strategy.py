@@ -55,7 +55,7 @@ def _alpha_migration_row(migration: Obj, now: float) -> list[Any]:
 _MIGRATION_ROW = ByRelease({V1_35: _migration_row, V1_31: _alpha_migration_row})
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     kind = "StorageVersionMigration"
     return {
@@ -75,7 +75,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         (MIGRATION, kind): Behavior(
             strategy=resource_strategy(
                 MIGRATION,
-                _MIGRATION_VERSION[release],
+                _MIGRATION_VERSION[version],
                 kind,
                 validate=validation.migration,
                 validate_update=all_of(
@@ -88,7 +88,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS), validate_update=validation.migration_status, **_STATUS
             ),
-            table_row=_MIGRATION_ROW[release],
+            table_row=_MIGRATION_ROW[version],
         ),
     }
 

@@ -36,7 +36,7 @@ _FULL_PATHS = ByRelease({V1_35: True, V1_31: False})
 
 def _go_path(struct: Struct, key: str) -> str:
     """Return the name of a field in errors about types, since 1.35 with the inlined structs that it is in."""
-    inlined = struct.embedding.get(key, ()) if _FULL_PATHS[struct.schemas.release] else ()
+    inlined = struct.embedding.get(key, ()) if _FULL_PATHS[struct.schemas.version] else ()
     return ".".join((*inlined, key))
 
 

@@ -21,8 +21,8 @@ Coerce = Callable[[Any, Path, "Coercion"], Any]
 class CoercionError(DecodeError):
     """An embedded resource has a field of a wrong type. `error` says which."""
 
-    def __init__(self, error: FieldError, release: Version) -> None:
-        super().__init__(error.text(release))
+    def __init__(self, error: FieldError, version: Version) -> None:
+        super().__init__(error.text(version))
         self.error = error
 
 
@@ -33,11 +33,11 @@ class Coercion:
     unknown       takes the paths, None if they are not needed
     """
 
-    def __init__(self, release: Version, *, drop_invalid: bool, unknown: list[str] | None) -> None:
-        self.release = release
+    def __init__(self, version: Version, *, drop_invalid: bool, unknown: list[str] | None) -> None:
+        self.version = version
         self.drop_invalid = drop_invalid
         self.unknown = unknown
-        self._struct = Schemas.of(release).object_meta
+        self._struct = Schemas.of(version).object_meta
 
     def metadata(self, value: Any, path: Path) -> Obj | None:
         """Return metadata in its canonical form, None if it is to be left as it is. Raises DecodeError (upstream:
@@ -80,7 +80,7 @@ class Coercion:
         return value if out == value else out
 
     def _refuse(self, path: Path, value: Any, text: str) -> NoReturn:
-        raise CoercionError(invalid(path, Untyped(value), text), self.release)
+        raise CoercionError(invalid(path, Untyped(value), text), self.version)
 
 
 def compile_coercion(schema: Obj) -> Coerce | None:

@@ -22,15 +22,15 @@ _BY_TYPE: ByRelease[dict[str, tuple[str, ...]]] = ByRelease(
 )
 
 
-def is_supported(name: str, kind: str, release: Version) -> bool:
+def is_supported(name: str, kind: str, version: Version) -> bool:
     """Report whether a format is supported for a type; "" is a schema without one type."""
-    formats = _BY_TYPE[release].get(kind)
-    return name in formats if formats is not None else strfmt.format_of(name, release) is not None
+    formats = _BY_TYPE[version].get(kind)
+    return name in formats if formats is not None else strfmt.format_of(name, version) is not None
 
 
-def unrecognized(schema: Obj, release: Version) -> bool:
+def unrecognized(schema: Obj, version: Version) -> bool:
     """Report whether the server warns of the format of a schema (upstream: `GetUnrecognizedFormats`)."""
     name, kind = schema.get("format"), schema.get("type") or ""
-    if not name or (kind != "string" and not _BY_TYPE[release]):
+    if not name or (kind != "string" and not _BY_TYPE[version]):
         return False
-    return not is_supported(name, kind, release)
+    return not is_supported(name, kind, version)

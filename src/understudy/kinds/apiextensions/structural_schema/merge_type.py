@@ -25,20 +25,20 @@ _SCALARS = {"integer": "numeric", "number": "numeric", "boolean": "boolean"}
 _EMBEDDED = "x-kubernetes-embedded-resource"
 
 
-def merge_type(schema: Obj, release: Version, *, preserve_unknown_fields: bool = False) -> MapType:
+def merge_type(schema: Obj, version: Version, *, preserve_unknown_fields: bool = False) -> MapType:
     """Return the type of the objects of a version of a definition; {} is no schema."""
     if not schema:
         return DEDUCED.map
-    return _ObjectType({**schema, _EMBEDDED: True}, release, preserve_unknown_fields)
+    return _ObjectType({**schema, _EMBEDDED: True}, version, preserve_unknown_fields)
 
 
 class _ObjectType(MapType):
     """The type of the objects that a schema describes. `preserves`: whether these may have any other fields."""
 
-    def __init__(self, schema: Obj, release: Version, preserves: bool) -> None:
+    def __init__(self, schema: Obj, version: Version, preserves: bool) -> None:
         super().__init__(atomic=schema.get("x-kubernetes-map-type") == "atomic")
         self._schema = schema
-        self._release = release
+        self._version = version
         self._preserves = preserves or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         self.element = self._other_fields(schema.get("additionalProperties"))
 
@@ -52,7 +52,7 @@ class _ObjectType(MapType):
         return DEDUCED if others else None
 
     def _type(self, schema: Obj) -> Type:
-        return _type_of_schema(schema, self._release, self._preserves)
+        return _type_of_schema(schema, self._version, self._preserves)
 
     @cached_property
     def fields(self) -> dict[str, Type]:
@@ -62,7 +62,7 @@ class _ObjectType(MapType):
             fields |= {
                 "apiVersion": string,
                 "kind": string,
-                "metadata": type_of(Schemas.of(self._release).object_meta),
+                "metadata": type_of(Schemas.of(self._version).object_meta),
             }
         return fields
 
@@ -72,28 +72,28 @@ class _ObjectType(MapType):
         return {name: part["default"] for name, part in properties if part.get("default") is not None}
 
 
-def _type_of_schema(schema: Obj, release: Version, preserves: bool) -> Type:
+def _type_of_schema(schema: Obj, version: Version, preserves: bool) -> Type:
     kind = schema.get("type") or ""
     if kind == "object":
-        return _ObjectType(schema, release, preserves)
+        return _ObjectType(schema, version, preserves)
     if kind == "array":
-        return _list_type(schema, release, preserves)
+        return _list_type(schema, version, preserves)
     if kind == "string":
         return ScalarType("string" if schema.get("format") in (None, "", "byte") else "untyped")
     if kind:
         return ScalarType(_SCALARS[kind])
     declares = schema.get("properties") or schema.get("additionalProperties") is not None or schema.get(_EMBEDDED)
-    return DeducedType(_ObjectType(schema, release, preserves)) if declares else DEDUCED
+    return DeducedType(_ObjectType(schema, version, preserves)) if declares else DEDUCED
 
 
-def _list_type(schema: Obj, release: Version, preserves: bool) -> Type:
+def _list_type(schema: Obj, version: Version, preserves: bool) -> Type:
     items, kind = schema.get("items"), schema.get("x-kubernetes-list-type")
     preserves = preserves or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
     def element() -> Type:
-        return _type_of_schema(items, release, preserves) if isinstance(items, dict) else UNTYPED
+        return _type_of_schema(items, version, preserves) if isinstance(items, dict) else UNTYPED
 
     if kind not in ("set", "map"):
         return AtomicList(element)
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if kind == "map" else ()
-    return ListType(element, keys, NEEDS_ALL_KEYS[release])
+    return ListType(element, keys, NEEDS_ALL_KEYS[version])

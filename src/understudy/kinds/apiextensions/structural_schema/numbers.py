@@ -36,13 +36,13 @@ def to_int64(number: float) -> int:
 
 
 def compile_number(
-    schema: Obj, types: tuple[str, ...], number_format: str, release: Version, *, integers: bool
+    schema: Obj, types: tuple[str, ...], number_format: str, version: Version, *, integers: bool
 ) -> NumberCheck | None:
     """Return the check of numbers by a schema with these types, None if any number is fine.
 
     integers  whether the numbers are integers, which fit 64 bits
     """
-    checks_range = _CHECKS_RANGE[release] and types in (("integer",), ("number",))
+    checks_range = _CHECKS_RANGE[version] and types in (("integer",), ("number",))
     misfit = _range_check(types[0], number_format) if checks_range else _fits_always
     all_fit = misfit is _fits_always or (integers and types == ("integer",) and number_format != "int32")
     limits = [

@@ -94,7 +94,7 @@ class _Evaluation:
 
 
 def compile_rules(
-    schema: Obj, release: Version, *, resource_root: bool = True, typed: bool = True
+    schema: Obj, version: Version, *, resource_root: bool = True, typed: bool = True
 ) -> SchemaRules | None:
     """Return the validation of values by the rules within a structural schema, None if there are none.
 
@@ -102,14 +102,14 @@ def compile_rules(
            a schema that describes no lists have none, and their rules are errors.
     """
     parts = (schema.get("properties") or {}) if typed and _has_fields(schema) else {}
-    compiled = {name: _compile_part(part, release) for name, part in parts.items() if is_typed(part)}
+    compiled = {name: _compile_part(part, version) for name, part in parts.items() if is_typed(part)}
     properties = {name: rules for name, rules in compiled.items() if rules is not None}
     typed_elements = typed and has_typed_elements(schema)
-    others = _compile_part(schema.get("additionalProperties"), release, typed=typed_elements)
-    items = _compile_part(schema.get("items"), release, typed=typed_elements)
+    others = _compile_part(schema.get("additionalProperties"), version, typed=typed_elements)
+    items = _compile_part(schema.get("items"), version, typed=typed_elements)
     if not (schema.get(_RULES) or properties or others or items):
         return None
-    return SchemaRules(schema, release, resource_root, typed, properties, others, items)
+    return SchemaRules(schema, version, resource_root, typed, properties, others, items)
 
 
 def _has_fields(schema: Obj) -> bool:
@@ -117,11 +117,11 @@ def _has_fields(schema: Obj) -> bool:
     return schema.get("type") == "object" and not isinstance(schema.get("additionalProperties"), dict)
 
 
-def _compile_part(schema: Any, release: Version, *, typed: bool = True) -> SchemaRules | None:
+def _compile_part(schema: Any, version: Version, *, typed: bool = True) -> SchemaRules | None:
     if not isinstance(schema, dict):
         return None
     resource_root = bool(schema.get("x-kubernetes-embedded-resource"))
-    return compile_rules(schema, release, resource_root=resource_root, typed=typed)
+    return compile_rules(schema, version, resource_root=resource_root, typed=typed)
 
 
 class SchemaRules:
@@ -130,7 +130,7 @@ class SchemaRules:
     def __init__(
         self,
         schema: Obj,
-        release: Version,
+        version: Version,
         resource_root: bool,
         typed: bool,
         properties: dict[str, SchemaRules],
@@ -138,7 +138,7 @@ class SchemaRules:
         items: SchemaRules | None,
     ) -> None:
         self._schema = schema
-        self._release = release
+        self._version = version
         self._resource_root = resource_root
         self._typed = typed
         self._properties = {name: (rules, escape(name)) for name, rules in properties.items()}
@@ -231,10 +231,10 @@ class SchemaRules:
     def _rules(self) -> tuple[Rule, ...]:
         if not self._schema.get(_RULES):
             return ()
-        declared = declared_type(self._schema, self._release, resource_root=self._resource_root)
+        declared = declared_type(self._schema, self._version, resource_root=self._resource_root)
         if declared is None:
             return ()
-        return tuple(compile_rule(source, declared, self._release) for source in self._schema[_RULES])
+        return tuple(compile_rule(source, declared, self._version) for source in self._schema[_RULES])
 
     @cached_property
     def _uses_old_self(self) -> bool:
@@ -258,7 +258,7 @@ class SchemaRules:
 
     def shown(self, value: Any) -> Any:
         """Return a value as errors of rules show it."""
-        if not _SHOWS_VALUE[self._release]:
+        if not _SHOWS_VALUE[self._version]:
             return self._go_type
         if self._go_type in ("object", "array"):
             return OMITTED

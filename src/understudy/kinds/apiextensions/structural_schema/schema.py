@@ -67,9 +67,9 @@ class StructuralSchema:
     No method edits the object that it is given; one that nothing changes in is returned itself.
     """
 
-    def __init__(self, schema: Obj, release: Version, *, preserve_unknown_fields: bool = False) -> None:
+    def __init__(self, schema: Obj, version: Version, *, preserve_unknown_fields: bool = False) -> None:
         self.schema = schema
-        self.release = release
+        self.version = version
         self.preserve_unknown_fields = preserve_unknown_fields
 
     def coerce(self, obj: Obj, unknown: list[str] | None = None, *, stored: bool = False) -> Obj:
@@ -79,7 +79,7 @@ class StructuralSchema:
         The paths of unknown fields are added to `unknown`, if it is a list. Wrong metadata of an object that is
         `stored` is dropped. Raises DecodeError for metadata that cannot be decoded.
         """
-        coercion = Coercion(self.release, drop_invalid=stored, unknown=unknown)
+        coercion = Coercion(self.version, drop_invalid=stored, unknown=unknown)
         metadata = coercion.metadata(obj["metadata"], _ROOT) if "metadata" in obj else None
         out = obj
         if not self.preserve_unknown_fields:
@@ -125,7 +125,7 @@ class StructuralSchema:
         if self._status_values is None or "status" not in obj:
             return []
         errors = values.validate(self._status_values, obj["status"], "status")
-        if not errors or not ratchets or not _RATCHETS_STATUS[self.release]:
+        if not errors or not ratchets or not _RATCHETS_STATUS[self.version]:
             return errors
         correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
         return values.validate(self._status_values, obj["status"], "status", correlation)
@@ -138,7 +138,7 @@ class StructuralSchema:
         """
         assert self.rules is not None
         correlation = None
-        if old is not None and ratchets and (not only_status or _RATCHETS_STATUS[self.release]):
+        if old is not None and ratchets and (not only_status or _RATCHETS_STATUS[self.version]):
             correlation = Correlation(obj, old, self.schema)
         return self.rules.validate(obj, old, correlation=correlation, optional_rules=ratchets)
 
@@ -149,7 +149,7 @@ class StructuralSchema:
             return None
         from understudy.kinds.apiextensions.structural_schema.rules import compile_rules  # here, since CEL is large
 
-        return compile_rules(self.schema, self.release)
+        return compile_rules(self.schema, self.version)
 
     def validate_list_types(self, obj: Obj) -> Errors:
         """Return the duplicates in sets and list maps (upstream: `ValidateListSetsAndMaps`)."""
@@ -162,7 +162,7 @@ class StructuralSchema:
     @cached_property
     def merge_type(self) -> MapType:
         """Return the type of the objects for server-side apply."""
-        return merge_type(self.schema, self.release, preserve_unknown_fields=self.preserve_unknown_fields)
+        return merge_type(self.schema, self.version, preserve_unknown_fields=self.preserve_unknown_fields)
 
     @cached_property
     def _pruner(self) -> Pruner:
@@ -189,17 +189,17 @@ class StructuralSchema:
         default = with_go_numbers(default)
         coerce = compile_coercion(schema)
         if coerce is not None:
-            default = coerce(default, _ROOT, Coercion(self.release, drop_invalid=True, unknown=None))
+            default = coerce(default, _ROOT, Coercion(self.version, drop_invalid=True, unknown=None))
         return default if self.preserve_unknown_fields else Pruner(schema).prune(default)
 
     @cached_property
     def _values(self) -> values.Check:
-        return values.compile_values(self.schema, self.release)
+        return values.compile_values(self.schema, self.version)
 
     @cached_property
     def _status_values(self) -> values.Check | None:
         status = (self.schema.get("properties") or {}).get("status")
-        return None if status is None else values.compile_values(status, self.release)
+        return None if status is None else values.compile_values(status, self.version)
 
     @cached_property
     def _list_types(self) -> Check | None:

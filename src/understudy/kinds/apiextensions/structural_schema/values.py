@@ -41,13 +41,13 @@ def validate(check: Check, value: Any, root: str = "", old: Correlation | None =
     return list(result.errors.values())
 
 
-def compile_values(schema: Obj, release: Version, *, structural: bool = False) -> Check:
+def compile_values(schema: Obj, version: Version, *, structural: bool = False) -> Check:
     """Return the check of values by a schema.
 
     A `structural` schema is what defaults are checked by: it knows formats that no release knows, and what is an
     integer or a string has no type (upstream: `Structural.ToKubeOpenAPI`).
     """
-    return _Compiler(release, structural).compile(schema).check
+    return _Compiler(version, structural).compile(schema).check
 
 
 class _Plan(NamedTuple):
@@ -90,7 +90,7 @@ class _Part:
 class _Compiler:
     """The compilation of one schema and those inside of it."""
 
-    release: Version
+    version: Version
     structural: bool
 
     def compile(self, schema: Obj) -> _Part:
@@ -106,7 +106,7 @@ class _Compiler:
         """Return the format of a schema, "" if it is ignored."""
         name: str = schema.get("format") or ""
         kind = types[0] if len(types) == 1 else ""
-        return name if not name or self.structural or is_supported(name, kind, self.release) else ""
+        return name if not name or self.structural or is_supported(name, kind, self.version) else ""
 
     def plan(self, kind: str, schema: Obj) -> _Plan:
         """Return the checks of values of a JSON type by a schema."""
@@ -122,7 +122,7 @@ class _Compiler:
         if kind == "string":
             checks += [_compile_string(schema), self._string_format(string_format)]
         elif kind in ("integer", "number"):
-            checks.append(compile_number(schema, types, string_format, self.release, integers=kind == "integer"))
+            checks.append(compile_number(schema, types, string_format, self.version, integers=kind == "integer"))
         elif kind == "array":
             checks.append(self._array(schema))
         checks.append(_compile_enum(schema.get("enum") or ()))
@@ -134,11 +134,11 @@ class _Compiler:
         """Return the number of upstream's checks of a value of a type: that decides which failure of `anyOf` is
         reported."""
         own = {"string": 1, "integer": 2, "number": 2, "array": 2, "object": 1}.get(kind, 0)
-        has_format = kind == "string" and strfmt.format_of(string_format, self.release) is not None
+        has_format = kind == "string" and strfmt.format_of(string_format, self.version) is not None
         return 4 + typed + own + has_format
 
     def _string_format(self, name: str) -> Check | None:
-        is_valid = strfmt.format_of(name, self.release)
+        is_valid = strfmt.format_of(name, self.version)
         if is_valid is None:
             return None
 

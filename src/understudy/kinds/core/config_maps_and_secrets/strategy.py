@@ -51,7 +51,7 @@ SECRETS = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "ConfigMap"): CONFIG_MAPS,

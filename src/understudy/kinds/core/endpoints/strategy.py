@@ -52,6 +52,6 @@ ENDPOINTS = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of the kind by (group, kind)."""
     return {("", "Endpoints"): ENDPOINTS}

@@ -103,7 +103,7 @@ NEW = Strategy(
 EVENTS = Behavior(table_row=_row, cached=False, expires=True, default_gc_policy="Unsupported")
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return both kinds by (group, kind): they have the same objects, whose internal form is that of core/v1."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {

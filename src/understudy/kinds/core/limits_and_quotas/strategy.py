@@ -84,9 +84,9 @@ QUOTAS = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "LimitRange"): LIMIT_RANGES,
-        ("", "ResourceQuota"): replace(QUOTAS, table_row=_QUOTA_ROW[release]),
+        ("", "ResourceQuota"): replace(QUOTAS, table_row=_QUOTA_ROW[version]),
     }

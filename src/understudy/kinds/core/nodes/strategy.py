@@ -63,7 +63,7 @@ def _kernel_version(info: Obj) -> str:
 _KERNEL = ByRelease({V1_36: _kernel, V1_31: _kernel_version})
 
 
-def _row(node: Obj, now: float, release: Version) -> list[Any]:
+def _row(node: Obj, now: float, version: Version) -> list[Any]:
     """Return the cells of a node (upstream: `printNode`)."""
     info = nested_field(node, "status", "nodeInfo", default={})
     return [
@@ -75,7 +75,7 @@ def _row(node: Obj, now: float, release: Version) -> list[Any]:
         _address(node, "InternalIP"),
         _address(node, "ExternalIP"),
         info.get("osImage") or UNKNOWN,
-        _KERNEL[release](info),
+        _KERNEL[version](info),
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
@@ -142,8 +142,8 @@ NODES = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
-        ("", "Node"): replace(NODES, table_row=partial(_row, release=release)),
+        ("", "Node"): replace(NODES, table_row=partial(_row, version=version)),
     }

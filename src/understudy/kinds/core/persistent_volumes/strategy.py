@@ -168,7 +168,7 @@ _VOLUME = all_of(as_on_create(CORE.created), persistent_volumes.changed_volume)
 _CLAIM = as_on_create(CORE.created, persistent_volumes.claim)
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "PersistentVolume"): Behavior(

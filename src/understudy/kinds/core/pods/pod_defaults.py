@@ -109,14 +109,14 @@ def _requests_from_limits(container: Obj) -> None:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
-def _pod_resources(spec: Obj, whole: Obj, release: Version) -> None:
+def _pod_resources(spec: Obj, whole: Obj, version: Version) -> None:
     """Set limits and requests that the pod as a whole does not have, from its containers and its limits, in place.
 
     Upstream: `defaultHugePagePodLimits`, `defaultPodRequests`.
     """
-    if release >= V1_33 and (whole.get("limits") or whole.get("requests")):
+    if version >= V1_33 and (whole.get("limits") or whole.get("requests")):
         # From 1.34 on pages that the pod requests are not limited by default.
-        limited = {**(whole.get("limits") or {}), **((whole.get("requests") or {}) if release >= V1_34 else {})}
+        limited = {**(whole.get("limits") or {}), **((whole.get("requests") or {}) if version >= V1_34 else {})}
         pages = {name: amount for name, amount in aggregate(spec, "limits").items() if is_huge_page(name)}
         _add_amounts(whole, "limits", {name: str(amount) for name, amount in pages.items() if name not in limited})
     if not whole.get("limits"):
@@ -124,9 +124,9 @@ def _pod_resources(spec: Obj, whole: Obj, release: Version) -> None:
     of_containers = {
         name: str(amount)
         for name, amount in aggregate(spec, "requests").items()
-        if is_supported(name, release) and not is_huge_page(name)
+        if is_supported(name, version) and not is_huge_page(name)
     }
-    of_limits = {name: amount for name, amount in whole["limits"].items() if is_supported(name, release)}
+    of_limits = {name: amount for name, amount in whole["limits"].items() if is_supported(name, version)}
     _add_amounts(whole, "requests", {**of_limits, **of_containers, **(whole.get("requests") or {})})
 
 

@@ -21,7 +21,7 @@ class Options:
     What the stored spec has already is allowed, so that it can be updated though a gate is off or a rule was tightened.
     """
 
-    release: Version
+    version: Version
     gates: Gates
     old: Obj = field(default_factory=dict)
     is_pod: bool = False
@@ -65,13 +65,13 @@ class Options:
     @property
     def resize_policy_of_init(self) -> bool:
         """Report whether init containers may have resize policies."""
-        allowed = self.release >= V1_33 and self.gates[features.IN_PLACE_POD_VERTICAL_SCALING]
+        allowed = self.version >= V1_33 and self.gates[features.IN_PLACE_POD_VERTICAL_SCALING]
         return allowed or in_use.sidecar_resize_policy(self.old)
 
     @property
     def restart_container_of_init(self) -> bool:
         """Report whether init containers other than sidecars may have the resize policy RestartContainer."""
-        return self.release < V1_36 or in_use.restart_container_of_init(self.old)
+        return self.version < V1_36 or in_use.restart_container_of_init(self.old)
 
     @property
     def restart_rules(self) -> bool:
@@ -97,14 +97,14 @@ class Options:
     @property
     def own_users_of_devices(self) -> bool:
         """Report whether a pod with a user namespace may have block devices."""
-        return self.release < V1_34 or in_use.devices_of_own_users(self.old)
+        return self.version < V1_34 or in_use.devices_of_own_users(self.old)
 
     @property
     def any_affinity_values(self) -> bool:
         """Report whether the required node affinity may have values that are no label values."""
-        return self.release < V1_33 or in_use.invalid_affinity_values(self.old)
+        return self.version < V1_33 or in_use.invalid_affinity_values(self.old)
 
 
-def options(release: Version, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
+def options(version: Version, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
     """Return the options for a pod spec that replaces `old` (upstream: `GetValidationOptionsFromPodSpecAndMeta`)."""
-    return Options(release, gates, old or {}, is_pod)
+    return Options(version, gates, old or {}, is_pod)

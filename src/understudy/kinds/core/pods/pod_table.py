@@ -37,9 +37,9 @@ class _Restarts:
 _SHOWS_FAILURE = ByRelease({V1_35: True, V1_31: False})
 
 
-def row(pod: Obj, now: float, release: Version) -> list[Any]:
+def row(pod: Obj, now: float, version: Version) -> list[Any]:
     """Return the cells of a pod."""
-    ready, total, reason, restarts = _state(pod, release)
+    ready, total, reason, restarts = _state(pod, version)
     spec, status = pod.get("spec", {}), pod.get("status", {})
     ips = status.get("podIPs") or [{}]
     return [
@@ -62,7 +62,7 @@ def row_conditions(pod: Obj) -> list[Obj]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": done[phase]}] if phase in done else []
 
 
-def _state(pod: Obj, release: Version) -> tuple[int, int, str, _Restarts]:
+def _state(pod: Obj, version: Version) -> tuple[int, int, str, _Restarts]:
     """Return (ready containers, containers, status, restarts) of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
@@ -73,7 +73,7 @@ def _state(pod: Obj, release: Version) -> tuple[int, int, str, _Restarts]:
         reason = waiting
     if not waiting or _is_true(status, "Initialized"):
         restarts = of_sidecars
-        more, reason = _container_state(status, reason, restarts, release)
+        more, reason = _container_state(status, reason, restarts, version)
         ready += more
     return ready, total, _deletion_reason(pod, reason), restarts
 
@@ -111,7 +111,7 @@ def _init_state(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Resta
     return ready, restarts, of_sidecars, ""
 
 
-def _container_state(status: Obj, reason: str, restarts: _Restarts, release: Version) -> tuple[int, str]:
+def _container_state(status: Obj, reason: str, restarts: _Restarts, version: Version) -> tuple[int, str]:
     """Return (ready containers, status) of the main containers, and add their restarts to `restarts`."""
     ready, failure = 0, ""
     for container in reversed(status.get("containerStatuses") or []):
@@ -128,7 +128,7 @@ def _container_state(status: Obj, reason: str, restarts: _Restarts, release: Ver
     if reason == "Completed":
         if ready and _is_true(status, "Ready"):
             reason = "Running"
-        elif failure and _SHOWS_FAILURE[release]:
+        elif failure and _SHOWS_FAILURE[version]:
             reason = failure
         elif ready:
             reason = "NotReady"

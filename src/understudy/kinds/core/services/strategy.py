@@ -115,7 +115,7 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
 _name_is_valid = until(V1_34, as_on_create(validation.METADATA.created))  # later ones do not look at it again
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Service"): Behavior(

@@ -100,10 +100,10 @@ def _topology(service: Obj) -> Errors:
     return [invalid(Path("metadata", "annotations").key(_MODE), mode, text)]
 
 
-def _type(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors:
+def _type(spec: Obj, ports: Sequence[Obj], version: Version) -> Errors:
     kind = spec.get("type")
     errors: Errors = []
-    if kind == "LoadBalancer" and release < V1_33:
+    if kind == "LoadBalancer" and version < V1_33:
         text = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
         numbered = [i for i, p in enumerate(ports) if p.get("port") == _KUBELET_PORT]
         errors += [invalid(SPEC.child("ports").index(i), _KUBELET_PORT, text) for i in numbered]

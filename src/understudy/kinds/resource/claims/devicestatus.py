@@ -51,8 +51,8 @@ class _ShownDevice(Worded):
 
     device: DeviceID
 
-    def text(self, release: Version) -> str:
-        return ReleaseRules.of(release).device_id(self.device)
+    def text(self, version: Version) -> str:
+        return ReleaseRules.of(version).device_id(self.device)
 
 
 def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], rules: ReleaseRules) -> Errors:

@@ -36,10 +36,10 @@ class _ValidateSpec(Protocol):
     def __call__(self, spec: Obj, path: Path, rules: ReleaseRules, stored: bool = False, /) -> Errors: ...
 
 
-def claim(release: Version) -> Behavior:
+def claim(version: Version) -> Behavior:
     """Return the behavior of ResourceClaim in a release."""
-    status = replace(_CLAIM_STATUS, reset_fields=_RESET_BY_STATUS[release])
-    return replace(_CLAIM, status=status, table_row=_claim_row(ReleaseRules.of(release)))
+    status = replace(_CLAIM_STATUS, reset_fields=_RESET_BY_STATUS[version])
+    return replace(_CLAIM, status=status, table_row=_claim_row(ReleaseRules.of(version)))
 
 
 # --- specs that cannot be changed -------------------------------------------------------------------------------------

@@ -113,9 +113,9 @@ def _empty(text: str, path: Path, rules: ReleaseRules) -> FieldError:
 
 
 @cache_short_texts(4096)
-def is_qualified(name: str, release: Version) -> bool:
+def is_qualified(name: str, version: Version) -> bool:
     """Report whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
-    return not qualified(name, Path(), ReleaseRules.of(release))
+    return not qualified(name, Path(), ReleaseRules.of(version))
 
 
 def fully_qualified(name: str, path: Path, rules: ReleaseRules) -> Errors:

@@ -141,8 +141,8 @@ class ReleaseRules(RulesOfRelease):
     flat: bool = False
 
     @classmethod
-    def _chosen(cls, release: Version, enabled: frozenset[Gate]) -> ReleaseRules:
-        return replace(_RULES[release], enabled=enabled)
+    def _chosen(cls, version: Version, enabled: frozenset[Gate]) -> ReleaseRules:
+        return replace(_RULES[version], enabled=enabled)
 
     @staticmethod
     def in_force(ctx: Context) -> ReleaseRules:

@@ -39,10 +39,10 @@ from understudy.machinery.validation.field import Errors
 from understudy.machinery.validation.names import go_lower
 
 
-def behaviors(release: Version) -> dict[str, Behavior]:
+def behaviors(version: Version) -> dict[str, Behavior]:
     """Return the behavior of each of these kinds in a release, by name."""
     return {
-        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[release]),
+        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[version]),
         "DeviceTaintRule": _TAINT_RULE,
         "ResourcePoolStatusRequest": _POOL_STATUS_REQUEST,
     }

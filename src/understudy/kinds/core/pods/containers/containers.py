@@ -215,7 +215,7 @@ def _resize(policies: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
             errors.append(not_supported(path, Stringer(resource, resource), ("cpu", "memory")))
         errors += choice(policy, RESIZE_POLICIES, path, needed=True)
         if pod.restart_policy == "Never" and policy != "NotRequired":
-            text = f"must be 'NotRequired' {_NEVER[pod.opts.release]} is 'Never'"
+            text = f"must be 'NotRequired' {_NEVER[pod.opts.version]} is 'Never'"
             errors.append(invalid(path, policy, text))
     return errors
 

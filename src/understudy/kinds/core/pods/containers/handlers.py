@@ -58,7 +58,7 @@ def _sleep(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors
     text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
     if not opts.zero_sleep:
         text = f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace})"
-        if opts.release >= V1_32:
+        if opts.version >= V1_32:
             text += ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
     return [invalid(path, seconds, text)]
 

@@ -35,7 +35,7 @@ def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path, opts: Options
         if where in devices.values():
             text = "must not already exist as a path in volumeDevices"
             errors.append(invalid(here.child("mountPath"), where, text))
-        if opts.release < V1_33:
+        if opts.version < V1_33:
             errors += _image_as_a_whole(mount, volumes.get(name) or {}, here)
         errors += _sub_paths(mount, here, path)
         errors += _propagation(mount, container, path.child("mountPropagation"))

@@ -18,21 +18,21 @@ Amounts = dict[str, Quantity]
 _NO_CLAIMS = ByRelease({V1_34: "may not", V1_32: "cannot"})
 
 
-def is_supported(resource: str, release: Version) -> bool:
+def is_supported(resource: str, version: Version) -> bool:
     """Report whether a pod as a whole can have a resource (upstream: `IsSupportedPodLevelResource`)."""
-    return resource in ("cpu", "memory") or (release >= V1_33 and resources.is_huge_page(resource))
+    return resource in ("cpu", "memory") or (version >= V1_33 and resources.is_huge_page(resource))
 
 
 _SUPPORTED = ByRelease({V1_33: ("cpu", resources.HUGE_PAGES, "memory"), V1_32: ("cpu", "memory")})
 
 
-def _name(release: Version) -> resources.NameRule:
+def _name(version: Version) -> resources.NameRule:
     """Return the check of the name of a resource that a pod as a whole can have."""
 
     def check(value: str, path: Path) -> Errors:
         errors = resources.name(value, path)
-        if not errors and not is_supported(value, release):
-            errors.append(not_supported(path, Stringer(value, value), _SUPPORTED[release]))
+        if not errors and not is_supported(value, version):
+            errors.append(not_supported(path, Stringer(value, value), _SUPPORTED[version]))
         return errors
 
     return check
@@ -70,28 +70,28 @@ def _greatest(one: Amounts, other: Amounts) -> Amounts:
     return one | {name: amount for name, amount in other.items() if name not in one or one[name] < amount}
 
 
-def validate(spec: Obj, claims: Iterable[str], path: Path, release: Version) -> Errors:
+def validate(spec: Obj, claims: Iterable[str], path: Path, version: Version) -> Errors:
     """Check `resources` of a pod spec (upstream: `validatePodResources`); `claims` are the names of its claims."""
     amounts: Obj | None = spec.get("resources")
     if amounts is None:
         return []
-    if release >= V1_34 and nested_field(spec, "os", "name") == "windows":
+    if version >= V1_34 and nested_field(spec, "os", "name") == "windows":
         return [forbidden(path, "may not be set for a windows pod")]
     errors: Errors = []
     if amounts.get("claims") or "claims" in getattr(amounts, "empty", ()):
-        text = f"claims {_NO_CLAIMS[release]} be set for Resources at pod-level"
+        text = f"claims {_NO_CLAIMS[version]} be set for Resources at pod-level"
         errors.append(forbidden(path.child("claims"), text))
-    errors += resources.requirements(amounts, claims, path, name_rule=_name(release))
-    return errors + _consistency(spec, amounts, path, release)
+    errors += resources.requirements(amounts, claims, path, name_rule=_name(version))
+    return errors + _consistency(spec, amounts, path, version)
 
 
-def _consistency(spec: Obj, amounts: Obj, path: Path, release: Version) -> Errors:
+def _consistency(spec: Obj, amounts: Obj, path: Path, version: Version) -> Errors:
     """Check that the containers together fit into the pod (upstream: `validatePodResourceConsistency`)."""
     requests, limits = amounts.get("requests") or {}, amounts.get("limits") or {}
     # Before 1.34 a request that the pod does not have is 0.
-    missing: Mapping[str, str] = {} if release >= V1_34 else dict.fromkeys(aggregate(spec, "requests"), "0")
+    missing: Mapping[str, str] = {} if version >= V1_34 else dict.fromkeys(aggregate(spec, "requests"), "0")
     errors = _exceeded(aggregate(spec, "requests"), {**missing, **requests}, path.child("requests"), "requests")
-    if release >= V1_34:
+    if version >= V1_34:
         pages = {name: amount for name, amount in aggregate(spec, "limits").items() if resources.is_huge_page(name)}
         errors += _exceeded(pages, limits, path.child("limits"), "limits")
     for i, container in enumerate(spec.get("containers") or ()):

@@ -29,7 +29,7 @@ def of_init(container: Obj, path: Path, opts: Options) -> Errors:
     """Check the restart policy and rules of an init container (upstream: `validateInitContainerRestartPolicy`)."""
     policy = container.get("restartPolicy")
     if policy is None:
-        return _without_policy(container, path) if opts.release >= V1_35 else []
+        return _without_policy(container, path) if opts.version >= V1_35 else []
     if not opts.restart_rules:
         return choice(policy, ("Always",), path.child("restartPolicy"))
     if not is_sidecar(container) or opts.restart_of_all:
@@ -53,7 +53,7 @@ def _validate(container: Obj, path: Path, opts: Options) -> Errors:
         errors = _without_policy(container, path)
     else:
         errors = choice(policy, POLICIES, path.child("restartPolicy"))
-    errors += _too_many(rules, _MAX_RULES, where, opts.release)
+    errors += _too_many(rules, _MAX_RULES, where, opts.version)
     for i, rule in enumerate(rules):
         errors += _rule(rule, where.index(i), opts)
     return errors
@@ -65,7 +65,7 @@ def _rule(rule: Obj, path: Path, opts: Options) -> Errors:
     errors: Errors = []
     if action not in allowed:
         # 1.35 does not name the action that came with it.
-        named = allowed if opts.release >= V1_36 else _ACTIONS[:1]
+        named = allowed if opts.version >= V1_36 else _ACTIONS[:1]
         errors.append(not_supported(path.child("action"), action, named))
     here = path.child("exitCodes")
     if codes is None:
@@ -73,14 +73,14 @@ def _rule(rule: Obj, path: Path, opts: Options) -> Errors:
     operator = codes.get("operator", "")
     if operator not in ("In", "NotIn"):
         errors.append(not_supported(here.child("operator"), operator, ("In", "NotIn")))
-    return errors + _too_many(codes.get("values") or (), _MAX_EXIT_CODES, here.child("values"), opts.release)
+    return errors + _too_many(codes.get("values") or (), _MAX_EXIT_CODES, here.child("values"), opts.version)
 
 
-def _too_many(items: Sequence[object], most: int, path: Path, release: Version) -> Errors:
+def _too_many(items: Sequence[object], most: int, path: Path, version: Version) -> Errors:
     """Check the length of a list; before 1.36 it is said to be too long as if it were text."""
     if len(items) <= most:
         return []
-    return [too_many(path, len(items), most) if release >= V1_36 else too_long(path, most)]
+    return [too_many(path, len(items), most) if version >= V1_36 else too_long(path, most)]
 
 
 def should_restart(container: Obj, spec: Obj, exit_code: int, opts: Options) -> bool:
@@ -117,7 +117,7 @@ def transitions(status: Obj, before: Obj, spec: Obj, opts: Options) -> Errors:
         return by_policy(name, exit_code) or is_sidecar(by_name["initContainers"].get(name, {}))
 
     regular = by_rules("containers") if opts.restart_rules else by_policy
-    initial = by_rules("initContainers") if opts.restart_rules and opts.release >= V1_35 else of_init
+    initial = by_rules("initContainers") if opts.restart_rules and opts.version >= V1_35 else of_init
     return (
         _run_again(status, before, "containerStatuses", regular)
         + _run_again(status, before, "initContainerStatuses", initial)

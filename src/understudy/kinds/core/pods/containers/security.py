@@ -273,13 +273,13 @@ _OF_HOST = ("hostPID", "hostIPC")
 _NO_NAME = ByRelease({V1_34: "", V1_31: "cannot be empty"})
 
 
-def operating_system(spec: Obj, path: Path, release: Version) -> Errors:
+def operating_system(spec: Obj, path: Path, version: Version) -> Errors:
     """Check `os`, and that no field is set that does not fit the operating system."""
     if spec.get("os") is None:
         return []
     name, here = spec["os"].get("name", ""), path.child("os")
     if not name:
-        return [required(here.child("name"), _NO_NAME[release])]
+        return [required(here.child("name"), _NO_NAME[version])]
     errors = choice(name, ("linux", "windows"), here)
     if errors:
         return errors

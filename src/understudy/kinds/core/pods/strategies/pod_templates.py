@@ -65,6 +65,6 @@ POD_TEMPLATES = Behavior(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of the kind by (group, kind)."""
     return {("", "PodTemplate"): POD_TEMPLATES}

@@ -163,7 +163,7 @@ EPHEMERAL = Strategy(
 )
 
 
-def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Pod"): Behavior(
@@ -172,7 +172,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             status=STATUS,
             subresources={"ephemeralcontainers": EPHEMERAL, "resize": pod_resize.RESIZE},
             selectable=SELECTABLE,
-            table_row=partial(pod_table.row, release=release),
+            table_row=partial(pod_table.row, version=version),
             row_conditions=pod_table.row_conditions,
             delete_returns_object=True,
             graceful_delete=delete_grace,

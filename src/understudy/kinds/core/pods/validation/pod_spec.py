@@ -105,13 +105,13 @@ def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
         opts=opts,
     )
     regular, initial = pod_spec.get("containers") or [], pod_spec.get("initContainers") or []
-    errors += _claims(claims, metadata, path.child("resourceClaims"), opts.release)
+    errors += _claims(claims, metadata, path.child("resourceClaims"), opts.version)
     errors += containers.regular(regular, path.child("containers"), pod)
     errors += containers.initial(initial, regular, path.child("initContainers"), pod)
     extra = pod_spec.get("ephemeralContainers") or []
     errors += containers.ephemeral(extra, [*regular, *initial], path.child("ephemeralContainers"), pod)
     if opts.pod_resources:
-        errors += pod_resources.validate(pod_spec, pod.claims, path.child("resources"), opts.release)
+        errors += pod_resources.validate(pod_spec, pod.claims, path.child("resources"), opts.version)
     return (
         errors
         + _policies(pod_spec, path, opts)
@@ -121,8 +121,8 @@ def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
     )
 
 
-def _claims(items: Sequence[Obj], metadata: Obj, path: Path, release: Version) -> Errors:
-    if release >= V1_33 and pod_annotations.MIRROR in (metadata.get("annotations") or ()):
+def _claims(items: Sequence[Obj], metadata: Obj, path: Path, version: Version) -> Errors:
+    if version >= V1_33 and pod_annotations.MIRROR in (metadata.get("annotations") or ()):
         return [forbidden(Path().key(""), "static pods do not support resource claims") for _ in items]
     return resource_claims(items, path)
 
@@ -207,7 +207,7 @@ def _dns(pod_spec: Obj, path: Path, opts: Options) -> Errors:
         if opts.relaxed_dns and search == ".":
             continue
         name, where = search.removesuffix("."), here.index(i)
-        errors += loose_subdomain(name, where, opts.release) if opts.relaxed_dns else subdomain(name, where)
+        errors += loose_subdomain(name, where, opts.version) if opts.relaxed_dns else subdomain(name, where)
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required(path.child("options").index(i), "must not be empty"))
@@ -232,7 +232,7 @@ _OWN_USERS = ByRelease({V1_34: "when `hostUsers` is false", V1_31: "when `pod.Sp
 
 def _own_users(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     """Check that a pod with a user namespace shares nothing else with its host (upstream: `validateHostUsers`)."""
-    text = _OWN_USERS[opts.release]
+    text = _OWN_USERS[opts.version]
     names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
     errors = [
         forbidden(path.child(shown_name), text)
@@ -276,7 +276,7 @@ def _identity(pod_spec: Obj, path: Path) -> Errors:
 
 def _system(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors = scheduling.tolerations(
-        pod_spec.get("tolerations"), path.child("tolerations"), opts.release, comparing=opts.comparing_tolerations
+        pod_spec.get("tolerations"), path.child("tolerations"), opts.version, comparing=opts.comparing_tolerations
     )
     for i, alias in enumerate(pod_spec.get("hostAliases") or ()):
         here = path.child("hostAliases").index(i)
@@ -293,7 +293,7 @@ def _system(pod_spec: Obj, path: Path, opts: Options) -> Errors:
         errors += choice(policy, allowed, path.child("preemptionPolicy"), needed=True)
     if pod_spec.get("overhead") is not None:
         errors += _overhead(pod_spec["overhead"], path.child("overhead"), opts)
-    errors += security.operating_system(pod_spec, path, opts.release)
+    errors += security.operating_system(pod_spec, path, opts.version)
     errors += scheduling.workload(pod_spec, path)
     return errors + env.file_volumes(pod_spec, path)
 

@@ -128,7 +128,7 @@ def _disabled(source: str, ctx: Context) -> str:
     return ", and disabled by default in v1.33+" if is_off else ""
 
 
-def _nodes(spec: Obj, path: Path, release: Version) -> Iterator[str]:
+def _nodes(spec: Obj, path: Path, version: Version) -> Iterator[str]:
     for key in sorted(spec.get("nodeSelector") or ()):
         if key in NODE_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {NODE_LABELS[key]}"
@@ -139,7 +139,7 @@ def _nodes(spec: Obj, path: Path, release: Version) -> Iterator[str]:
         yield from node_term(term, terms.index(i))
     for i, term in enumerate(affinity.get(_PREFERRED) or ()):
         preference, where = term.get("preference") or {}, here.child(_PREFERRED).index(i).child("preference")
-        yield from node_term(preference, where, of_values=release >= V1_33)
+        yield from node_term(preference, where, of_values=version >= V1_33)
     for i, item in enumerate(spec.get("topologySpreadConstraints") or ()):
         where, key = path.child("topologySpreadConstraints").index(i), item.get("topologyKey", "")
         if key in NODE_LABELS:
@@ -185,7 +185,7 @@ def _fractions(amounts: dict[str, Any] | None, path: Path) -> Iterator[str]:
 
 
 def _profiles(
-    container: Obj, spec: Obj, annotations: Obj, path: Path, is_template: bool, release: Version
+    container: Obj, spec: Obj, annotations: Obj, path: Path, is_template: bool, version: Version
 ) -> Iterator[str]:
     own, of_pod = container.get("securityContext") or {}, spec.get("securityContext") or {}
     where, name = path.child("metadata", "annotations"), container.get("name", "")
@@ -194,7 +194,7 @@ def _profiles(
     profile, annotation = own.get("appArmorProfile"), annotations.get(APP_ARMOR + name)
     of_pod_profile = of_pod.get("appArmorProfile")
     # From 1.34 on the profile of the pod counts only if it says the same as the annotation.
-    same = release < V1_34 or of_pod_profile == app_armor_profile(annotation or "")
+    same = version < V1_34 or of_pod_profile == app_armor_profile(annotation or "")
     if is_template and annotation is not None and not profile and not (of_pod_profile and same):
         yield f'{where.key(APP_ARMOR + name)}: deprecated since v1.30; use the "appArmorProfile" field instead'
 

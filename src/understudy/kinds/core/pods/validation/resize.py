@@ -134,14 +134,14 @@ def _nothing_removed(spec: Obj, before: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _of_container(container: Obj, stored: Obj, path: Path, release: Version) -> Errors:
+def _of_container(container: Obj, stored: Obj, path: Path, version: Version) -> Errors:
     resources, before = container.get("resources") or {}, stored.get("resources") or {}
     errors = [
         forbidden(path.child(kind), f"resource {kind} cannot be removed")
         for kind in ("requests", "limits")
         if _removed(resources, before, kind)
     ]
-    return errors + (_memory_limit(container, resources, before, path) if release < V1_34 else [])
+    return errors + (_memory_limit(container, resources, before, path) if version < V1_34 else [])
 
 
 def _memory_limit(container: Obj, resources: Obj, before: Obj, path: Path) -> Errors:
@@ -191,7 +191,7 @@ def _only_cpu_and_memory(spec: Obj, before: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _differs_in_amounts_only(container: Obj, stored: Obj, release: Version) -> bool:
+def _differs_in_amounts_only(container: Obj, stored: Obj, version: Version) -> bool:
     """Report whether a container differs from the stored one in nothing but amounts of cpu and memory.
 
     Upstream: `dropCPUMemoryResourcesFromContainer`, which drops claims, too: containers with claims always differ.
@@ -200,7 +200,7 @@ def _differs_in_amounts_only(container: Obj, stored: Obj, release: Version) -> b
     munged: Obj = {}
     for kind in ("requests", "limits"):
         # Before 1.35 any resources can be added to a container that had none.
-        if release >= V1_35 or before.get(kind):
+        if version >= V1_35 or before.get(kind):
             munged[kind] = _without_resized(resources.get(kind) or {}, before.get(kind) or {})
     return equal_ignoring_empty({**container, "resources": _kept(munged)}, {**stored, "resources": _kept(before)})
 

@@ -110,7 +110,7 @@ def _last(keys: list[str], key: str) -> int:
     return len(keys) - 1 - keys[::-1].index(key)
 
 
-def tolerations(items: Sequence[Obj] | None, path: Path, release: Version, *, comparing: bool = False) -> Errors:
+def tolerations(items: Sequence[Obj] | None, path: Path, version: Version, *, comparing: bool = False) -> Errors:
     """Check tolerations (upstream: `ValidateTolerations`). `comparing` allows those that compare numbers."""
     errors: Errors = []
     for i, toleration in enumerate(items or ()):
@@ -124,24 +124,24 @@ def tolerations(items: Sequence[Obj] | None, path: Path, release: Version, *, co
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             errors.append(invalid(here.child("effect"), effect, text))
-        errors += _toleration_value(toleration, here, release, comparing)
+        errors += _toleration_value(toleration, here, version, comparing)
         if effect:
             errors += choice(effect, EFFECTS, here.child("effect"))
     return errors
 
 
-def _toleration_value(toleration: Obj, here: Path, release: Version, comparing: bool) -> Errors:
+def _toleration_value(toleration: Obj, here: Path, version: Version, comparing: bool) -> Errors:
     operator, value, path = toleration.get("operator", ""), toleration.get("value", ""), here.child("operator")
     if operator in ("Equal", ""):
         texts = label_value_texts(value)
         return [invalid(path, value, ";".join(texts))] if texts else []
     if operator == "Exists":
         # 1.31 shows all of the toleration.
-        whole = release < V1_32 and Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
+        whole = version < V1_32 and Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
         return [invalid(path, whole or value, "value must be empty when `operator` is 'Exists'")] if value else []
     if operator in ("Lt", "Gt") and comparing:
         return _number(value, here.child("value"))
-    if operator in ("Lt", "Gt") and release >= V1_35:
+    if operator in ("Lt", "Gt") and version >= V1_35:
         return [not_supported(path, operator, ("Equal", "Exists", "Lt", "Gt"))]
     return choice(operator, ("Equal", "Exists"), path)
 

@@ -74,10 +74,10 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
 _CONDITIONS = ByRelease({V1_33: _STATUS.child("conditions"), V1_31: Path("metadata", "conditions")})
 
 
-def _conditions(conditions: Sequence[Obj], release: Version) -> Errors:
+def _conditions(conditions: Sequence[Obj], version: Version) -> Errors:
     errors: Errors = []
     for i, condition in enumerate(conditions):
-        kind, path = condition.get("type", ""), _CONDITIONS[release].index(i)
+        kind, path = condition.get("type", ""), _CONDITIONS[version].index(i)
         errors += _generation(condition, path)
         if kind not in _SYSTEM:
             errors += qualified(kind, path.child("Type"))
@@ -102,7 +102,7 @@ def _nominated_node(status: Obj, before: Obj, spec: Obj, ctx: Context) -> Errors
     return errors
 
 
-def claims(statuses: Sequence[Obj], pod_claims: Sequence[Obj], release: Version) -> Errors:
+def claims(statuses: Sequence[Obj], pod_claims: Sequence[Obj], version: Version) -> Errors:
     """Check `resourceClaimStatuses`: each is of one of the pod's claims."""
     errors: Errors = []
     names = {claim.get("name", "") for claim in pod_claims}
@@ -117,14 +117,14 @@ def claims(statuses: Sequence[Obj], pod_claims: Sequence[Obj], release: Version)
             errors.append(duplicate(path, name))
         seen.add(name)
         if claim is not None:
-            errors += invalid_texts(subdomain_name(claim, False), claim, here.child(_CLAIM_NAME[release]))
+            errors += invalid_texts(subdomain_name(claim, False), claim, here.child(_CLAIM_NAME[version]))
     return errors
 
 
 _CLAIM_NAME = ByRelease({V1_36: "resourceClaimName", V1_31: "name"})
 
 
-def _extended_resources(status: Obj | None, spec: Obj, release: Version) -> Errors:
+def _extended_resources(status: Obj | None, spec: Obj, version: Version) -> Errors:
     """Check how requests of extended resources map to a claim (upstream: `validatePodExtendedResourceClaimStatus`)."""
     if status is None:
         return []
@@ -143,7 +143,7 @@ def _extended_resources(status: Obj | None, spec: Obj, release: Version) -> Erro
             errors.append(invalid(here.child("resourceName"), names[1], text))
         errors += label(names[2], path.child("requestName"))
         # Before 1.35 a container has each resource from one request only.
-        unique = names if release >= V1_35 else names[:2]
+        unique = names if version >= V1_35 else names[:2]
         if tuple(unique) in seen:
             errors += [duplicate(here.child(_MAPPED[n]), name) for n, name in enumerate(unique)]
         seen.add(tuple(unique))
@@ -230,7 +230,7 @@ def _host_ips(status: Obj, before: Obj, ctx: Context) -> Errors:
     return errors + _families(status, "hostIPs", "HostIP", ctx.release)
 
 
-def _families(status: Obj, field: str, kind: str, release: Version) -> Errors:
+def _families(status: Obj, field: str, kind: str, version: Version) -> Errors:
     """Check that there is at most one address of each family."""
     addresses, path = status.get(field) or [], _STATUS.child(field)
     ips = [item.get("ip", "") for item in addresses]
@@ -244,7 +244,7 @@ def _families(status: Obj, field: str, kind: str, release: Version) -> Errors:
     if wrong is not None or len(ips) > 2 or len({":" in address for address in ips}) < 2:
         bad_value = Typed(addresses, f"[]{_CORE}{kind}")
         errors.append(invalid(path, bad_value, "may specify no more than one IP for each IP family"))
-    for i, item in enumerate(addresses if release < V1_33 else ()):
+    for i, item in enumerate(addresses if version < V1_33 else ()):
         if ips[i] in ips[:i]:
             errors.append(duplicate(path.index(i), Typed(item, _CORE + kind)))
     return errors
@@ -253,11 +253,11 @@ def _families(status: Obj, field: str, kind: str, release: Version) -> Errors:
 _LINUX = ByRelease({V1_33: ("user", "linux"), V1_31: ("linux",)})
 
 
-def _users(statuses: Sequence[Obj], spec: Obj, path: Path, release: Version) -> Errors:
+def _users(statuses: Sequence[Obj], spec: Obj, path: Path, version: Version) -> Errors:
     system = (spec.get("os") or {}).get("name", "linux")
     errors: Errors = []
     for i, container in enumerate(statuses):
-        user, here = (container.get("user") or {}).get("linux"), path.index(i).child(*_LINUX[release])
+        user, here = (container.get("user") or {}).get("linux"), path.index(i).child(*_LINUX[version])
         if user is None:
             continue
         if system == "windows":
@@ -271,7 +271,7 @@ def _users(statuses: Sequence[Obj], spec: Obj, path: Path, release: Version) -> 
     return errors
 
 
-def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: Version) -> Errors:
+def _allocated(status: Obj, spec: Obj, kind: str, of: str, version: Version) -> Errors:
     """Check the health of the resources that a container was given (`allocatedResourcesStatus`)."""
     by_name = {c.get("name", ""): c for c in reversed(spec.get(of) or [])}
     errors: Errors = []
@@ -281,14 +281,14 @@ def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: Version) -> 
             owner = by_name.get(container.get("name", ""))
             if owner is not None:
                 errors += _known_resource(
-                    item.get("name", ""), owner.get("resources") or {}, path.child("name"), release
+                    item.get("name", ""), owner.get("resources") or {}, path.child("name"), version
                 )
             errors += _health(item.get("resources") or (), path.child("resources"))
     return errors
 
 
-def _known_resource(name: str, resources: Obj, path: Path, release: Version) -> Errors:
-    old = release < V1_32  # claims have no health yet
+def _known_resource(name: str, resources: Obj, path: Path, version: Version) -> Errors:
+    old = version < V1_32  # claims have no health yet
     if old or not name.startswith("claim:"):
         text = f"must match one of the container's resource {'requirements' if old else 'requests'}"
         return [] if name in (resources.get("requests") or {}) else [invalid(path, Stringer(name, name), text)]

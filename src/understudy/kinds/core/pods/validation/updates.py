@@ -115,7 +115,7 @@ def _only_more_tolerations(items: list[Obj], before: list[Obj], opts: Options) -
     path = _SPEC.child("tolerations")
     if any(but_seconds(t) not in kept for t in before):
         return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
-    return scheduling.tolerations(items, path, opts.release, comparing=opts.comparing_tolerations)
+    return scheduling.tolerations(items, path, opts.version, comparing=opts.comparing_tolerations)
 
 
 def _only_fewer_gates(items: list[Obj], before: list[Obj]) -> Errors:

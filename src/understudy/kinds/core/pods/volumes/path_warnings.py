@@ -25,7 +25,7 @@ class File(NamedTuple):
         return bool(self.path and other.path) and (mine.startswith(its) or its.startswith(mine))
 
 
-def overlapping(volumes: Iterable[Obj], release: Version) -> Iterator[str]:
+def overlapping(volumes: Iterable[Obj], version: Version) -> Iterator[str]:
     """Warn of every two files that overlap in a volume, and of empty projected sources."""
     for volume in volumes:
         title = f"volume {go_quote(volume.get('name', ''))}"
@@ -35,7 +35,7 @@ def overlapping(volumes: Iterable[Obj], release: Version) -> Iterator[str]:
             sources = projected.get("sources") or ()
             yield from (f"{title} (Projected) has no sources provided" for source in sources if not source)
             yield from (
-                f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources, release))
+                f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources, version))
             )
 
 
@@ -48,11 +48,11 @@ def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
         yield "DownwardAPI", _files(source)
 
 
-def _projected(sources: Iterable[Obj], release: Version) -> Iterator[File]:
+def _projected(sources: Iterable[Obj], version: Version) -> Iterator[File]:
     """List the files of projected sources. Before 1.34 a source without files repeats those before it."""
     files: list[File] = []
     for source in filter(None, sources):
-        files = _of_source(source) or (files if release < V1_34 else [])
+        files = _of_source(source) or (files if version < V1_34 else [])
         yield from files
 
 

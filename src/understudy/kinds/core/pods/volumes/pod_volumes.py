@@ -309,7 +309,7 @@ _PROJECTIONS: dict[str, Callable[[Obj, Path, Path, set[str]], Errors]] = {
 
 
 def _csi(source: Obj, path: Path, opts: Options) -> Errors:
-    errors = csi_driver(source.get("driver", ""), path.child("driver"), opts.release)
+    errors = csi_driver(source.get("driver", ""), path.child("driver"), opts.version)
     secret = source.get("nodePublishSecretRef")
     if secret is None:
         return errors

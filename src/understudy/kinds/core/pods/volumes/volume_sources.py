@@ -38,12 +38,12 @@ _DISK_URIS = {
 }
 
 
-def csi_driver(name: str, path: Path, release: Version) -> Errors:
+def csi_driver(name: str, path: Path, version: Version) -> Errors:
     """Check the name of a CSI driver: a subdomain of up to 63 bytes in any case (upstream: `ValidateCSIDriverName`)."""
-    if not name and release >= V1_35:
+    if not name and version >= V1_35:
         return [required(path)]
     errors = [] if name else [required(path)]
-    if errors and release >= V1_35:
+    if errors and version >= V1_35:
         return errors
     if size(name) > 63:
         errors.append(too_long(path, 63, in_bytes=True))
