@@ -30,8 +30,8 @@ def conditions_match(
 ) -> bool:
     """Report whether all conditions are true (`matcher.Match`).
 
-    A false one decides. If there is none but an error, they do not match, or ConditionError is raised, as the failure
-    policy ("Ignore" or "Fail") says. Conditions that all are true are not timed.
+    One false condition decides, whatever else fails. Without one, an error means no match if the failure policy is
+    "Ignore" and raises ConditionError if it is "Fail". Conditions that all are true are not timed.
     """
     started = perf_counter()
     try:

@@ -34,7 +34,7 @@ class UnknownOwnerError(Exception):
 
 
 class Controller(Protocol):
-    """Makes what is stored as it has to be, key by key. `todo` holds the keys to look at, in order."""
+    """Brings stored objects to their wanted state, key by key. `todo` holds the keys to look at, in order."""
 
     todo: dict[str, None]
 
@@ -45,7 +45,7 @@ class Controller(Protocol):
         """Learn of a write, and note the keys to look at because of it."""
 
     async def sync(self, key: str) -> None:
-        """Do what has to be done about a key, as it is stored now.
+        """Bring the object of a key, as it is stored now, to its wanted state.
 
         Raises StatusError, UnknownOwnerError and TryAgainError for what has to be tried again.
         """

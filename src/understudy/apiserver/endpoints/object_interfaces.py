@@ -79,7 +79,7 @@ class RegistryObjects:
         return from_internal(served, kind.version, obj)
 
     def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
-        """Convert an object that was decoded to the form in which rules see the object of a request.
+        """Convert a decoded object to the kind's internal form (custom resources: the version of the request).
 
         Raises OtherKindError.
         """

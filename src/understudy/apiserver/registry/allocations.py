@@ -30,7 +30,7 @@ class Allocations:
 
     @asynccontextmanager
     async def changed(self, behavior: Behavior, old: Obj | None, new: Obj, ctx: Context) -> AsyncIterator[None]:
-        """Hold what `new` holds while the caller stores it, and then release what only `old` held.
+        """Hold the addresses and ports of `new` while the caller stores it, then release those that only `old` held.
 
         If the caller fails, what was allocated for it is released. Raises 409 for what somebody else holds, which only
         happens where another server writes to the same store.
@@ -46,7 +46,7 @@ class Allocations:
         await self._delete(name for name in before if name not in after)
 
     async def release(self, behavior: Behavior, old: Obj, ctx: Context) -> None:
-        """Release what an object held that is gone."""
+        """Release the addresses and ports of an object that is gone."""
         await self._delete(_held(behavior, old, ctx))
 
     async def _create(self, objects: Mapping[ObjectName, Obj], ctx: Context) -> None:

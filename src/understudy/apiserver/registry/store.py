@@ -176,7 +176,7 @@ class Registry:
         create: bool = False,
         validate: Validate,
     ) -> tuple[Entry, bool]:
-        """Store what `transform` makes of the current object. Return it, and whether it was created.
+        """Store the current object as `transform` changes it. Return it, and whether it was created.
 
         `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
         `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
@@ -208,7 +208,7 @@ class Registry:
         return await self._create_once(target, obj, validate)
 
     async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
-        """Store what `transform` makes of an entry, or remove it if its deletion waited for this update."""
+        """Store an entry as `transform` changes it, or remove it if its deletion waited for this update."""
         kind = target.kind
         old = internal(current, kind)
         obj = await transform(old)

@@ -81,7 +81,8 @@ class Lifecycle:
         return self._listener is not None
 
     async def start(self) -> None:
-        """Load what the server begins with, and listen, in the running event loop. Raises OSError, LoadError."""
+        """Load the objects that the server begins with, and listen, in the running event loop. Raises OSError,
+        LoadError."""
         if self._started:
             self._build()
         self._started = True
@@ -108,7 +109,7 @@ class Lifecycle:
             raise
 
     def _warn_of_openness(self, host: str) -> None:
-        """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
+        """Warn if others than the programs of this machine may do everything, or may even use /understudy/."""
         config = self._config
         if config.authenticated or (ip_address(host).is_loopback and not config.control):
             return
@@ -154,7 +155,7 @@ class Lifecycle:
         return base64.b64decode(authority) if authority else None
 
     async def _fill(self, door: FrontDoor) -> None:
-        """Store what the server begins with. The controllers run already when manifests are loaded."""
+        """Store the objects that the server begins with. The controllers run already when manifests are loaded."""
         state = self.state
         await fill.fill(state, self._port)
         if self._config.has_bootstrap_policy:

@@ -361,7 +361,7 @@ class Search:
         self.allocating_capacity[id_] = allocated.add(self.allocating_capacity.get(id_, {}), taken.consumed)
 
     def _undo(self, taken: Allocated, refusal: Refusal, about: object) -> None:
-        """Forget what has been done for a device that a check refuses.
+        """Undo the bookkeeping for a device that a check refuses.
 
         Up to 1.35 only the check itself does that: counters stay consumed, and a device without enough capacity stays
         taken.

@@ -153,7 +153,7 @@ class GarbageCollector:
                 raise
 
     async def _let_go(self, reference: ObjectReference, fields: Obj) -> None:
-        """Do what the finalizers of an object ask for that is being deleted, and take them away."""
+        """Do the work of the finalizers of an object that is being deleted, and remove them."""
         uid, waiting = fields["uid"], _waiting(fields)
         dependents = list(self._dependents.get(uid, ()))
         if waiting == ORPHAN:

@@ -35,7 +35,7 @@ class Account:
         self._claim_changes({}, claim)
 
     def claim_updated(self, old: Obj, new: Obj) -> None:
-        """Tell what has become of a claim."""
+        """Print the change of a claim."""
         self._claim_changes(old.get("status") or {}, new)
         if _is_going(new) and not _is_going(old):
             self._claim(new, "is being deleted")
@@ -51,7 +51,7 @@ class Account:
             self._pod_changes({}, {}, pod)
 
     def pod_updated(self, old: Obj, new: Obj) -> None:
-        """Tell what has become of a pod, if it uses claims."""
+        """Print the change of a pod, if it uses claims."""
         if _uses_claims(new):
             self._pod_changes(old["spec"], old.get("status") or {}, new)
             if _is_going(new) and not _is_going(old):
@@ -65,11 +65,11 @@ class Account:
             self._pod(pod, "deleted")
 
     def slice_added(self, resource_slice: Obj) -> None:
-        """Tell which devices a driver publishes."""
+        """Print the devices that a driver publishes."""
         self._tell(_published(resource_slice))
 
     def slice_updated(self, old: Obj, new: Obj) -> None:
-        """Tell which devices a driver publishes, if that has changed or if one is tainted now."""
+        """Print the devices that a driver publishes, if they have changed or if one is tainted now."""
         if _published(old) != _published(new):
             self._tell(_published(new))
 
@@ -121,7 +121,7 @@ class Account:
             self._pod(pod, phase.lower())
 
     def _explain(self, pod: Obj) -> None:
-        """Tell why a pod waits for devices, if it is not for the same reasons as before."""
+        """Print the reasons that a pod waits for devices, if they are not the same as before."""
         uid, lines = pod["metadata"]["uid"], list(self._why_not(pod))
         if self._explained.get(uid) != lines:
             self._explained[uid] = lines

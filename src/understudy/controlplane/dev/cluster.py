@@ -50,7 +50,7 @@ class Cluster:
         self._informers: Informers | None = None
 
     def tell_devices(self) -> None:
-        """Tell who holds which device, as a table."""
+        """Print a table of devices and their users."""
         if self._informers is None:
             return
         version = self._state.release.version

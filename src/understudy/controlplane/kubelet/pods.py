@@ -99,7 +99,7 @@ class PodWorkers:
             worker.remove()
 
     def wake(self, uids: set[str]) -> None:
-        """Write the status of pods again."""
+        """Let the workers of pods write their status again, since the health of devices has changed."""
         for uid in uids & self._workers.keys():
             self._workers[uid].wake()
 

@@ -53,7 +53,7 @@ class BindingError(Exception):
 
 
 class Binder:
-    """Writes what was decided about pods."""
+    """Writes the decisions about pods."""
 
     def __init__(
         self, client: APIClient, events: SeriesRecorder, claims: ClaimTracker, release: Version, gates: Gates

@@ -195,7 +195,7 @@ def same_spec(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """Check what a signer answers (upstream: `ValidatePodCertificateRequestStatusUpdate`)."""
+    """Check the answer of a signer (upstream: `ValidatePodCertificateRequestStatusUpdate`)."""
     status, before = obj.get("status") or {}, old.get("status") or {}
     items = status.get("conditions") or []
     errors = CORE.updated(obj, old, ctx) or _decisions(items)

@@ -109,7 +109,7 @@ def _template_reference(reference: Obj | None, path: Path) -> Errors:
 
 
 def _scheduling(spec: Obj, path: Path, ctx: Context) -> Errors:
-    """Check what PodGroups and templates of them have in common. Fields whose gate is off were dropped before."""
+    """Check the fields that PodGroups and their templates share. Fields whose gate is off were dropped before."""
     errors = _policy(spec.get("schedulingPolicy") or {}, path.child("schedulingPolicy"))
     errors += _constraints(spec.get("schedulingConstraints") or {}, path.child("schedulingConstraints"))
     errors += _claims(spec.get("resourceClaims") or [], path.child("resourceClaims"))

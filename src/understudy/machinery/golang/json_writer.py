@@ -73,8 +73,8 @@ class RawNumber(Raw, float):
 
 
 def with_source(value: Any, source: bytes) -> Any:
-    """Return `value` with the bytes it was parsed from. null and booleans have one spelling only and stay what they
-    are."""
+    """Return `value` tagged with the bytes it was parsed from. null and booleans need no tag: JSON spells them one
+    way."""
     kept: Raw
     if isinstance(value, dict):
         kept = RawObject(value)

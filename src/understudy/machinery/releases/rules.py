@@ -16,7 +16,7 @@ from typing import Self
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
 
-_SET_BY_OF = Version(0, 0)
+_SET_BY_OF = Version(0, 0)  # a set of rules may be that of several releases: `of` names the one that was asked for
 
 
 @dataclass(frozen=True)

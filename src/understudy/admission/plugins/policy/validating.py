@@ -48,7 +48,7 @@ class ValidatingAdmissionPolicy:
         return self.source.handles(point)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise what the first of the policies that refuse a request says, after all of them have warned."""
+        """Raise the refusal of the first policy that refuses a request, after all of them have warned."""
         from understudy.admission.plugins.policy.validator import Dispatcher  # CEL: most servers have no policies
 
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)

@@ -141,7 +141,7 @@ class Dispatcher(RequestDispatcher):
     """Asks policies about one request."""
 
     def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
-        """Raise what the first of the policies that refuse the request says, after all of them have warned."""
+        """Raise the refusal of the first policy that refuses the request, after all of them have warned."""
         denied: list[tuple[Obj, Obj | None, Decision]] = []
         versions: dict[GroupVersionKind, VersionedAttributes] = {}
         for item in invocations(hooks, self._attributes, self._ctx, self._objects):

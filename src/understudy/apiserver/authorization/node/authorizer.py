@@ -55,7 +55,7 @@ class NodeAuthorizer:
         return ALLOWED if any(rule.allows(attributes) for rule in self._rules) else NO_OPINION
 
     def _related(self, node: str, attributes: Attributes) -> Decision:
-        """Allow what names an object that belongs to the node. Upstream: `authorize`."""
+        """Allow requests by name for objects that belong to the node. Upstream: `authorize`."""
         if not attributes.name:
             return Decision(False, "No Object name found")
         resource = (attributes.group, attributes.resource)

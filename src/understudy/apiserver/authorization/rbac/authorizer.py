@@ -46,7 +46,7 @@ class Grant(NamedTuple):
 
 
 class RBACAuthorizer:
-    """Allows what a role allows that is bound to the user, in the namespace or everywhere."""
+    """Allows the actions in roles that are bound to the user, in the namespace or everywhere."""
 
     def __init__(self, objects: StoredObjects) -> None:
         self._objects = objects

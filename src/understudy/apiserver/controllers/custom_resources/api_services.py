@@ -61,7 +61,7 @@ class APIServiceController:
 
 
 def _api_service(group: str, version: str) -> Obj:
-    """Return the API service of a group-version, with the priorities that all of definitions have."""
+    """Return the API service of a group-version, with the fixed priorities of those made from definitions."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "APIService",

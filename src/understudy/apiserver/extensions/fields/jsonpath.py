@@ -225,7 +225,7 @@ def _select(passes: Callable[[Any], bool]) -> Step:
 
 
 def _is_true(compare: Callable[[Any, Any], Any], left: list[Any], right: list[Any]) -> bool:
-    """Compare what both sides of a filter find. Raises JSONPathError for values of different types."""
+    """Compare the values of both sides of a filter. Raises JSONPathError for values of different types."""
     if not left or not right:
         return False
     if len(left) > 1 or len(right) > 1:

@@ -36,7 +36,7 @@ log = logging.getLogger("understudy")
 
 
 class Hints:
-    """Watches what is asked for, and gives each hint once.
+    """Watches requests, and gives each hint once.
 
     controllers  names of those that run behind the server
     """

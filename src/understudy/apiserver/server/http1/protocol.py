@@ -138,12 +138,12 @@ class HTTPProtocol(asyncio.Protocol):
         return goes_on and self._is_plain
 
     def pause_writing(self) -> None:
-        """Let who sends wait: the client reads too slowly."""
+        """Pause the senders: the client reads too slowly."""
         self._writable = self._loop.create_future()
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Let who sends go on."""
+        """Resume the senders."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)

@@ -169,7 +169,7 @@ class Http2Connection(asyncio.Protocol):
         self.transport.write(self._http2.data_to_send())
 
     def data_received(self, data: bytes) -> None:
-        """Take what the server sends."""
+        """Receive bytes from the server."""
         try:
             for frame in self._frames(data):
                 for event in self._http2.receive_data(frame):

@@ -68,7 +68,7 @@ class StoreOnLoop:
         return self._thread.has_written
 
     def begin(self, is_current: Callable[[], bool]) -> None:
-        """Forget what was read. `is_current` reports whether what else the request goes by still holds."""
+        """Forget the reads. `is_current` reports whether everything else that the request relies on still holds."""
         self._is_current = is_current
         self._entries.clear()
         self._scans.clear()

@@ -46,7 +46,7 @@ class CompatibilityGroups:
         return before
 
     def give_back(self, before: Mapping[CounterSet, Groups | None]) -> None:
-        """Restore what was common before a device was taken."""
+        """Restore the common values from before a device was taken."""
         for key, known in before.items():
             if known is None:
                 self._common.pop(key, None)

@@ -51,7 +51,7 @@ def allocate(service: Obj, ctx: Context) -> None:
 
 
 def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
-    """Keep what an updated service has, and allocate what it lacks, in place. Raises StatusError 422."""
+    """Keep the addresses and ports of an updated service, and allocate those that it lacks, in place. Raises 422."""
     spec, before = service["spec"], old["spec"]
     _take_over(spec, before)
     _sync_cluster_ips(spec, before)

@@ -78,6 +78,6 @@ def default_pool_status_request(request: Obj, ctx: Context) -> None:
 
 
 def _default_taint(taint: Obj, ctx: Context) -> None:
-    """Say when a taint was added."""
+    """Set the time at which a taint was added, if it has none."""
     if not taint.get("timeAdded"):
         taint["timeAdded"] = ctx.now
