@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(*argv: str, **env: str) -> str:
-    """Return the output of a command; fail the test with the output if the command fails."""
+    """Return the output of a command, for which `understudy` is that of the tests; fail the test if it fails."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     done = subprocess.run(
-        argv, cwd=MODULE, env=os.environ | env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900
+        argv,
+        cwd=MODULE,
+        env={**os.environ, "PATH": path, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
     )
     if done.returncode:
         pytest.fail(f"{' '.join(argv)}\n{done.stdout}", pytrace=False)

@@ -2,45 +2,91 @@
 
     from understudy import Server
 
-    with Server(emulated_version="1.32") as server:
+    with Server(emulated_version="1.34") as server:
         ...
 
-Names are imported when they are first used: importing the package costs next to nothing.
+These names are all that users import, with those of `understudy.testing`: modules below may move. A name is imported
+when it is first used: importing the package costs next to nothing.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as checkers read it; to import `typing` would take ten times as long as all of this module
 if TYPE_CHECKING:
+    from typing import Any
+
+    from understudy.apiserver.client.connection import Connection
+    from understudy.apiserver.client.kind_names import RequestError
+    from understudy.apiserver.client.listing import ObjectList
     from understudy.apiserver.client.manifests import LoadError
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
+    from understudy.apiserver.permissions.report import Permission, Permissions
+    from understudy.apiserver.server.options.config import ServerConfig
+    from understudy.controlplane.allocator.allocated import AllocatedState
+    from understudy.controlplane.allocator.allocator import Allocator
+    from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError, AllocatorPanicError
+    from understudy.controlplane.allocator.explanation import Explanation
+    from understudy.controlplane.allocator.inventory import Inventory
+    from understudy.controlplane.kubelet.fake.driver import FakeDriver
+    from understudy.controlplane.kubelet.kubelet import Kubelet
     from understudy.controlplane.server import Server
     from understudy.machinery.errors import StatusError
     from understudy.machinery.releases.features import UnknownGateError
+    from understudy.machinery.releases.version import Version
     from understudy.offline.validator import Finding, validate
 
 _HOMES = {
+    "AllocatedState": "understudy.controlplane.allocator.allocated",
+    "AllocationError": "understudy.controlplane.allocator.errors",
+    "AllocationTimeoutError": "understudy.controlplane.allocator.errors",
+    "Allocator": "understudy.controlplane.allocator.allocator",
+    "AllocatorPanicError": "understudy.controlplane.allocator.errors",
+    "Connection": "understudy.apiserver.client.connection",
+    "Explanation": "understudy.controlplane.allocator.explanation",
+    "FakeDriver": "understudy.controlplane.kubelet.fake.driver",
     "Finding": "understudy.offline.validator",
+    "Inventory": "understudy.controlplane.allocator.inventory",
+    "Kubelet": "understudy.controlplane.kubelet.kubelet",
     "LoadError": "understudy.apiserver.client.manifests",
+    "ObjectList": "understudy.apiserver.client.listing",
+    "Permission": "understudy.apiserver.permissions.report",
+    "Permissions": "understudy.apiserver.permissions.report",
+    "RequestError": "understudy.apiserver.client.kind_names",
     "Server": "understudy.controlplane.server",
+    "ServerConfig": "understudy.apiserver.server.options.config",
     "ServerUser": "understudy.apiserver.client.server_user",
     "StatusError": "understudy.machinery.errors",
     "UnknownGateError": "understudy.machinery.releases.features",
+    "Version": "understudy.machinery.releases.version",
     "Watch": "understudy.apiserver.client.watching",
     "WatchEvent": "understudy.apiserver.client.watching",
     "validate": "understudy.offline.validator",
 }
 
 __all__ = [
+    "AllocatedState",
+    "AllocationError",
+    "AllocationTimeoutError",
+    "Allocator",
+    "AllocatorPanicError",
+    "Connection",
+    "Explanation",
+    "FakeDriver",
     "Finding",
+    "Inventory",
+    "Kubelet",
     "LoadError",
+    "ObjectList",
+    "Permission",
+    "Permissions",
+    "RequestError",
     "Server",
+    "ServerConfig",
     "ServerUser",
     "StatusError",
     "UnknownGateError",
+    "Version",
     "Watch",
     "WatchEvent",
     "validate",
@@ -50,6 +96,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)
 
 

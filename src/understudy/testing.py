@@ -5,7 +5,7 @@ Kubelet      the kubelet of a node, without containers
 Connection   the way to an API server, which a kubelet takes
 
 The messages are those of the gRPC services of drivers, for `FakeDriver(prepare=…, unprepare=…)`. All of it needs the
-extra `kubelet`; docs/testing-drivers.md shows how it is used.
+extra `kubelet`; docs/howto/drivers.md shows how it is used.
 """
 
 from __future__ import annotations

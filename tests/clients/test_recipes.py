@@ -1,4 +1,4 @@
-"""The recipes of docs/clients.md are executed."""
+"""The recipes of docs/howto/clients.md are executed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "howto" / "clients.md"
 RECIPES = re.findall(r"^## (\w+)$.*?^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
 
 

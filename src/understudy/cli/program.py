@@ -56,7 +56,8 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
-def _parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
+def new_parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
+    """Return the parser of `serve` and the commands of `more`. docs/reference/command-line.md is made from it."""
     parser = _Parser(prog="understudy", description="A stand-in for the Kubernetes API server.")
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version of understudy and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -72,7 +73,7 @@ def _parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None, more: Iterable[AddCommand] = ()) -> int:
     """Run `serve` or a command of `more`; return its exit code. Without a command the help is printed."""
-    parser = _parser(more)
+    parser = new_parser(more)
     args = parser.parse_args(argv)
     if not args.command:
         parser.print_help()

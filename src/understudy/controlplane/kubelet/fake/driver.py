@@ -7,7 +7,7 @@
         driver.fail("out of memory")                    # from now on
 
 It registers with the kubelet that has the folder `root`, publishes its devices in a ResourceSlice, prepares the claims
-that it is asked to, and notes how it is called. docs/testing-drivers.md has more.
+that it is asked to, and notes how it is called. docs/howto/drivers.md has more.
 """
 
 from __future__ import annotations

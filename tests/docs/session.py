@@ -1,0 +1,168 @@
+"""Executes the sessions of a page in one shell, as a reader would in a terminal.
+
+The prompt is "$ ". A command that ends in "&" stays in the background, and what it prints later stands below later
+commands, as on a terminal. A line "…" stands for any lines, /home/you for the working directory. Ports such as 8001
+become free ones; ages, times and random suffixes may be others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.docs.pages import Block
+from tests.ports import free_port
+from tests.waiting import PATIENCE
+
+ANY, HOME = "…", "/home/you"
+_DONE = "=== the command has ended ==="
+_PORT = re.compile(r"\b80\d\d\b")
+_SERVER = re.compile(r"^(understudy (?:serve|dev)\b(?!.*--port).*?)( ?&)?$")
+# What differs from run to run, and what it is compared as.
+_CHANCE = [
+    (re.compile(r"\s+$"), ""),
+    (re.compile(r" +\d+(?:m\d*)?s$"), " AGE"),
+    (re.compile(r"\bin \d+\.\d+s\b"), "in SECONDS"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r"^\d\d:\d\d:\d\d"), "TIME"),
+    (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "SUFFIX"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
+    (re.compile(r"  +"), "  "),
+]
+
+
+def steps(sessions: Sequence[Block]) -> Iterator[tuple[str, str]]:
+    """Yield (command, output) of sessions. Raises ValueError for one that does not begin with a command."""
+    for session in sessions:
+        before, *parts = re.split(r"^\$ ", session.code, flags=re.MULTILINE)
+        if before:
+            raise ValueError(f"{session}: a session begins with a command")
+        for part in parts:
+            lines = part.splitlines()
+            end = next(i for i, line in enumerate(lines) if not line.endswith("\\")) + 1
+            yield "\n".join(lines[:end]), "\n".join(lines[end:])
+
+
+def ports_of(sessions: Sequence[Block], files: Sequence[Block]) -> dict[str, str]:
+    """Return a free port for each one that sessions and files name, and for the default."""
+    text = "".join(block.code for block in (*sessions, *files))
+    return {port: str(free_port()) for port in sorted({"8001", *_PORT.findall(text)})}
+
+
+def run(sessions: Sequence[Block], files: Sequence[Block], folder: Path, environment: Mapping[str, str]) -> None:
+    """Run the commands of sessions in a folder with some files; fail where they print something else."""
+    ports = ports_of(sessions, files)
+
+    def here(text: str) -> str:
+        return _PORT.sub(lambda match: ports[match[0]], text).replace(HOME, str(folder.resolve()))
+
+    for file in files:
+        (folder / file.title).write_text(here(file.code))
+    shell = Shell(folder, environment)
+    try:
+        for command, expected in steps(sessions):
+            shell.send(_SERVER.sub(rf"\1 --port {ports['8001']}\2", here(command)))
+            printed = shell.wait_for(here(expected))
+            assert is_expected(printed, here(expected)), f"$ {command}\n{printed}"
+    finally:
+        shell.end()
+
+
+def compared(text: str) -> list[str]:
+    """Return the lines of an output without what differs from run to run, and without empty ones around them."""
+    lines = text.splitlines()
+    for pattern, replacement in _CHANCE:
+        lines = [pattern.sub(replacement, line) for line in lines]
+    return "\n".join(lines).strip("\n").splitlines()
+
+
+def is_expected(printed: str, expected: str) -> bool:
+    """Report whether an output is as expected, but for what differs from run to run and the lines of a "…"."""
+    lines = [".*" if line == ANY else f"{re.escape(line)}\n" for line in compared(expected)]
+    return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in compared(printed)), re.DOTALL) is not None
+
+
+class Shell:
+    """A shell whose commands and their background programs print to one place."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._printed = ""
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._has_background = False
+        self.send("set -m")  # background programs are jobs, as on a terminal
+        self.wait_for("")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while part := os.read(self._process.stdout.fileno(), 65536):
+            with self._changed:
+                self._printed += part.decode(errors="replace")
+                self._changed.notify_all()
+
+    def send(self, command: str) -> None:
+        """Begin a command."""
+        assert self._process.stdin is not None
+        self._has_background = self._has_background or command.endswith("&")
+        self._process.stdin.write(f"{command}\necho '{_DONE}'\n")
+        self._process.stdin.flush()
+
+    def wait_for(self, expected: str) -> str:
+        """Return the output until the command has ended and, with programs in the background, is as expected."""
+        end = time.monotonic() + PATIENCE
+        with self._changed:
+            while True:
+                printed, done, later = self._printed.partition(f"{_DONE}\n")
+                is_complete = is_expected(printed + later, expected)
+                is_over = done and (is_complete or not self._has_background)
+                if is_over or not self._changed.wait(max(0, end - time.monotonic())):
+                    self._printed = ""
+                    return printed + later
+
+    def end(self) -> None:
+        """End the shell and what it has started."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("kill $(jobs -p) 2>/dev/null; wait\n")
+            self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            raise
+        finally:
+            self._reader.join(PATIENCE)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+
+def environment(folder: Path, kubectl: str) -> dict[str, str]:
+    """Return an environment in which `understudy`, `python`, `pytest` and `kubectl` are those of the tests.
+
+    folder   where links to the programs are made
+    kubectl  path of a kubectl, or "" for none
+    """
+    if kubectl:
+        (folder / "kubectl").symlink_to(kubectl)
+    own = {name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX", "LANG") if name in os.environ}
+    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {"PATH": path, "HOME": str(folder), "PYTEST_ADDOPTS": "-p no:asyncio -p no:cacheprovider", **own}
