@@ -45,13 +45,9 @@ def frozen_values() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def ordinary_garbage_collection() -> Iterator[None]:
-    """Undo what a command of this process has set for that of a server, in which little is looked at to be freed."""
-    thresholds = gc.get_threshold()
+    """Let Python look for cycles again in what a command of this process has left at its end."""
     yield
-    for callback in [each for each in gc.callbacks if type(each).__module__.startswith("understudy.")]:
-        gc.callbacks.remove(callback)
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
+    gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

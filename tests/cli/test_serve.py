@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib import metadata
 from pathlib import Path
 
@@ -19,7 +21,9 @@ import pytest
 
 from tests.http import send, watch
 from tests.program import PATIENCE, PROGRAM, serving
+from understudy import Server
 from understudy.apiserver.serving.release import Release
+from understudy.cli import program
 from understudy.cli.main import main
 
 
@@ -189,3 +193,17 @@ def test_used_port_is_refused() -> None:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env=os.environ)
         assert done.returncode == 2
         assert re.search(rf"cannot listen on 127.0.0.1:{port}: .*[Aa]ddress already in use", done.stderr)
+
+
+def test_nothing_of_a_server_stays_in_force() -> None:
+    """Signals and the search for garbage are as they were when a server has ended, for who has run it in a process."""
+
+    async def use(server: Server, stopped: Future[None]) -> None:
+        assert gc.get_threshold() == program.GARBAGE_THRESHOLDS
+        assert signal.getsignal(signal.SIGTERM) not in handlers
+
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = handlers, gc.get_threshold(), list(gc.callbacks)
+    assert program.run_server(dict, use) == 0
+    after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert (after, gc.get_threshold(), gc.callbacks) == before

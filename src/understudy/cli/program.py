@@ -9,9 +9,9 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -111,8 +111,6 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
     _raise_descriptor_limit()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    gc.callbacks.append(_KeepGarbagePausesShort())
     _give_back_large_memory()
     try:
         server = Server(**options())
@@ -132,15 +130,37 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_use_server(server, use_listening, stopped))
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
-        start_on_deep_stack(run_loop).result()
+        with _little_garbage_collection(), _signals_call(stop):
+            start_on_deep_stack(run_loop).result()
     except (ValueError, LoadError, OSError) as why:
         print_error(why)
         return USAGE_ERROR
+    return 0
+
+
+@contextmanager
+def _signals_call(stop: Callable[[int, object], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM call a function meanwhile."""
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def _little_garbage_collection() -> Iterator[None]:
+    """Let Python look for cycles meanwhile as seldom as suits a server."""
+    thresholds, keep_short = gc.get_threshold(), _KeepGarbagePausesShort()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.callbacks.append(keep_short)
+    try:
+        yield
     finally:
         gc.freeze()  # at the end of the process, freeing a hundred thousand objects one by one would take seconds
-    return 0
+        gc.callbacks.remove(keep_short)
+        gc.set_threshold(*thresholds)
 
 
 class _KeepGarbagePausesShort:
