@@ -6,9 +6,9 @@ import pytest
 
 from understudy.cel import Budget, CostLimitError, EvaluationError, OutOfBudgetError
 from understudy.cel import compile as compile_expression
-from understudy.cel.checker.environment import Environment, base_libraries, build_declarations
+from understudy.cel.checker.environment import Environment, base_libraries, build_declarations, device_environment
 from understudy.cel.checker.policy_environments import policy_environment
-from understudy.machinery.releases.version import V1_36
+from understudy.machinery.releases.version import V1_31, V1_36, Version
 
 SELF = {
     "s": "hello wörld",
@@ -122,3 +122,21 @@ def test_variable_without_value_is_an_error() -> None:
 
 def policy() -> Environment:
     return policy_environment(V1_36, params=False, authorizer=False)
+
+
+@pytest.mark.parametrize("release", [V1_31, V1_36])
+def test_device_selector_is_cancelled_at_the_limit(release: Version) -> None:
+    """A selector that costs more than one call may is cancelled, as that of an object from before there was a limit."""
+    numbers = list(range(50))
+    expression = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, {numbers}.all(d, a + b + c + d >= 0))))"
+    compiled = compile_expression(expression, device_environment(release, stored=True))
+    with pytest.raises(EvaluationError, match="operation cancelled: actual cost limit exceeded"):
+        compiled.evaluate({"driver": "dra.example.com"})
+
+
+def test_device_selector_within_the_limit_counts_nothing() -> None:
+    """A selector that cannot cost too much, as far as is known, is evaluated without counting."""
+    environment = device_environment(V1_36)
+    assert compile_expression("device.driver == 'dra.example.com'", environment).program is not None
+    costly = compile_expression("device.attributes.all(a, device.attributes.all(b, a != b || a == b))", environment)
+    assert costly.evaluate({"driver": "dra.example.com", "attributes": {"a": {"int": 1}}}) is True

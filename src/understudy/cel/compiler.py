@@ -18,7 +18,7 @@ from understudy.cel.checker.validators import validate
 from understudy.cel.cost import estimator
 from understudy.cel.errors import NO_LOCATION, EvaluationError, Report
 from understudy.cel.interpreter import cost_tracking, planner
-from understudy.cel.limits.budget import Budget, CostLimitError, CostTracker, PanicError
+from understudy.cel.limits.budget import PER_CALL_LIMIT, Budget, CostLimitError, CostTracker, PanicError
 from understudy.cel.parser import antlr_parser, quick_parser
 from understudy.cel.parser.antlr_parser import surely_within_limits
 from understudy.cel.parser.builder import NodeBuilder
@@ -43,8 +43,9 @@ class Compiled:
     evaluate to bool or the unknown type, not …` (kind "invalid", printed as `Invalid value: "<expression>": <error>`),
     or `program instantiation failed: …` (kind "internal", printed as `Internal error: <error>`). `cost` is the
     worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result, and
-    `features` are the feature gates of the environment. Device selectors have a `program`, which does not count its
-    cost, all other expressions a `tracking_program` and the `names` that they use, also those in comprehensions.
+    `features` are the feature gates of the environment. Expressions have a `tracking_program`, which counts its cost,
+    and the `names` that they use, also those in comprehensions. Only those about devices that cannot cost more than one
+    evaluation may, as far as is known, have a `program` instead, which does not count.
 
     The validation of device selectors does the following, in this order, from 1.32 on (`validateCELSelector` of
     `pkg/apis/resource/validation`): an expression of more than 10240 bytes of UTF-8 is `Too long: may not be more than
@@ -84,10 +85,13 @@ class Compiled:
 
     def value_for(self, device: Value) -> Value:
         """Return the value of an expression about a device, given as for `matches`. Raises `EvaluationError`."""
-        if self.program is None:
+        if self.error is not None:
             raise EvaluationError(f"expression did not compile: {self.error}")
         try:
-            return self.program({"device": device})
+            if self.program is not None:
+                return self.program({"device": device})
+            assert self.tracking_program is not None
+            return self.tracking_program({"device": device}, CostTracker())
         except CostLimitError as error:
             raise EvaluationError(str(error)) from None
 
@@ -149,7 +153,8 @@ def _compile(expression: str, environment: Environment) -> Compiled:
         return Compiled(expression, wrong, "invalid")
     program, tracking_program, names = None, None, frozenset[str]()
     try:
-        if environment.counts_cost:
+        cost = estimator.estimate_cost(tree, environment.version, environment.estimate_size)
+        if environment.counts_cost or cost > PER_CALL_LIMIT:
             tracking_program = cost_tracking.plan(
                 tree, environment.declarations, environment.version, strict=environment.strict_cost
             )
@@ -160,7 +165,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(
         expression,
-        cost=estimator.estimate_cost(tree, environment.version, environment.estimate_size),
+        cost=cost,
         program=program,
         tracking_program=tracking_program,
         type=tree.type,

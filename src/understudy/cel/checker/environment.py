@@ -82,7 +82,7 @@ class Environment:
 
     @property
     def counts_cost(self) -> bool:
-        """Report whether the evaluation counts its cost: expressions about devices are evaluated without."""
+        """Report whether every evaluation counts its cost: those about devices do where it may exceed the limit."""
         return self.purpose not in ((), _DERIVED_ATTRIBUTE)
 
     @property
