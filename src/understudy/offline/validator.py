@@ -239,7 +239,8 @@ class Validator:
         if self._policies is not None:
             obj = self._policies.mutate(kind, version, obj, ctx)
         rest.fill_metadata(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
-        return obj, rest.prepare_and_validate(obj, kind, strategy, ctx)
+        strategy.prepare_for_create(obj, ctx)
+        return obj, rest.validate(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
         """Return the context of an object that is created now, in an API version."""

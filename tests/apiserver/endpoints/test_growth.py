@@ -19,8 +19,9 @@ import pytest
 
 from tests.front_door import front_door
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.server import director
 from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.worker import executor
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32
 
@@ -165,7 +166,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_work_grows_in_proportion(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request of four times the size takes about four times as long."""
-    monkeypatch.setattr(director, "LARGE", sys.maxsize)  # there is no event loop that must be free meanwhile
+    monkeypatch.setattr(executor, "LARGE", sys.maxsize)  # there is no event loop that must be free meanwhile
     seconds_of(CASES[name](SMALL // 10))  # fills caches
     for _ in range(TRIES):
         small, large = seconds_of(CASES[name](SMALL)), seconds_of(CASES[name](4 * SMALL))
@@ -193,7 +194,7 @@ def seconds_of(steps: list[Step]) -> float:
     return seconds
 
 
-async def started() -> director.Director:
+async def started() -> Director:
     """Return the director of a new server."""
     door = front_door()
     await fill.fill(door.state, 0)

@@ -7,8 +7,10 @@ Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from understudy.apiserver.storage.interface import Entry
+from understudy.cel.limits.interrupts import evaluated
 from understudy.kinds.common import objectmeta
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Strategy
@@ -57,14 +59,15 @@ def _keep_spec(obj: Obj, old: Obj, ctx: Context) -> None:
 _GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("spec",),)})
 
 
-def before_create(target: WriteTarget, obj: Obj) -> None:
+async def before_create(target: WriteTarget, obj: Obj) -> None:
     """Complete a new object in place: fill in metadata, prepare, validate, canonicalize (`BeforeCreate`).
 
     Raises 422 and what the strategy raises.
     """
     kind, strategy, ctx = target.kind, target.strategy, target.ctx
     fill_metadata(obj, kind, strategy, target.namespace, ctx)
-    _raise_invalid(kind, obj, prepare_and_validate(obj, kind, strategy, ctx))
+    strategy.prepare_for_create(obj, ctx)
+    _raise_invalid(kind, obj, await evaluated(partial(validate, obj, kind, strategy, ctx)))
     strategy.warn_create(obj, ctx)
     strategy.canonicalize(obj, ctx)
 
@@ -92,19 +95,18 @@ def fill_metadata(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx:
         fields["generation"] = 1
 
 
-def prepare_and_validate(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
-    """Prepare a new object in place, and return what is wrong with it.
+def validate(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
+    """Return the errors of a new object that the strategy has prepared.
 
     The rules of the kind come first: the errors that all names have in common are only returned if those find nothing.
     The server and `understudy validate` decide by this function.
     """
-    strategy.prepare_for_create(obj, ctx)
     common = objectmeta.validate(obj["metadata"], namespaced=kind.namespaced, name=path_segment_name)
     ctx.metadata_validated = not common
     return strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx) or common
 
 
-def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
+async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     """Complete an update in place: keep metadata, prepare, validate, canonicalize (`BeforeUpdate`). Raises 422."""
     kind, strategy, ctx = target.kind, target.strategy, target.ctx
     fields, before = obj["metadata"], old["metadata"]
@@ -127,7 +129,7 @@ def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     field_errors = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
     field_errors += objectmeta.validate_update(fields, before)
     ctx.metadata_validated = not field_errors
-    field_errors += strategy.validate_update(obj, old, ctx)
+    field_errors += await evaluated(partial(strategy.validate_update, obj, old, ctx))
     _raise_invalid(kind, obj, field_errors)
     strategy.warn_update(obj, old, ctx)
     strategy.canonicalize(obj, ctx)

@@ -129,7 +129,7 @@ class Registry:
 
     async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Complete, validate and store a new object under one name."""
-        before_create(target, obj)
+        await before_create(target, obj)
         behavior = target.kind.behavior
         if behavior.allocations is None or target.dry_run:
             return await self._store_new(target, obj, validate)
@@ -215,7 +215,7 @@ class Registry:
         if obj is old:
             return current
         check_version(target, obj, current)
-        before_update(target, obj, old)
+        await before_update(target, obj, old)
         if kind.behavior.allocations is None or target.dry_run:
             return await self._store_changed(target, current, obj, validate)
         async with self.allocations.changed(kind.behavior, old, obj, target.ctx):

@@ -8,14 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
 
-from understudy.admission.chain import Operation
-from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
 from understudy.apiserver.endpoints import routing
@@ -26,8 +23,6 @@ from understudy.apiserver.endpoints.discovery.documents import (
     not_found,
 )
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
-from understudy.apiserver.endpoints.handlers import create, patch, update
-from understudy.apiserver.endpoints.handlers.delete import delete_collection
 from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import BodyAwaitedError, Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
@@ -38,15 +33,15 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     warning_headers,
 )
 from understudy.apiserver.endpoints.routing import Answer, Route
-from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.flowcontrol.classification import FlowControl
-from understudy.apiserver.registry.keys import key_of, prefix_of
+from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
-from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, out_of_time, timed_out
+from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
@@ -54,29 +49,17 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
-from understudy.apiserver.server.worker.worker import OnlyOnLoopError, Worker
-from understudy.cel.limits.interrupts import (
-    WORK_ON_LOOP,
-    EvaluationInterruptedError,
-    EvaluationTakesLongError,
-    Meter,
-    metered,
-)
+from understudy.apiserver.server.worker.executor import Executor
 from understudy.machinery import errors
-from understudy.machinery.errors import StatusError, bad_request
+from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import SHORT_KEPT
-from understudy.machinery.util.deep_recursion import is_limit_raised
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
 log = logging.getLogger("understudy")
-POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
-WRITES = (create.create, update.update, patch.patch)  # of one object
 ROUTES = 4096  # size of the cache of routes
-SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
-LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 
 
 class _Served:
@@ -145,7 +128,7 @@ class Director:
             state.permissions,
             accepted_hosts,
         )
-        self._worker = Worker(state)
+        self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state, self._metrics)
@@ -237,7 +220,7 @@ class Director:
         """Wait for the request that is answered outside the event loop, and for no keys of an issuer."""
         for fetch in self._key_fetches.values():
             fetch.cancel()
-        await self._worker.finish()
+        await self._executor.finish()
 
     async def _answer_with_body(self, request: Request) -> Answer:
         """Answer a request; wait for its body only if it is asked for, and so never for one that is refused before."""
@@ -250,113 +233,17 @@ class Director:
         return await self._answer(request)
 
     async def _answer(self, request: Request) -> Answer:
-        """Answer a request on the event loop, or in a thread: if it takes long, recurses too deep, has to wait for a
-        webhook in the middle of what does not wait, or evaluates expressions for long."""
-        handle = self._resource if request.info.is_resource else self._page
-        warnings = len(request.warnings)
-        if request.info.is_resource and self._waits(request):
-            return await self._worker.wait(handle, request)
-        if request.info.is_resource and self._evaluates_between_writes(request):
-            return await self._worker.evaluate(handle, request)
-        if self._takes_long(request):
-            try:
-                return await self._worker.answer(handle, request)
-            except OnlyOnLoopError:
-                del request.warnings[warnings:]
-            except EvaluationTakesLongError:  # comes before anything is written
-                del request.warnings[warnings:]
-                return await self._worker.evaluate(handle, request)
-        store = self.state.registry.store
-        revision = store.revision
-        try:
-            with metered(self._meter(request)):
-                return await handle(self.state, request)
-        except LoopWouldWaitError:  # comes before anything is written
-            del request.warnings[warnings:]
-            return await self._worker.wait(handle, request)
-        except EvaluationTakesLongError:
-            del request.warnings[warnings:]
-            return await self._worker.evaluate(handle, request)
-        except EvaluationInterruptedError:
-            raise out_of_time() from None
-        except RecursionError:
-            if store.revision != revision and request.method != "GET":
-                raise
-        del request.warnings[warnings:]
-        try:
-            return await self._worker.answer(handle, request, alone=not self._writes_at_most_one_object(request))
-        except OnlyOnLoopError:
-            raise bad_request("exceeded max depth") from None
-        except EvaluationTakesLongError:
-            del request.warnings[warnings:]
-            return await self._worker.evaluate(handle, request)
-
-    def _meter(self, request: Request) -> Meter:
-        """Return the meter of expressions on the event loop. It limits work or, after a first write, only time."""
-        writes = request.info.is_resource and request.method != "GET"
-        route = self._served.route(request.method, request.info) if writes else None
-        if route is not None and (route.handler is delete_collection or route.scope.kind.behavior.allocations):
-            return Meter(deadline=time.monotonic() + request.seconds_left())
-        return Meter(most=WORK_ON_LOOP)
-
-    def _evaluates_between_writes(self, request: Request) -> bool:
-        """Report whether policies may be asked between the writes of a request: it deletes several objects."""
-        route = self._served.route(request.method, request.info) if request.method == "DELETE" else None
-        if route is None or route.handler is not delete_collection:
-            return False
-        admission = self.state.chain.of(route.scope.point(Operation.DELETE))
-        return admission is not None and any(
-            plugin.name in POLICIES for plugin in (*admission.mutating, *admission.validating)
-        )
-
-    def _waits(self, request: Request) -> bool:
-        """Report whether a request may have to wait for a conversion in the middle of its writes. Raises 404 and 405.
-
-        It writes objects that a webhook converts, or deletes any, which policies may compare with such objects. Others
-        find out before they have written anything: what they did can be done again.
-        """
-        if request.method == "GET" or not self.state.serving.calls_webhooks:
-            return False
-        route = self._served.route(request.method, request.info)
-        return route is not None and (route.scope.kind.watch_cache is not None or route.handler not in WRITES)
-
-    def _takes_long(self, request: Request) -> bool:
-        """Report whether a request may take long: it writes a large object, or changes one, or asks for the document of
-        everything that is served. Raises 404 and 405.
-
-        While another request recurses deep, all that write one object count: none would be found to do so, too.
-        """
         if not request.info.is_resource:
-            return request.path == SWAGGER
-        is_large = (isinstance(request.content, bytes) and len(request.content) > LARGE) or is_limit_raised()
-        if not is_large and request.method not in ("PUT", "PATCH"):
-            return False
-        scope = self._scope_of_one_object(request)
-        if scope is None:
-            return False
-        if is_large:
-            return True
-        entry = self.state.registry.store.peek(key_of(scope.kind, scope.namespace, scope.name))
-        return entry is not None and entry.encoded_size > LARGE
+            return await self._executor.run(self._page, request)
+        served = self._served
+        route = served.route(request.method, request.info)
+        if route is None:
+            return not_found()
+        return await self._executor.run(partial(self._resource, served.serving, route), request, route)
 
-    def _scope_of_one_object(self, request: Request) -> RequestScope | None:
-        """Return the scope of a request that writes a single object, None of others. Raises 404 and 405.
-
-        Requests that write several objects, such as a Service and its addresses, belong together on the event loop.
-        """
-        route = self._served.route(request.method, request.info)
-        if route is None or route.handler not in WRITES or route.scope.kind.behavior.allocations is not None:
-            return None
-        return route.scope
-
-    def _writes_at_most_one_object(self, request: Request) -> bool:
-        """Report whether others may be answered in the middle of a request. Raises 404 and 405."""
-        if not request.info.is_resource:
-            return False
-        return request.method == "GET" or self._scope_of_one_object(request) is not None
-
-    async def _resource(self, state: ServerState, request: Request) -> Answer:
-        route = self._served.route(request.method, request.info)
+    async def _resource(self, serving: Serving, known: Route, state: ServerState, request: Request) -> Answer:
+        """Answer a request for a resource by the route that was found; by another one if others are served since."""
+        route = known if state.serving is serving else self._served.route(request.method, request.info)
         if route is None:
             return not_found()
         if not route.warning:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from understudy.cel.errors import EvaluationError
+from understudy.cel.limits.interrupts import current_meter
 from understudy.cel.types import Type, struct
 from understudy.cel.values import Value
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision
@@ -56,7 +57,7 @@ class AuthorizerValue:
 
     def decide(self, attributes: Attributes) -> DecisionValue:
         """Return whether the user may do something."""
-        return DecisionValue(self.authorizer.authorize(self.user, attributes))
+        return DecisionValue(current_meter().outside(self.authorizer.authorize, self.user, attributes))
 
 
 @dataclass(frozen=True, slots=True)

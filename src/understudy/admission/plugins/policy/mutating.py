@@ -47,7 +47,7 @@ class MutatingAdmissionPolicy:
         from understudy.admission.plugins.policy.mutator import Dispatcher  # CEL: most servers have no policies
 
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
-        dispatcher.dispatch(self.source.hooks())
+        await dispatcher.dispatch(self.source.hooks())
 
     def _compile(self, policy: Obj) -> Mutator:
         from understudy.admission.plugins.policy.mutator import Mutator

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Invoked
-from understudy.admission.expressions.activation import new_activation, request_namespace
+from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
 from understudy.admission.plugins.policy.invocations import (
@@ -23,6 +24,7 @@ from understudy.admission.plugins.policy.patchers import PatchError, apply_confi
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.budget import Budget, CostLimitError, OutOfBudgetError
+from understudy.cel.limits.interrupts import evaluated
 from understudy.cel.values import Value, count_values
 from understudy.kinds.admissionregistration.policies import PATCHES
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
@@ -93,7 +95,7 @@ class Dispatcher(RequestDispatcher):
     _versions: dict[GroupVersionKind, VersionedAttributes] = field(default_factory=dict, init=False)
     _last: VersionedAttributes | None = field(default=None, init=False)
 
-    def dispatch(self, hooks: Iterable[PolicyHook[Mutator]]) -> None:
+    async def dispatch(self, hooks: Iterable[PolicyHook[Mutator]]) -> None:
         """Change the object of the request. Raises StatusError with all policies that failed."""
         asked: list[Invocation[Mutator]] = []
         errors: list[PolicyError] = []
@@ -103,12 +105,12 @@ class Dispatcher(RequestDispatcher):
             elif item.params:
                 asked.append(item)
         if asked:
-            errors += self._mutate(asked)
+            errors += await self._mutate(asked)
         errors = [error for error in errors if error.policy["spec"].get("failurePolicy") != "Ignore"]
         if errors:
             raise _refusal(self._attributes, errors)
 
-    def _mutate(self, asked: Sequence[Invocation[Mutator]]) -> list[PolicyError]:
+    async def _mutate(self, asked: Sequence[Invocation[Mutator]]) -> list[PolicyError]:
         """Let policies change the object; return the errors of those that could not (`dispatchInvocations`)."""
         attributes = self._attributes
         state = self._state = attributes.reinvocation.of("MutatingAdmissionPolicy", attributes.object)
@@ -116,19 +118,20 @@ class Dispatcher(RequestDispatcher):
             error
             for item in asked
             for params in item.params
-            for error in self._invoke(item, None if params is None else self._without_type(params))
+            for error in await self._invoke(item, None if params is None else self._without_type(params))
         ]
         self._finish()
         state.output = deep_copy(attributes.object)
         return errors
 
-    def _invoke(self, item: Invocation[Mutator], params: Obj | None) -> list[PolicyError]:
+    async def _invoke(self, item: Invocation[Mutator], params: Obj | None) -> list[PolicyError]:
         """Apply all mutations of a policy; return the errors of those that could not be applied."""
         state, mutator, common = self._state, item.hook.evaluator, item.hook.evaluator.common
         versioned = self._versioned(item.match.kind)
         conditions = new_activation(versioned, self._attributes.resource, params=params, authorizer=self._authorizer)
         try:
-            if not common.conditions_match(conditions, str(self._attributes.point.operation), self._metrics):
+            operation = str(self._attributes.point.operation)
+            if not await evaluated(partial(common.conditions_match, conditions, operation, self._metrics)):
                 return []
         except ConditionError as error:
             return [PolicyError(item.hook.policy, item.binding, str(error), "Invalid")]
@@ -142,7 +145,7 @@ class Dispatcher(RequestDispatcher):
                 continue
             started, why = perf_counter(), ""
             try:
-                self._apply(mutation, item, versioned, params)
+                await self._apply(mutation, item, versioned, params)
             except (PatchError, OutOfBudgetError, StatusError) as error:
                 why = str(error)
                 if isinstance(error, StatusError):
@@ -158,7 +161,7 @@ class Dispatcher(RequestDispatcher):
             state.invoked.add(key)
         return errors
 
-    def _apply(
+    async def _apply(
         self, mutation: Mutation, item: Invocation[Mutator], versioned: VersionedAttributes, params: Obj | None
     ) -> None:
         """Apply a mutation to the object of a version. Raises PatchError, OutOfBudgetError, StatusError."""
@@ -171,6 +174,12 @@ class Dispatcher(RequestDispatcher):
             namespace=request_namespace(self._attributes, self._ctx),
             authorizer=self._authorizer,
         )
+        versioned.replace(await evaluated(partial(self._patched, mutation, item, versioned, activation)))
+
+    def _patched(
+        self, mutation: Mutation, item: Invocation[Mutator], versioned: VersionedAttributes, activation: Activation
+    ) -> Obj:
+        """Return the object of a version with a mutation applied. Raises PatchError, OutOfBudgetError, StatusError."""
         (result,) = item.hook.evaluator.common.composition.evaluate([mutation.expression], activation, Budget())
         if result.error:
             raise PatchError(result.error)
@@ -186,7 +195,7 @@ class Dispatcher(RequestDispatcher):
             raise internal_error(f"failed to convert object: {error}") from None
         self._check_version(versioned.kind)
         self._objects.set_defaults(patched, versioned.kind, self._ctx)
-        versioned.replace(patched)
+        return patched
 
     def _without_type(self, params: Obj) -> Obj:
         """Return a parameter of a built-in kind without kind and apiVersion, which upstream's cache does not have."""

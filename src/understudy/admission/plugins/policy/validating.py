@@ -52,7 +52,7 @@ class ValidatingAdmissionPolicy:
         from understudy.admission.plugins.policy.validator import Dispatcher  # CEL: most servers have no policies
 
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
-        dispatcher.dispatch(self.source.hooks())
+        await dispatcher.dispatch(self.source.hooks())
 
     def _compile(self, policy: Obj) -> Validator:
         from understudy.admission.plugins.policy.validator import Validator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from understudy.admission.chain import Attributes
@@ -23,6 +24,7 @@ from understudy.admission.plugins.policy.invocations import (
 from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.budget import Budget, OutOfBudgetError
+from understudy.cel.limits.interrupts import evaluated
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -140,7 +142,7 @@ def _message(validation: Obj, result: Result) -> str:
 class Dispatcher(RequestDispatcher):
     """Asks policies about one request."""
 
-    def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
+    async def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
         """Raise the refusal of the first policy that refuses the request, after all of them have warned."""
         denied: list[tuple[Obj, Obj | None, Decision]] = []
         versions: dict[GroupVersionKind, VersionedAttributes] = {}
@@ -153,12 +155,14 @@ class Dispatcher(RequestDispatcher):
             if item.params and kind not in versions:
                 versions[kind] = VersionedAttributes(self._attributes, kind, self._objects)
             for params in item.params:
-                for decision in self._ask(item, versions[kind], params):
+                for decision in await self._ask(item, versions[kind], params):
                     denied += self._act(item, decision)
         if denied:
             raise _refusal(self._attributes, *denied[0])
 
-    def _ask(self, item: Invocation[Validator], versioned: VersionedAttributes, params: Obj | None) -> list[Decision]:
+    async def _ask(
+        self, item: Invocation[Validator], versioned: VersionedAttributes, params: Obj | None
+    ) -> list[Decision]:
         attributes, validator = self._attributes, item.hook.evaluator
         activation = new_activation(
             versioned,
@@ -170,7 +174,8 @@ class Dispatcher(RequestDispatcher):
         conditions = activation
         if validator.common.conditions:
             conditions = new_activation(versioned, attributes.resource, params=params, authorizer=self._authorizer)
-        return validator.validate(conditions, activation, str(attributes.point.operation), self._metrics)
+        operation = str(attributes.point.operation)
+        return await evaluated(partial(validator.validate, conditions, activation, operation, self._metrics))
 
     def _act(self, item: Invocation[Validator], decision: Decision) -> list[tuple[Obj, Obj | None, Decision]]:
         """Warn of a decision if the binding says so, and count it; return it with its policy and binding if the request

@@ -103,7 +103,7 @@ class HookSource:
             return False
         return any(rules.may_match(rule, point) for hook in self.hooks() for rule in hook.fields.get("rules") or ())
 
-    def match(self, hook: Hook, attributes: Attributes, ctx: Context, versioned: Versioned) -> Match | None:
+    async def match(self, hook: Hook, attributes: Attributes, ctx: Context, versioned: Versioned) -> Match | None:
         """Return in which version a webhook is to be called about a request, None if it is not (`ShouldCallHook`).
 
         Raises 403 for match conditions that fail, 404 for a namespace that does not exist.
@@ -114,9 +114,9 @@ class HookSource:
         match = match_resources({**hook.fields, "resourceRules": resource_rules}, attributes, ctx, self._objects)
         if match is None:
             return None
-        return match if self._conditions_hold(hook, ctx, versioned, match) else None
+        return match if await self._conditions_hold(hook, ctx, versioned, match) else None
 
-    def _conditions_hold(self, hook: Hook, ctx: Context, versioned: Versioned, match: Match) -> bool:
+    async def _conditions_hold(self, hook: Hook, ctx: Context, versioned: Versioned, match: Match) -> bool:
         """Report whether the match conditions of a webhook are true. Raises 403 if they fail."""
         conditions = tuple(item["expression"] for item in hook.fields.get("matchConditions") or ())
         if not conditions:
@@ -126,7 +126,7 @@ class HookSource:
 
         policy, asked = "Ignore" if hook.ignores_failures else "Fail", versioned(match.kind)
         observed = Observed(self._metrics, "webhook", hook.name, str(asked.attributes.point.operation), self._type)
-        if conditions_hold(conditions, policy, asked, ctx, self._authorizer, observed):
+        if await conditions_hold(conditions, policy, asked, ctx, self._authorizer, observed):
             return True
         self._metrics.condition_exclusions.add(*observed[1:4], _EXCLUDED_AS[self._type])
         return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from understudy.admission.expressions.activation import new_activation
 from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.matching.conditions import ConditionError, Observed, conditions_match
 from understudy.admission.objects import VersionedAttributes
 from understudy.cel.compiler import Compiled
+from understudy.cel.limits.interrupts import evaluated
 from understudy.kinds.admissionregistration.expressions import Expressions
 from understudy.kinds.context import Context
 from understudy.machinery import errors
@@ -24,7 +25,7 @@ def _compiled(conditions: tuple[str, ...], version: Version, strict_cost: bool) 
     return [Expressions(version, strict_cost=strict_cost).compile(expression, ("bool",)) for expression in conditions]
 
 
-def conditions_hold(
+async def conditions_hold(
     conditions: tuple[str, ...],
     failure_policy: str,
     versioned: VersionedAttributes,
@@ -37,7 +38,7 @@ def conditions_hold(
     compiled = _compiled(conditions, ctx.release, strict_cost)
     activation = new_activation(versioned, attributes.resource, authorizer=authorizer)
     try:
-        return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy, observed)
+        return await evaluated(partial(conditions_match, compiled, _NO_VARIABLES, activation, failure_policy, observed))
     except ConditionError as error:
         point = attributes.point
         raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None

@@ -45,7 +45,7 @@ class MutatingAdmissionWebhook:
         state = attributes.reinvocation.of(self.name, attributes.object)
         versions = _Versions(attributes, self._objects)
         for hook in self.source.hooks():
-            match = self.source.match(hook, attributes, ctx, versions.of)
+            match = await self.source.match(hook, attributes, ctx, versions.of)
             if match is None or (attributes.reinvocation.begun and hook.key not in state.again):
                 continue
             changed = await self._ask(hook, match, versions, attributes, ctx)

@@ -33,7 +33,7 @@ class ValidatingAdmissionWebhook:
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise the error of the first webhook, in their order, that refuses a request or cannot be asked."""
         versioned = versions_by_kind(attributes, self._objects)
-        matches = [(hook, self.source.match(hook, attributes, ctx, versioned)) for hook in self.source.hooks()]
+        matches = [(hook, await self.source.match(hook, attributes, ctx, versioned)) for hook in self.source.hooks()]
         asked: list[Question] = []
         outcomes: list[tuple[Hook, float, CallingWebhookError | StatusError | None]] = []
         for hook, match in matches:

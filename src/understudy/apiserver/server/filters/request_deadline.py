@@ -15,8 +15,8 @@ from understudy.machinery.options import request_timeout
 from understudy.machinery.serializer.json import encode
 
 T = TypeVar("T")
-LONGEST = 60.0  # seconds that a request may take (--request-timeout)
 _SHORTEST = 1e-6  # seconds in which nothing can be answered
+LONGEST = 60.0  # seconds that a request may take (--request-timeout)
 LONGEST_WRITE = 34.0  # seconds that a write of an object may take (`requestTimeoutUpperBound`)
 _WRITES = ("create", "update", "patch", "delete")
 
@@ -60,9 +60,7 @@ async def in_time(answering: Coroutine[Any, Any, T], request: Request) -> T:
     except TimeoutError:
         if not limit.expired():
             raise
-        if request.deadline < request.write_deadline:
-            raise RequestTimeoutError from None
-        raise out_of_time() from None
+        raise out_of_time(request) from None
 
 
 @coroutine
@@ -80,8 +78,11 @@ def _resumed(answering: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, 
             return answer
 
 
-def out_of_time() -> errors.StatusError:
-    """Return the 504 of a write of an object that its client would wait longer for."""
+def out_of_time(request: Request) -> RequestTimeoutError | errors.StatusError:
+    """Return the error of a request whose time is over: 504 for a write of an object that its client would wait longer
+    for, else a RequestTimeoutError."""
+    if request.deadline < request.write_deadline:
+        return RequestTimeoutError()
     return errors.timeout("Timeout: request did not complete within requested timeout - context deadline exceeded", 0)
 
 

@@ -1,10 +1,8 @@
-"""Answers requests that may take long in a thread other than the event loop's, so that others are answered meanwhile.
+"""The threads beside the event loop in which requests are answered that may take long, so that others are answered
+meanwhile, and in which expressions are evaluated that do (`Executor` says when).
 
-Those are requests with large objects, those that wait for conversion webhooks, and those whose expressions of CEL have
-done on the loop what they may do there (`admission.interrupts`).
-
-The event loop owns the store: what the thread reads and writes there is done on the loop, and a request whose reads are
-outdated when it writes starts over. Webhooks are called on the loop only. The thread has a deep stack, for requests
+The event loop owns the store: what a thread reads and writes there is done on the loop, and a request whose reads are
+outdated when it writes begins anew. Webhooks are called on the loop only. The threads have deep stacks, for requests
 that recurse deeper than Python's recursion limit, which is that of all threads: a loop with an ordinary stack stands
 still while they do.
 """
@@ -16,24 +14,32 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
-from understudy.admission.webhooks import Call, CallError, Reply, TimedReply
+from understudy.admission.webhooks import Call, CallError, Reply, TimedReply, WebhookClient
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
+from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
 from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, metered
 from understudy.machinery.errors import StatusError, bad_request
-from understudy.machinery.util.deep_recursion import has_deep_stack, on_deep_stack, run_to_end, start_on_deep_stack
+from understudy.machinery.util.deep_recursion import (
+    Guard,
+    call_deeply,
+    has_deep_stack,
+    on_deep_stack,
+    run_to_end,
+    start_on_deep_stack,
+)
 
+T = TypeVar("T")
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
 BRIEFLY = 200_000  # work of expressions for a large object, about 0.2 s: all other large objects wait for it
-EVALUATIONS = 4  # requests at once whose expressions take long: each delays what the loop does by some milliseconds
+EVALUATIONS = 4  # at once that take long: each delays what the loop does by some milliseconds
 TRIES = 4  # of a request that others outdate, before the loop has to wait for it
 
 
@@ -54,29 +60,37 @@ class _WebhooksOfLoop:
 class Worker:
     """Runs handlers of requests in a thread, one at a time: more of them would only share Python's one interpreter.
 
-    Those that wait for conversion webhooks have a thread each, since webhooks may send requests that wait as well.
+    Those that wait for conversion webhooks have a thread each, since webhooks may send requests that wait as well, and
+    so have evaluations that take long. What is evaluated for a client ends when it goes away.
     """
 
     def __init__(self, state: ServerState) -> None:
         self._on_loop = state
         self._turn = asyncio.Lock()
         self._evaluations = asyncio.Semaphore(EVALUATIONS)
-        self._waiting: dict[asyncio.Future[Answer], Meter] = {}
+        self._running: dict[asyncio.Future[Any], Meter] = {}
 
     async def answer(self, handle: Handle, request: Request, *, alone: bool = False) -> Answer:
         """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
 
-        `alone`: the loop is blocked while it recurses deep, so that several writes belong together. A client that
-        goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks, EvaluationTakesLongError
-        for one whose expressions take long.
+        `alone`: the loop stands still while it recurses deep, so that several writes belong together. A client that
+        goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
         """
         await self._turn.acquire()
-        store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), request.seconds_left)
-        guard = store.stopped_loop if alone or not has_deep_stack() else None
-        thread = start_on_deep_stack(partial(self._answer, handle, request, store, inf if alone else BRIEFLY), guard)
-        answer = asyncio.wrap_future(thread)
-        answer.add_done_callback(self._end_turn)
-        return await asyncio.shield(answer)
+        turn = _Turn(self._turn)
+        loop = LoopFromThread(asyncio.get_running_loop())
+        store = StoreOnLoop(self._on_loop.registry.store, loop, request)
+
+        async def beside(function: Callable[[], T]) -> T:
+            with loop.going_on():
+                loop.call(turn.end)
+                evaluating = asyncio.run_coroutine_threadsafe(self.evaluate(request, function), loop.loop)
+                return loop.result(evaluating)
+
+        meter = Meter(most=BRIEFLY, beside=beside, outside=loop.call)
+        answer = partial(self._answer_current, handle, request, store, loop)
+        guard = loop.stopped if alone or not has_deep_stack() else None
+        return await self._start(request, partial(_answered, answer, request), meter, guard, turn.end)
 
     async def wait(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler that waits for webhooks in the middle of what does not wait.
@@ -84,82 +98,115 @@ class Worker:
         It does not start over if others write meanwhile, since webhooks would be asked again. A client that goes away
         stops nothing but its evaluations of CEL.
         """
-        meter = Meter(deadline=time.monotonic() + request.seconds_left())
-        loop, on_loop = asyncio.get_running_loop(), self._on_loop
-        store = StoreOnLoop(on_loop.registry.store, loop, request.seconds_left, remembers=False)
-        state = on_loop.for_thread(Registry(store, on_loop.serving), on_loop.webhooks)
-        answer_waiting = partial(_answer_waiting, handle, state, request, store, meter)
-        thread = start_on_deep_stack(answer_waiting, None if has_deep_stack() else store.stopped_loop)
-        answer = asyncio.wrap_future(thread)
-        self._waiting[answer] = meter
-        answer.add_done_callback(self._waiting.pop)
+        loop, on_loop = LoopFromThread(asyncio.get_running_loop()), self._on_loop
+        store = StoreOnLoop(on_loop.registry.store, loop, request, remembers=False)
+        state = self._state_for(store, on_loop.webhooks)
+        answer = partial(_answer_at_any_depth, handle, lambda: state, request, store)
+        guard = None if has_deep_stack() else loop.stopped
+        return await self._start(request, partial(_answered, answer, request), _meter(request, loop), guard)
+
+    async def evaluate(self, request: Request, function: Callable[[], T]) -> T:
+        """Return the result of a function that evaluates expressions for long. Raises as it does."""
+        async with self._evaluations:
+            loop = LoopFromThread(asyncio.get_running_loop())
+            guard = None if has_deep_stack() else loop.stopped
+            return await self._start(request, partial(call_deeply, function), _meter(request, loop), guard)
+
+    async def _start(
+        self,
+        request: Request,
+        function: Callable[[], T],
+        meter: Meter,
+        guard: Guard | None,
+        end: Callable[[], None] = lambda: None,
+    ) -> T:
+        """Call a function for a request in a thread, and return its result; `end` is called when it is done.
+
+        Raises what it raises, and 504 or RequestTimeoutError if the time of the request is over.
+        """
+
+        def run() -> T:
+            with metered(meter):
+                return function()
+
+        def done(result: asyncio.Future[T]) -> None:
+            del self._running[result]
+            end()
+            if not result.cancelled():
+                result.exception()  # the client that would get it may have gone
+
+        result = asyncio.wrap_future(start_on_deep_stack(run, guard))
+        self._running[result] = meter
+        result.add_done_callback(done)
         try:
-            return await asyncio.shield(answer)
+            return await asyncio.shield(result)
         except asyncio.CancelledError:
             meter.end()
             raise
-
-    async def evaluate(self, handle: Handle, request: Request) -> Answer:
-        """Return the answer of a handler that evaluates expressions for long."""
-        async with self._evaluations:
-            return await self.wait(handle, request)
+        except EvaluationInterruptedError:
+            raise out_of_time(request) from None
 
     async def finish(self) -> None:
         """Wait until nothing runs in a thread; what is evaluated there ends."""
-        for meter in self._waiting.values():
-            meter.end()
-        async with self._turn:
-            pass
-        await asyncio.gather(*self._waiting, return_exceptions=True)
+        while self._running:
+            for meter in self._running.values():
+                meter.end()
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
 
-    def _end_turn(self, answer: asyncio.Future[Answer]) -> None:
-        self._turn.release()
-        if not answer.cancelled():
-            answer.exception()  # the client that would get it may have gone
+    def _answer_current(self, handle: Handle, request: Request, store: StoreOnLoop, loop: LoopFromThread) -> Answer:
+        """Return the answer of a handler, in the thread; it begins anew until nobody has written meanwhile."""
+        state = partial(loop.call, self._state_for, store, _WebhooksOfLoop())
+        for _ in range(TRIES):
+            with suppress(OutdatedError):
+                return _answer_at_any_depth(handle, state, request, store)
+        with loop.stopped():
+            store.remembers = False
+            return _answer_at_any_depth(handle, state, request, store)
 
-    def _answer(self, handle: Handle, request: Request, store: StoreOnLoop, most: float) -> Answer:
-        """Return the answer of a handler, in the thread. `most` is the work that its expressions may do."""
-        warnings = len(request.warnings)
-
-        def run() -> Answer:
-            del request.warnings[warnings:]
-            return run_to_end(handle(store.call(self._state_for, store), request))
-
-        try:
-            for _ in range(TRIES):
-                with suppress(OutdatedError), metered(Meter(most=most)):
-                    return _at_any_depth(run, store)
-            with store.stopped_loop(), metered(Meter(most=most)):
-                return _at_any_depth(run, store)
-        except StatusError as error:
-            return error_response(request, error)  # here, because there may be a hundred thousand causes
-
-    def _state_for(self, store: StoreOnLoop) -> ServerState:
+    def _state_for(self, store: StoreOnLoop, webhooks: WebhookClient) -> ServerState:
         """Return the state of the server for a request that begins, on the event loop."""
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
-        return self._on_loop.for_thread(Registry(store, serving), _WebhooksOfLoop())
+        return self._on_loop.for_thread(Registry(store, serving), webhooks)
 
 
-def _answer_waiting(handle: Handle, state: ServerState, request: Request, store: StoreOnLoop, meter: Meter) -> Answer:
-    """Return the answer of a handler that waits for webhooks, in its thread."""
-    warnings = len(request.warnings)
+class _Turn:
+    """The turn of one request among those that may take long. It ends once."""
 
-    def run() -> Answer:
-        del request.warnings[warnings:]
-        return run_to_end(handle(state, request))
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self._lock: asyncio.Lock | None = lock
 
+    def end(self) -> None:
+        """Let the next request have its turn, on the event loop."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def _meter(request: Request, loop: LoopFromThread) -> Meter:
+    """Return the meter of evaluations for a request in a thread: they end when its time is over."""
+    return Meter(deadline=time.monotonic() + request.seconds_left(), outside=loop.call)
+
+
+def _answered(answer: Callable[[], Answer], request: Request) -> Answer:
+    """Return an answer, in a thread: also that for an error, here because it may have a hundred thousand causes."""
     try:
-        with metered(meter):
-            return _at_any_depth(run, store)
-    except EvaluationInterruptedError:
-        return error_response(request, out_of_time())
+        return answer()
     except StatusError as error:
         return error_response(request, error)
 
 
-def _at_any_depth(run: Callable[[], Answer], store: StoreOnLoop) -> Answer:
-    """Run a request, and once more with a higher recursion limit if it recurses too deep before it has written."""
+def _answer_at_any_depth(
+    handle: Handle, state: Callable[[], ServerState], request: Request, store: StoreOnLoop
+) -> Answer:
+    """Return the answer of a handler, and run it once more with a higher recursion limit if it recurses too deep before
+    it has written."""
+    warnings = len(request.warnings)
+
+    def run() -> Answer:
+        del request.warnings[warnings:]
+        return run_to_end(handle(state(), request))
+
     try:
         return run()
     except RecursionError:

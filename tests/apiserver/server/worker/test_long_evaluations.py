@@ -2,59 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from http.client import HTTPException
+from typing import Any
 
 import pytest
 
-from tests.apiserver.server.test_worker import SECONDS, Stop
+from tests.apiserver.server.worker.stop import SECONDS, Stop
 from tests.http import Response, send
 from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.server.worker import worker
 from understudy.apiserver.server.worker.worker import Worker
+from understudy.machinery.util.deep_recursion import call_deeply
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+SERVICES = "/api/v1/namespaces/default/services"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 VICTIMS = "/apis/example.com/v1/victims"
 PAIRS = "object.data.all(a, object.data.all(b, a == b || a != b))"
 ENDLESS = "object.data.exists_one(d, false)"
 for _name in "cba":
     ENDLESS = f"object.data.exists_one({_name}, {ENDLESS})"
+OF_SERVICES = PAIRS.replace("object.data", "object.metadata.annotations")
+ALLOTTED = "Timeout: request did not complete within the allotted timeout"
 DATA = {f"k{number}": "" for number in range(200)}
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def beside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as threads:
-        yield threads
-
-
-def put_in_force(server: Server, *validations: str, operation: str = "CREATE") -> None:
-    """Create a policy about ConfigMaps, and its binding."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["configmaps"]}
+def put_in_force(
+    server: Server,
+    *validations: str,
+    operation: str = "CREATE",
+    resource: str = "configmaps",
+    conditions: tuple[str, ...] = (),
+) -> None:
+    """Create a policy about ConfigMaps, or another resource, and its binding."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]}
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": f"condition-{n}", "expression": each} for n, each in enumerate(conditions)],
         "validations": [{"expression": expression} for expression in validations],
     }
     binding = {"policyName": "long", "validationActions": ["Deny"]}
-    for resource, fields in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", binding)):
-        path = f"{POLICIES}/{resource}"
+    for kinds, fields in (("validatingadmissionpolicies", spec), ("validatingadmissionpolicybindings", binding)):
+        path = f"{POLICIES}/{kinds}"
         assert send(server, "POST", path, {"metadata": {"name": "long"}, "spec": fields}).status == 201
 
 
 def create(server: Server, name: str, *, query: str = "", keys: int = 200) -> Response:
     data = {f"k{number}": "" for number in range(keys)}
     return send(server, "POST", MAPS + query, {"metadata": {"name": name}, "data": data})
+
+
+def service(name: str, annotations: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "annotations": {f"k{number}": "" for number in range(annotations)}},
+        "spec": {"ports": [{"port": 80}]},
+    }
+
+
+def create_service(server: Server, name: str, *, query: str = "", annotations: int = 200) -> Response:
+    return send(server, "POST", SERVICES + query, service(name, annotations))
 
 
 def define_victims(server: Server) -> None:
@@ -82,8 +94,8 @@ def test_others_are_answered_while_a_policy_takes_long(
 ) -> None:
     """A policy that takes long is asked in a thread, and others are answered meanwhile."""
     put_in_force(server, PAIRS)
-    stop = Stop(worker._at_any_depth)
-    monkeypatch.setattr(worker, "_at_any_depth", stop)
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
     long = beside.submit(create, server, "long")
     assert stop.reached.wait(SECONDS)
     assert send(server, "GET", "/healthz").body == b"ok"
@@ -97,8 +109,8 @@ def test_others_are_answered_while_a_rule_takes_long(
 ) -> None:
     """A rule of a definition that takes long is evaluated in a thread, and others are answered meanwhile."""
     define_victims(server)
-    stop = Stop(worker._at_any_depth)
-    monkeypatch.setattr(worker, "_at_any_depth", stop)
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
     victim = {"apiVersion": "example.com/v1", "kind": "Victim", "metadata": {"name": "a"}, "values": list(range(200))}
     long = beside.submit(send, server, "POST", VICTIMS, victim)
     assert stop.reached.wait(SECONDS)
@@ -117,14 +129,117 @@ def test_others_are_answered_while_a_deletion_takes_long(
     )
     for name in ("a", "long"):
         create(server, name)
-    stop = Stop(worker._at_any_depth)
-    monkeypatch.setattr(worker, "_at_any_depth", stop)
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
     long = beside.submit(send, server, "DELETE", path)
     assert stop.reached.wait(SECONDS)
     assert send(server, "GET", "/healthz").body == b"ok"
     stop.released.set()
     assert long.result(SECONDS).status == 200
     assert send(server, "GET", f"{MAPS}/long").status == 404
+
+
+def test_others_are_answered_while_a_service_is_looked_at_for_long(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy about Services that takes long is asked in a thread, while the Service holds one address."""
+    put_in_force(server, OF_SERVICES, resource="services")
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
+    long = beside.submit(create_service, server, "long")
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    assert create_service(server, "short", annotations=2).status == 201
+    stop.released.set()
+    spec = long.result(SECONDS).json()["spec"]
+    addresses = send(server, "GET", ADDRESSES).json()["items"]
+    held = [each["metadata"]["name"] for each in addresses if each["spec"]["parentRef"]["name"] == "long"]
+    assert held == spec["clusterIPs"]
+
+
+def test_service_without_time_releases_its_address(server: Server) -> None:
+    """A Service that a policy looks at for longer than its client waits is not stored, and nor are its addresses."""
+    put_in_force(server, f"!{ENDLESS.replace('object.data', 'object.metadata.annotations')}", resource="services")
+    assert create_service(server, "endless", query="?timeout=1s").json()["message"] == ALLOTTED
+    assert send(server, "GET", f"{SERVICES}/endless").status == 404
+    wait_until(lambda: not evaluating())
+    owners = [each["spec"]["parentRef"]["name"] for each in send(server, "GET", ADDRESSES).json()["items"]]
+    assert "endless" not in owners
+
+
+def test_deep_service_lets_the_loop_go_on_while_it_is_looked_at(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop stands still for a Service that recurses too deep for it, but not while a policy looks at it."""
+    put_in_force(server, OF_SERVICES, resource="services")
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
+    monkeypatch.setattr(worker, "BRIEFLY", 1000)
+    body = json.dumps(service("deep", 200))
+    deep = f'{body[:-1]}, "deep": {"[" * 5000}{"]" * 5000}}}'
+    long = beside.submit(send, server, "POST", SERVICES, deep.encode())
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    stop.released.set()
+    assert long.result(SECONDS).status == 201
+
+
+@pytest.mark.parametrize("of_webhook", [False, True])
+def test_others_are_answered_while_conditions_of_deletions_take_long(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, of_webhook: bool
+) -> None:
+    """Match conditions about the deletion of all objects, of a policy or a webhook, are evaluated in a thread."""
+    condition = f"oldObject.metadata.name == 'long' && !{PAIRS.replace('object', 'oldObject')}"
+    if of_webhook:
+        conditions = [{"name": "long", "expression": condition}]
+
+        @server.webhook("configmaps", operations=["DELETE"], matchConditions=conditions)
+        def never(request: Any) -> bool:
+            return False
+
+    else:
+        put_in_force(server, "false", operation="DELETE", conditions=(condition,))
+    for name in ("a", "long"):
+        create(server, name)
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
+    long = beside.submit(send, server, "DELETE", MAPS)
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    stop.released.set()
+    assert long.result(SECONDS).status == 200
+    assert send(server, "GET", f"{MAPS}/long").status == 404
+
+
+@pytest.mark.parametrize("size", [1, 40_000])
+def test_mutating_webhook_is_asked_once(server: Server, size: int) -> None:
+    """A webhook is asked once about a request that a policy looks at for long afterwards."""
+    asked: list[str] = []
+
+    @server.webhook("configmaps", mutating=True)
+    def noted(request: Any) -> None:
+        asked.append(request["uid"])
+
+    put_in_force(server, PAIRS)
+    data = {**DATA, "text": "x" * size}
+    assert send(server, "POST", MAPS, {"metadata": {"name": "long"}, "data": data}).status == 201
+    assert len(asked) == 1
+
+
+def test_mutating_webhook_is_asked_once_about_a_custom_resource(server: Server) -> None:
+    """A webhook is asked once about an object that a rule of its definition looks at for long afterwards."""
+    define_victims(server)
+    asked: list[str] = []
+
+    @server.webhook("victims.example.com", mutating=True)
+    def noted(request: Any) -> None:
+        asked.append(request["uid"])
+
+    victim = {"apiVersion": "example.com/v1", "kind": "Victim", "metadata": {"name": "a"}, "values": list(range(200))}
+    assert send(server, "POST", VICTIMS, victim).status == 201
+    victim = {**send(server, "GET", f"{VICTIMS}/a").json(), "values": list(range(201))}
+    assert send(server, "PUT", f"{VICTIMS}/a", victim).status == 200
+    assert len(asked) == 2
 
 
 def test_short_evaluation_needs_no_thread(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +258,7 @@ def test_evaluation_ends_with_its_request(server: Server) -> None:
     """A client that gives its request a second gets 504 after it, nothing is stored, and no thread goes on."""
     put_in_force(server, f"!{ENDLESS}")
     answer = create(server, "endless", query="?timeout=1s")
-    assert answer.status == 504
+    assert (answer.status, answer.json()["message"]) == (504, ALLOTTED)
     assert send(server, "GET", f"{MAPS}/endless").status == 404
     wait_until(lambda: not evaluating())
 

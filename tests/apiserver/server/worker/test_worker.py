@@ -8,59 +8,34 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from itertools import count
-from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.apiserver.server.worker.stop import SECONDS, Stop
 from tests.http import Response, send
 from understudy import Server
 from understudy.apiserver.endpoints.handlers import patch, request_body
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.registry import store
 from understudy.apiserver.registry.rest import before_create
-from understudy.apiserver.server.director import LARGE
+from understudy.apiserver.server.worker.executor import LARGE
+from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.apiserver.server.worker.worker import TRIES
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.util.deep_recursion import FRAMES, run_to_end
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TEXT = "x" * LARGE
-SECONDS = 30.0  # that a test waits for what must happen
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def beside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as threads:
-        yield threads
-
-
-class Stop:
-    """Holds up the first call of a function until it is released."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.reached, self.released = threading.Event(), threading.Event()
-        self.calls = 0
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.calls += 1
-        if self.calls == 1:
-            self.reached.set()
-            assert self.released.wait(SECONDS), "nobody was answered meanwhile"
-        return self._function(*args, **kwargs)
 
 
 def create(server: Server, name: str, text: str) -> Response:
@@ -261,7 +236,8 @@ def test_nothing_stays_behind(server: Server) -> None:
 def test_closed_loop_ends_a_request(beside: ThreadPoolExecutor) -> None:
     """A thread whose loop is closed gets an error, and leaves no coroutine behind that nobody has awaited."""
     loop = asyncio.new_event_loop()
-    on_loop = StoreOnLoop(MemoryStore(), loop, lambda: inf)
+    asked = Request("GET", MAPS, {}, b"", Query(""), V1_34)
+    on_loop = StoreOnLoop(MemoryStore(), LoopFromThread(loop), asked)
     loop.close()
     for work in (on_loop.get("/a"), on_loop.create("/a", {})):
         with pytest.raises(RuntimeError, match="closed"):

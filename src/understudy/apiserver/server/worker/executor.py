@@ -1,0 +1,124 @@
+"""Where a request is answered: on the event loop, or in a thread beside it.
+
+    a request that                                                   begins
+    writes what a webhook may have to convert between the writes     in a thread of its own
+    writes or changes a large object; the document of everything     in the thread for what takes long
+    is any other                                                     on the event loop
+
+    what turns out, before anything is written                       moves it
+    it calls admission webhooks, in the thread for what takes long   to the event loop
+    it would wait for a conversion, on the loop                      to a thread of its own
+    it recurses too deep, on the loop                                to the thread for what takes long
+
+Expressions of CEL move no request: those that take long are evaluated beside it, wherever it is answered (`evaluated`
+of `cel.limits.interrupts`).
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from functools import partial
+
+from understudy.admission.webhooks import LoopWouldWaitError
+from understudy.apiserver.endpoints.handlers import create, patch, update
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.routing import Answer, Route
+from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.keys import key_of
+from understudy.apiserver.server.worker.worker import Handle, OnlyOnLoopError, Worker
+from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
+from understudy.machinery.errors import bad_request
+from understudy.machinery.util.deep_recursion import is_limit_raised
+
+WRITES = (create.create, update.update, patch.patch)  # of one object
+SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
+LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
+
+
+class _TooDeepError(Exception):
+    """A request recurses deeper than the event loop may."""
+
+
+class Executor:
+    """Runs the handlers of the requests to one server."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._worker = Worker(state)
+
+    async def run(self, handle: Handle, request: Request, route: Route | None = None) -> Answer:
+        """Return the answer of a handler; `route` is that of a resource, None for a page. Raises StatusError."""
+        warnings = len(request.warnings)
+        if self._waits_between_writes(request, route):
+            return await self._worker.wait(handle, request)
+        if self._takes_long(request, route):
+            with suppress(OnlyOnLoopError):
+                return await self._worker.answer(handle, request)
+            del request.warnings[warnings:]
+        try:
+            return await self._on_loop(handle, request)
+        except LoopWouldWaitError:
+            del request.warnings[warnings:]
+            return await self._worker.wait(handle, request)
+        except _TooDeepError:
+            del request.warnings[warnings:]
+        try:
+            return await self._worker.answer(handle, request, alone=not _writes_at_most_one_object(request, route))
+        except OnlyOnLoopError:
+            raise bad_request("exceeded max depth") from None
+
+    async def _on_loop(self, handle: Handle, request: Request) -> Answer:
+        """Return the answer of a handler on the event loop. Raises LoopWouldWaitError, _TooDeepError, StatusError."""
+        store, is_read = self._state.registry.store, request.method == "GET"
+        revision = store.revision
+        beside = partial(self._worker.evaluate, request)
+        try:
+            with nullcontext() if is_read else metered(Meter(most=WORK_ON_LOOP, beside=beside)):
+                return await handle(self._state, request)
+        except RecursionError:
+            if store.revision != revision and not is_read:
+                raise
+        raise _TooDeepError
+
+    def _waits_between_writes(self, request: Request, route: Route | None) -> bool:
+        """Report whether a request may have to wait for a conversion in the middle of its writes.
+
+        It writes objects that a webhook converts, or deletes any, which policies may compare with such objects. Others
+        find out before they have written anything: what they did can be done again.
+        """
+        if route is None or request.method == "GET" or not self._state.serving.calls_webhooks:
+            return False
+        return route.scope.kind.watch_cache is not None or route.handler not in WRITES
+
+    def _takes_long(self, request: Request, route: Route | None) -> bool:
+        """Report whether a request may take long: it writes a large object, or changes one, or asks for the document of
+        everything that is served.
+
+        While another request recurses deep, all that write one object count: none would be found to do so, too.
+        """
+        if route is None:
+            return request.path == SWAGGER
+        is_large = (isinstance(request.content, bytes) and len(request.content) > LARGE) or is_limit_raised()
+        if not (is_large or request.method in ("PUT", "PATCH")) or not _writes_one_object(route):
+            return False
+        if is_large:
+            return True
+        entry = self._state.registry.store.peek(key_of(route.scope.kind, route.scope.namespace, route.scope.name))
+        return entry is not None and entry.encoded_size > LARGE
+
+    async def finish(self) -> None:
+        """Wait for the requests that are answered beside the event loop."""
+        await self._worker.finish()
+
+
+def _writes_one_object(route: Route) -> bool:
+    """Report whether requests write a single object.
+
+    Those that write several, such as a Service and its addresses, belong together on the event loop.
+    """
+    return route.handler in WRITES and route.scope.kind.behavior.allocations is None
+
+
+def _writes_at_most_one_object(request: Request, route: Route | None) -> bool:
+    """Report whether others may be answered in the middle of a request."""
+    return route is not None and (request.method == "GET" or _writes_one_object(route))
