@@ -12,6 +12,7 @@ from subprocess import PIPE
 
 import pytest
 
+from understudy.apiserver.storage import memory, turns
 from understudy.apiserver.storage.interface import (
     EVENT_SIZE,
     CompactedError,
@@ -148,8 +149,29 @@ async def test_compaction_ends_older_reads(store: MemoryStore) -> None:
         await store.compact(6)
 
 
+async def test_history_is_forgotten_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that makes the history too large forgets little of it, and a compaction lets others have their turn."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(memory, "AT_ONCE", 10)
+    store = MemoryStore(history_limit=1000 * EVENT_SIZE)
+    kept = []
+    for number in range(2000):
+        await store.create(f"{PREFIX}{number:04}", thing(f"{number:04}"))
+        kept.append(len(store._log))
+    assert max(kept) - min(kept[kept.index(max(kept)) :]) < max(kept) / 30
+    compacting = asyncio.create_task(store.compact(store.revision))
+    await asyncio.sleep(0)
+    assert 0 < len(store._log) < kept[-1]
+    with pytest.raises(CompactedError):
+        store.watch(PREFIX, store.revision - 1)
+    last = await store.create(PREFIX + "last", thing("last"))
+    await compacting
+    assert [event.entry for event in store._log] == [last]
+    assert len((await store.range(PREFIX, revision=last.revision)).entries) == 2001
+
+
 async def test_history_is_bounded() -> None:
-    """When the history takes too many bytes, the older half is compacted."""
+    """When the history takes too many bytes, the oldest part is compacted."""
     store = MemoryStore(history_limit=1_000_000)
     entry = await store.create(PREFIX + "a", thing("a"))
     for number in range(40):

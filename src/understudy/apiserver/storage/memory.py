@@ -9,7 +9,7 @@
 
 `live` holds the current entries; `past` holds every revision of each key that can still be read (x: deleted); the `log`
 serves watches that start in the past. `_commit` is the one place that writes all three and wakes the watches. It also
-packs the entry that a write replaces, and compacts the older half of the history when that takes too many bytes.
+packs the entry that a write replaces, and compacts the oldest part of the history when all takes too many bytes.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ from understudy.apiserver.storage.interface import (
     RevisionConflictError,
     Watch,
 )
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.types import Obj
 
-# Bytes of history that are remembered at most (see `Event.size`); when there are more, the older half is compacted.
+# Bytes of history that are remembered at most (see `Event.size`); when there are more, the oldest part is compacted.
 HISTORY_LIMIT = 64 << 20
+OLDEST = 64  # which part of the history that is: a half takes 0.1 s, for which nobody is answered
+AT_ONCE = 1000  # writes that a compaction forgets until others have their turn
 
 _revision = attrgetter("revision")
 
@@ -56,7 +59,7 @@ def _after(prefix: str) -> str:
 
 
 class MemoryStore:
-    """A store in memory (see `Store`). No method suspends."""
+    """A store in memory (see `Store`). No method suspends but for `compact`, which lets others have their turn."""
 
     def __init__(self, history_limit: int = HISTORY_LIMIT) -> None:
         self._revision = 1
@@ -153,7 +156,7 @@ class MemoryStore:
         self._log.append(event)
         self._history_size += event.size
         if self._history_size > self._history_limit:
-            self._forget_older_half()
+            self._forget_oldest()
         for watch in self._watches:
             if entry.key.startswith(watch.prefix):
                 watch.offer(event)
@@ -196,32 +199,33 @@ class MemoryStore:
     async def compact(self, revision: int) -> None:
         if revision > self._revision:
             raise FutureRevisionError
-        self._forget(revision)
+        self._compacted = max(self._compacted, revision)
+        turns = Turns()
+        while self._log and self._log[0].revision <= self._compacted:  # 0 if the store is cleared meanwhile
+            self._forget(min(bisect_right(self._log, self._compacted, key=_revision), AT_ONCE))
+            if turns.is_over:
+                await turns.next()
 
-    def _forget_older_half(self) -> None:
-        """Compact at the write up to which the log takes half of the bytes that it may take."""
-        size = self._history_size
-        for event in self._log:
-            size -= event.size
-            if size <= self._history_limit // 2:
-                self._forget(event.revision)
-                return
+    def _forget_oldest(self) -> None:
+        """Compact at the write up to which the log takes no more bytes than it may, less a part."""
+        excess, count = self._history_size - self._history_limit + self._history_limit // OLDEST, 0
+        while excess > 0:
+            excess -= self._log[count].size
+            count += 1
+        self._compacted = max(self._compacted, self._log[count - 1].revision)
+        self._forget(count)
 
-    def _forget(self, revision: int) -> None:
-        """Forget the values before a revision, and the writes up to it."""
-        if revision <= self._compacted:
-            return
-        self._compacted = revision
-        touched = bisect_right(self._log, revision, key=_revision)
-        for event in islice(self._log, touched):
+    def _forget(self, count: int) -> None:
+        """Forget the oldest writes, so many of the log, which are compacted, and the values that they replaced."""
+        for event in islice(self._log, count):
             self._history_size -= event.size
             versions = self._past.get(event.entry.key)
             if versions is None:
                 continue
-            at = max(bisect_right(versions, revision, key=_revision) - 1, 0)
+            at = max(bisect_right(versions, self._compacted, key=_revision) - 1, 0)
             del versions[:at]
-            if versions[0].entry is None and versions[0].revision <= revision:
+            if versions[0].entry is None and versions[0].revision <= self._compacted:
                 del versions[0]
             if not versions:
                 del self._past[event.entry.key]
-        del self._log[:touched]
+        del self._log[:count]
