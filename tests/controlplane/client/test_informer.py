@@ -10,9 +10,9 @@ from tests.ports import free_port
 from tests.waiting import running, until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
-from understudy.controlplane.client import informer as informers
+from understudy.apiserver.controllers.framework import informer as informers
+from understudy.apiserver.controllers.framework.backoff import Backoff
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.backoff import Backoff
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.resources import NODES
 from understudy.machinery.types import Obj

@@ -364,7 +364,7 @@ def test_writes_do_not_wait_for_controllers(apiserver: Server) -> None:
 
 
 def test_controller_survives_a_bug_of_its_own(
-    apiserver: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unexpected error of a controller is logged, and the key is looked at again, as those after it."""
     sync, failures = NamespaceController.sync, ["first", "second"]
@@ -375,10 +375,11 @@ def test_controller_survives_a_bug_of_its_own(
         await sync(self, key)
 
     monkeypatch.setattr(NamespaceController, "sync", failing)
-    for name in ("one", "two"):
-        make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        request(apiserver, "DELETE", f"/api/v1/namespaces/{name}")
-    until(apiserver, "/api/v1/namespaces", lambda namespaces: not {"one", "two"} & namespaces.keys())
+    with Server(controllers=["namespace"]) as server:
+        for name in ("one", "two"):
+            make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            request(server, "DELETE", f"/api/v1/namespaces/{name}")
+        until(server, "/api/v1/namespaces", lambda namespaces: not {"one", "two"} & namespaces.keys())
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage().rpartition(": ")[2] for record in errors] == ["first", "second"]
 

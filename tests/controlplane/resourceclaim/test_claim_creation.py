@@ -11,6 +11,7 @@ from tests.releases import every_release
 from tests.waiting import running, until
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.controllers.framework.controller import run_controllers
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS, Resource, resource_claim_templates, resource_claims
@@ -101,7 +102,8 @@ async def test_claim_of_an_ended_pod_is_not_made_again(release: Version) -> None
         async with LateClient(connection) as client, EventRecorder(client, "test") as events:
             template = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
             await client.create(templates, template, "default")
-            async with running(Controller(context, client, events).run()):
+            controller = Controller(context, client, events)
+            async with running(run_controllers(controller.informers, [controller])):
                 await add_pod(client, "p")
                 name = await claim_of(client, "p")
                 ended = {"status": {"phase": "Succeeded"}}

@@ -1,10 +1,9 @@
-"""The base of every controller: its keys, the store that it reads from, and the client that it writes with."""
+"""What controllers in a server's process share: the store that they read from, and the clients that they write with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
@@ -12,43 +11,13 @@ from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.storage.interface import Entry, Event
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.users import User, account_groups, account_name
 
 # User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.
 APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
+EVERYTHING = "/registry/"  # the prefix of all keys in the store
 NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
-
-
-class TryAgainError(Exception):
-    """Something that a key waits for. `delay`: seconds after which to look at the key again."""
-
-    def __init__(self, delay: float) -> None:
-        super().__init__(f"to be tried again in {delay} s")
-        self.delay = delay
-
-
-class UnknownOwnerError(Exception):
-    """An owner reference to a kind that is not served, or that the object cannot have as an owner."""
-
-
-class Controller(Protocol):
-    """Brings stored objects to their wanted state, key by key. `todo` holds the keys to look at, in order."""
-
-    todo: dict[str, None]
-
-    def begin(self, entries: list[Entry]) -> None:
-        """Forget everything, and learn what is stored."""
-
-    def observe(self, event: Event) -> None:
-        """Learn of a write, and note the keys to look at because of it."""
-
-    async def sync(self, key: str) -> None:
-        """Bring the object of a key, as it is stored now, to its wanted state.
-
-        Raises StatusError, UnknownOwnerError and TryAgainError for what has to be tried again.
-        """
 
 
 @dataclass(frozen=True, slots=True)

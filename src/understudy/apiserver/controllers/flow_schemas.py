@@ -6,7 +6,9 @@ kube-apiserver does so a moment after each write (k8s.io/apiserver/pkg/util/flow
 from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.types import Obj, nested_field
 
 GROUP = "flowcontrol.apiserver.k8s.io"
@@ -14,29 +16,20 @@ SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfiguratio
 MANAGER = "api-priority-and-fairness-config-consumer-v1"
 
 
-class FlowSchemaController:
-    """Writes the condition of flow schemas; `todo` holds their names. A change of a level concerns them all."""
+class FlowSchemaController(Controller[str]):
+    """Writes the condition of flow schemas; keys are their names. A change of a level concerns them all."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._context = context
         self._registry = context.state.registry
         self._client = context.clients.client(APISERVER_AGENT)
-        self.todo: dict[str, None] = {}
+        self._schemas = informers.of(SCHEMAS)
+        self._schemas.on_change(lambda entry: self.queue.add(entry.key.removeprefix(SCHEMAS)))
+        informers.of(LEVELS).on_change(self._level_changed)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Forget everything, and look at every stored flow schema."""
-        self._all()
-
-    def observe(self, event: Event) -> None:
-        """Look at a flow schema that was written, or at all of them after a write of a priority level."""
-        key = event.entry.key
-        if key.startswith(SCHEMAS):
-            self.todo[key.removeprefix(SCHEMAS)] = None
-        else:
-            self._all()
-
-    def _all(self) -> None:
-        self.todo |= {schema["metadata"]["name"]: None for schema in self._registry.listing(GROUP, "flowschemas")}
+    def _level_changed(self, _: Entry) -> None:
+        self.queue.add_all(entry.key.removeprefix(SCHEMAS) for entry in self._schemas.store.objects())
 
     async def sync(self, key: str) -> None:
         """Write the condition `Dangling` of a flow schema if it is missing or wrong."""

@@ -5,7 +5,7 @@ Upstream: `k8s.io/dynamic-resource-allocation/resourceclaim`.
 
 from __future__ import annotations
 
-from understudy.controlplane.client.workqueue import TryAgainError
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, controller_of, nested_field
 

@@ -22,7 +22,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable
 
-from understudy.apiserver.controllers import EVERYTHING, NewController, Run, cancel
+from understudy.apiserver.controllers import NewController, cancel, start
 from understudy.apiserver.controllers.controller import ControllerContext
 from understudy.controlplane.components import (
     ComponentContext,
@@ -95,7 +95,7 @@ class ControllerManager:
         state = context.state
         self._context = ComponentContext(context.connection, state.release.version, state.gates)
         if self._controllers:
-            self._tasks = [asyncio.create_task(Run(context, self._controllers, EVERYTHING).forever())]
+            self._tasks = [start(context, self._controllers)]
 
     def start_components(self) -> None:
         """Start the components, which are clients of a server that listens. One that ends with an error is logged."""

@@ -8,7 +8,9 @@ Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation.
 from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.selectors.labels import label_selector_matches
 from understudy.machinery.types import Obj
 
@@ -17,26 +19,25 @@ PREFIX = "/registry/clusterroles/"
 MANAGER = "clusterrole-aggregation-controller"
 
 
-class ClusterRoleAggregationController:
-    """Applies the rules of aggregated roles; `todo` holds their names. A change of any role concerns them all."""
+class ClusterRoleAggregationController(Controller[str]):
+    """Applies the rules of aggregated roles; keys are their names. A change of any role concerns them all."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._registry = context.state.registry
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(MANAGER))
-        self.todo: dict[str, None] = {}
+        self._aggregated_roles: set[str] = set()
+        informers.of(PREFIX).add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Look at every aggregated role."""
-        self._all()
-
-    def observe(self, event: Event) -> None:
+    def _changed(self, entry: Entry) -> None:
         """Look at every aggregated role after a write of any role."""
-        if event.entry.key.startswith(PREFIX):
-            self._all()
+        if entry.value.get("aggregationRule"):
+            self._aggregated_roles.add(entry.key.removeprefix(PREFIX))
+        self.queue.add_all(self._aggregated_roles)
 
-    def _all(self) -> None:
-        roles = self._registry.listing(GROUP, "clusterroles")
-        self.todo |= {role["metadata"]["name"]: None for role in roles if role.get("aggregationRule")}
+    def _deleted(self, entry: Entry) -> None:
+        self._aggregated_roles.discard(entry.key.removeprefix(PREFIX))
+        self.queue.add_all(self._aggregated_roles)
 
     async def sync(self, key: str) -> None:
         """Apply the rules that an aggregated role should have, if it has others."""

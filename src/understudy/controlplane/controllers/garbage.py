@@ -22,13 +22,16 @@ from dataclasses import dataclass
 from understudy.apiserver.client.loopback import STRATEGIC_PATCH
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
+    EVERYTHING,
     ControllerContext,
     ObjectReference,
-    UnknownOwnerError,
     service_account,
 )
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.registry.keys import key_of
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
@@ -65,34 +68,34 @@ def _waiting(fields: Obj) -> str:
     return next((name for name in (ORPHAN, FOREGROUND) if name in held), "")
 
 
-class GarbageCollector:
-    """Keeps the graph of owners and dependents; `todo` holds keys of the store."""
+class UnknownOwnerError(TryAgainError):
+    """An owner reference to a kind that is not served, or that the object cannot have as an owner."""
 
-    def __init__(self, context: ControllerContext) -> None:
+
+class GarbageCollector(Controller[str]):
+    """Keeps the graph of owners and dependents; keys are those of the store."""
+
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._context = context
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account("generic-garbage-collector"))
         self._items: dict[str, Item] = {}
         self._keys: dict[str, str] = {}  # {uid: key}
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
-        self.todo: dict[str, None] = {}
+        informers.of(EVERYTHING).add_handler(
+            add=lambda entry: self._changed(entry.key, Item.of(entry)),
+            update=lambda _, entry: self._changed(entry.key, Item.of(entry)),
+            delete=lambda entry: self._changed(entry.key, None),
+        )
 
     # --- the graph --------------------------------------------------------------------------------------------
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Forget the graph, and build it from what is stored."""
-        for known in (self._items, self._keys, self._dependents, self.todo):
-            known.clear()
-        for entry in entries:
-            self.observe(Event(False, entry, None))
-
-    def observe(self, event: Event) -> None:
+    def _changed(self, key: str, now: Item | None) -> None:
         """Update the graph after a write, and look at the objects whose owners or dependents changed."""
-        key = event.entry.key
         if key.startswith(IGNORED):
             return
         before = self._items.get(key)
-        now = None if event.deleted else Item.of(event.entry)
         if before is not None:
             self._forget(key, before)
             gone = now is None or now.uid != before.uid
@@ -104,9 +107,9 @@ class GarbageCollector:
         if now is not None:
             self._learn(key, now)
             if now.owners and (before is None or now.owners != before.owners or now.uid != before.uid):
-                self.todo[key] = None
+                self.queue.add(key)
             if now.waiting and (before is None or now.waiting != before.waiting):
-                self.todo[key] = None
+                self.queue.add(key)
                 if now.waiting == FOREGROUND:
                     self._look_at_dependents(now.uid)
 
@@ -126,13 +129,13 @@ class GarbageCollector:
                 self._dependents.pop(owner["uid"], None)
 
     def _look_at_dependents(self, uid: str) -> None:
-        self.todo |= self._dependents.get(uid, {})
+        self.queue.add_all(self._dependents.get(uid, ()))
 
     def _look_at_waiting(self, uid: str) -> None:
         """Look at an owner that waits for its dependents: it may be able to go."""
         key = self._keys.get(uid)
         if key is not None and self._items[key].waiting == FOREGROUND:
-            self.todo[key] = None
+            self.queue.add(key)
 
     # --- what is to be done -----------------------------------------------------------------------------------
 
@@ -155,21 +158,30 @@ class GarbageCollector:
     async def _let_go(self, reference: ObjectReference, fields: Obj) -> None:
         """Do the work of the finalizers of an object that is being deleted, and remove them."""
         uid, waiting = fields["uid"], _waiting(fields)
-        dependents = list(self._dependents.get(uid, ()))
         if waiting == ORPHAN:
             turns = Turns()
-            for key in dependents:
+            for key in list(self._dependents.get(uid, ())):
                 await self._orphan(key, uid)
                 if turns.is_over:
                     await turns.next()
-        elif waiting == FOREGROUND:
-            blocking = [key for key in dependents if self._items[key].blocks(uid)]
-            self.todo |= dict.fromkeys(key for key in blocking if self._items[key].waiting != FOREGROUND)
-            if blocking:
-                return
+        elif waiting == FOREGROUND and await self._is_blocked(uid):
+            return
         if waiting:
             kept = [name for name in fields["finalizers"] if name != waiting]
             await self._patch(reference, fields, {"finalizers": kept})
+
+    async def _is_blocked(self, uid: str) -> bool:
+        """Report whether dependents block the deletion of an owner, and look at those that are not being deleted."""
+        blocked, turns = False, Turns()
+        for key in list(self._dependents.get(uid, ())):
+            item = self._items.get(key)
+            if item is not None and item.blocks(uid):
+                blocked = True
+                if item.waiting != FOREGROUND:
+                    self.queue.add(key)
+            if turns.is_over:
+                await turns.next()
+        return blocked
 
     async def _orphan(self, key: str, owner: str) -> None:
         reference, entry = self._context.reference(key), await self._state.registry.store.get(key)

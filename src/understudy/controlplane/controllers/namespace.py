@@ -15,12 +15,17 @@ from collections import Counter
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
+    EVERYTHING,
     ControllerContext,
     ObjectReference,
     service_account,
 )
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.encoding.encoded import versioned
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.pages import pages
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
@@ -43,37 +48,33 @@ CONDITIONS = (
 )
 
 
-class NamespaceController:
-    """Empties namespaces; `todo` holds their names."""
+class NamespaceController(Controller[str]):
+    """Empties namespaces; keys are their names."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._context = context
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account("namespace-controller"))
         self._going: set[str] = set()
-        self.todo: dict[str, None] = {}
+        namespaces = informers.of(NAMESPACES)
+        namespaces.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
+        informers.of(EVERYTHING).on_change(self._object_changed)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Forget everything, and look at the namespaces that are being deleted."""
-        self._going.clear()
-        self.todo.clear()
-        for entry in entries:
-            self.observe(Event(False, entry, None))
-
-    def observe(self, event: Event) -> None:
-        """Look at a namespace that is being deleted, or that had an object written while it is."""
-        entry = event.entry
-        if entry.key.startswith(NAMESPACES):
+    def _changed(self, entry: Entry) -> None:
+        """Look at a namespace that is being deleted."""
+        if "deletionTimestamp" in entry.value["metadata"]:
             name = entry.key.removeprefix(NAMESPACES)
-            if event.deleted or "deletionTimestamp" not in entry.value["metadata"]:
-                self._going.discard(name)
-            else:
-                self._going.add(name)
-                self.todo[name] = None
-        elif self._going:
-            namespace = entry.value["metadata"].get("namespace", "")
-            if namespace in self._going:
-                self.todo[namespace] = None
+            self._going.add(name)
+            self.queue.add(name)
+
+    def _deleted(self, entry: Entry) -> None:
+        self._going.discard(entry.key.removeprefix(NAMESPACES))
+
+    def _object_changed(self, entry: Entry) -> None:
+        """Look at a namespace that had an object written while it is being deleted."""
+        if self._going and (namespace := entry.value["metadata"].get("namespace", "")) in self._going:
+            self.queue.add(namespace)
 
     async def sync(self, key: str) -> None:
         """Delete the content of a namespace that is being deleted, and remove its finalizer once it is empty."""
@@ -130,22 +131,24 @@ class _Emptying:
                 return
 
     async def _delete(self, kind: Kind) -> None:
-        registry, turns = self._context.state.registry, Turns()
-        for entry in await registry.all(kind, self._namespace):
-            if turns.is_over:
-                await turns.next()
-            fields = entry.value["metadata"]
-            try:
-                path = ObjectReference(kind, self._namespace, fields["name"]).path
-                await self._client.delete(path, uid=fields["uid"], propagation="Background")
-            except StatusError as error:
-                if error.code not in (404, 409):
-                    self.failures.append(error)
-                    return  # as DELETE of a collection does; nothing more is said about the kind
-        left = await registry.all(kind, self._namespace)
-        if left:
-            self.remaining[kind] = len(left)
-            for entry in left:
+        store, prefix, turns = self._context.state.registry.store, prefix_of(kind, self._namespace), Turns()
+        if not store.count(prefix):
+            return
+        async for page in pages(store, prefix):
+            for entry in page:
+                if turns.is_over:
+                    await turns.next()
+                fields = entry.value["metadata"]
+                try:
+                    path = ObjectReference(kind, self._namespace, fields["name"]).path
+                    await self._client.delete(path, uid=fields["uid"], propagation="Background")
+                except StatusError as error:
+                    if error.code not in (404, 409):
+                        self.failures.append(error)
+                        return  # as DELETE of a collection does; nothing more is said about the kind
+        async for page in pages(store, prefix):
+            self.remaining[kind] = self.remaining.get(kind, 0) + len(page)
+            for entry in page:
                 self.finalizers.update(entry.value["metadata"].get("finalizers") or ())
 
     def conditions(self, before: list[Obj]) -> list[Obj] | None:

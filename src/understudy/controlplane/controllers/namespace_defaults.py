@@ -10,11 +10,13 @@ k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
@@ -29,28 +31,23 @@ DESCRIPTION_TEXT = (
 )
 
 
-class _InEveryNamespace(ABC):
-    """Keeps one object in every namespace that is active; `todo` holds names of namespaces."""
+class _InEveryNamespace(Controller[str]):
+    """Keeps one object in every namespace that is active; keys are names of namespaces."""
 
-    def __init__(self, context: ControllerContext, account: str, resource: str, prefix: str, name: str) -> None:
+    def __init__(
+        self, context: ControllerContext, informers: StoreInformers, account: str, resource: str, name: str
+    ) -> None:
+        super().__init__(informers)
         self._registry = context.state.registry
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(account))
         self._resource = resource
-        self._prefix = prefix
         self._name = name
-        self.todo: dict[str, None] = {}
+        informers.of(NAMESPACES).on_change(lambda entry: self.queue.add(entry.key.removeprefix(NAMESPACES)))
+        informers.of(f"/registry/{resource}/").on_change(self._object_changed)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Look at every namespace."""
-        self.todo = {entry.value["metadata"]["name"]: None for entry in entries if entry.key.startswith(NAMESPACES)}
-
-    def observe(self, event: Event) -> None:
-        """Look at a namespace that was written, and at one whose object was written or deleted."""
-        entry = event.entry
-        if entry.key.startswith(NAMESPACES):
-            self.todo[entry.key.removeprefix(NAMESPACES)] = None
-        elif entry.key.startswith(self._prefix) and entry.key.endswith(f"/{self._name}"):
-            self.todo[entry.value["metadata"]["namespace"]] = None
+    def _object_changed(self, entry: Entry) -> None:
+        if entry.key.endswith(f"/{self._name}"):
+            self.queue.add(entry.value["metadata"]["namespace"])
 
     async def sync(self, key: str) -> None:
         """Create or mend the object of a namespace, unless that is gone or going."""
@@ -78,10 +75,8 @@ class _InEveryNamespace(ABC):
 class ServiceAccountController(_InEveryNamespace):
     """Creates the service account `default`. Upstream: `ServiceAccountsController`."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(
-            context, "service-account-controller", "serviceaccounts", "/registry/serviceaccounts/", ACCOUNT
-        )
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(context, informers, "service-account-controller", "serviceaccounts", ACCOUNT)
 
     def _object(self, stored: Obj | None) -> Obj | None:
         return {"metadata": {"name": ACCOUNT}} if stored is None else None
@@ -90,8 +85,8 @@ class ServiceAccountController(_InEveryNamespace):
 class RootCAPublisher(_InEveryNamespace):
     """Publishes the authority of the server's certificate, "" for plain HTTP. Upstream: `rootcacertpublisher`."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context, "root-ca-cert-publisher", "configmaps", "/registry/configmaps/", ROOT_CA)
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(context, informers, "root-ca-cert-publisher", "configmaps", ROOT_CA)
         self._data = {CA_KEY: context.root_ca}
 
     def _object(self, stored: Obj | None) -> Obj | None:

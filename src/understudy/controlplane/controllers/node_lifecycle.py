@@ -14,8 +14,9 @@ Source: `doNoScheduleTaintingPass` and `reconcileNodeLabels` of k8s.io/kubernete
 from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
@@ -41,22 +42,15 @@ OLDER_LABELS = {
 }
 
 
-class NodeLifecycleController:
-    """Keeps the taints of nodes, and two labels; `todo` holds names of nodes."""
+class NodeLifecycleController(Controller[str]):
+    """Keeps the taints of nodes, and two labels; keys are names of nodes."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._registry = context.state.registry
         self._clock = context.state.clock
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(ACCOUNT))
-        self.todo: dict[str, None] = {}
-
-    def begin(self, entries: list[Entry]) -> None:
-        """Look at every node."""
-        self.todo = {entry.value["metadata"]["name"]: None for entry in entries if entry.key.startswith(PREFIX)}
-
-    def observe(self, event: Event) -> None:
-        if event.entry.key.startswith(PREFIX):
-            self.todo[event.entry.key.removeprefix(PREFIX)] = None
+        informers.of(PREFIX).on_change(lambda entry: self.queue.add(entry.key.removeprefix(PREFIX)))
 
     async def sync(self, key: str) -> None:
         """Add the taints that a node lacks, then remove those that it should not have, then mend its labels."""

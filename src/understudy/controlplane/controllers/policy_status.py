@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.requestinfo import group_version_path
-from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
 
 GROUP, RESOURCE = "admissionregistration.k8s.io", "validatingadmissionpolicies"
@@ -18,24 +19,15 @@ PREFIX = f"/registry/{RESOURCE}/"
 MANAGER = "validatingadmissionpolicy-status"
 
 
-class PolicyStatusController:
-    """Checks each policy once for each change of its spec; `todo` holds their names."""
+class PolicyStatusController(Controller[str]):
+    """Checks each policy once for each change of its spec; keys are their names."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(f"{MANAGER}-controller"))
         self._openapi = OpenAPI(self._state.serving)
-        self.todo: dict[str, None] = {}
-
-    def begin(self, entries: list[Entry]) -> None:
-        """Look at every policy."""
-        stored = self._state.registry.listing(GROUP, RESOURCE)
-        self.todo |= {policy["metadata"]["name"]: None for policy in stored}
-
-    def observe(self, event: Event) -> None:
-        """Look at a policy after a write of it."""
-        if event.entry.key.startswith(PREFIX):
-            self.todo[event.entry.key.removeprefix(PREFIX)] = None
+        informers.of(PREFIX).on_change(lambda entry: self.queue.add(entry.key.removeprefix(PREFIX)))
 
     async def sync(self, key: str) -> None:
         """Apply the warnings about a policy, if its spec has changed since the last ones."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 
+from understudy.apiserver.controllers.framework import controller as framework
+from understudy.apiserver.controllers.framework.controller import run_controllers
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
@@ -19,7 +20,6 @@ from understudy.controlplane.client.resources import (
     resource_claims,
     resource_slices,
 )
-from understudy.controlplane.client.workqueue import WorkQueue
 from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.devicetainteviction import rule_status
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction
@@ -54,18 +54,19 @@ async def run(context: ComponentContext) -> None:
         return
     client = controller_client(context, NAME)
     async with client, EventRecorder(client, NAME) as events:
-        await Controller(context.version, context.gates, client, events).run()
+        controller = Controller(context.version, context.gates, client, events)
+        await run_controllers(controller.informers, [controller])
 
 
-class Controller:
+class Controller(framework.Controller[WorkItem]):
     """Evicts the pods whose devices are tainted. Upstream: `Controller`."""
 
     def __init__(self, version: Version, gates: Gates, client: APIClient, events: EventRecorder) -> None:
+        self.informers = Informers(client)
+        super().__init__(self.informers, WORKERS, NAME)
         self._version = version
-        self._queue: WorkQueue[WorkItem] = WorkQueue()
-        self._informers = Informers(client)
-        self._pods = self._informers.of(PODS)
-        classes = self._informers.of(device_classes(version))
+        self._pods = self.informers.of(PODS)
+        classes = self.informers.of(device_classes(version))
         self._with_groups = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
         matcher = RuleMatcher(version, lambda name: classes.store.get("", name))
         self._claims = TaintedClaims(Pools(), matcher, self._with_groups)
@@ -74,7 +75,7 @@ class Controller:
         self._evicted: dict[str, None] = {}  # the uids of pods, the newest last
         self._status: RuleStatus | None = None
         if gates[features.DRA_DEVICE_TAINT_RULES] or version < V1_35:
-            rules = self._informers.of(device_taint_rules(version))
+            rules = self.informers.of(device_taint_rules(version))
             rules.add_handler(
                 add=lambda rule: self._rule_changed(None, rule),
                 update=self._rule_changed,
@@ -86,23 +87,13 @@ class Controller:
                 classes.add_handler(*[lambda *_: self._reconsider()] * 3)
         self._add_handlers()
 
-    async def run(self) -> None:
-        """Run informers and workers until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._informers.run())
-                await self._informers.wait_for_sync()
-                await self._queue.process(self._work, WORKERS)
-        finally:
-            self._queue.stop()
-
     def _add_handlers(self) -> None:
-        self._informers.of(resource_claims(self._version)).add_handler(
+        self.informers.of(resource_claims(self._version)).add_handler(
             add=lambda claim: self._claim_changed(None, claim),
             update=self._claim_changed,
             delete=self._claim_deleted,
         )
-        self._informers.of(resource_slices(self._version)).add_handler(
+        self.informers.of(resource_slices(self._version)).add_handler(
             add=lambda slice_: self._slice_changed(None, slice_),
             update=self._slice_changed,
             delete=lambda slice_: self._slice_changed(slice_, None),
@@ -139,7 +130,7 @@ class Controller:
                 self._status.forget(old["metadata"]["uid"])
         if new is not None:
             if self._status is not None:
-                self._queue.add(RuleReference.of(new))
+                self.queue.add(RuleReference.of(new))
             if new["spec"]["taint"]["effect"] == NO_EXECUTE:
                 self._claims.rules[new["metadata"]["name"]] = new
         self._reconsider()
@@ -181,18 +172,19 @@ class Controller:
                 self._eviction.tell(reference, "Cancelling deletion")
             return
         self._evictions[reference] = eviction
-        self._queue.add_after(reference, eviction.when - time.time())
+        self.queue.add_after(reference, eviction.when - time.time())
         self._update_rules_later(eviction)
 
     # --- work -------------------------------------------------------------------------------------------------------
 
-    async def _work(self, item: WorkItem) -> None:
-        if isinstance(item, PodReference):
-            await self._evict(item)
+    async def sync(self, key: WorkItem) -> None:
+        """Evict a pod, or write the status of a rule."""
+        if isinstance(key, PodReference):
+            await self._evict(key)
         elif self._status is not None:
-            again = await self._status.update(item)
+            again = await self._status.update(key)
             if again > 0:
-                self._queue.add_after(item, again)
+                self.queue.add_after(key, again)
 
     async def _evict(self, reference: PodReference) -> None:
         """Evict a pod, if it still has to be and it is time. Upstream: `maybeDeletePod`."""
@@ -201,7 +193,7 @@ class Controller:
             return
         wait = eviction.when - time.time()
         if wait > 0:
-            self._queue.add_after(reference, wait)
+            self.queue.add_after(reference, wait)
             return
         done = await self._eviction.evict(reference)
         self._evictions.pop(reference, None)
@@ -217,4 +209,4 @@ class Controller:
         """Write the status of the rules behind an eviction, once more has happened."""
         if self._status is not None:
             for reason in eviction.rules():
-                self._queue.add_after(RuleReference(reason.rule, reason.rule_uid), rule_status.PERIOD)
+                self.queue.add_after(RuleReference(reason.rule, reason.rule_uid), rule_status.PERIOD)

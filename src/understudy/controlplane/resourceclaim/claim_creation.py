@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.informer import Informer, Informers
@@ -16,7 +17,6 @@ from understudy.controlplane.client.pod_claims import (
 )
 from understudy.controlplane.client.resources import Resource
 from understudy.controlplane.client.store import Store
-from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.created_claims import CreatedClaims
 from understudy.machinery.errors import StatusError, not_found

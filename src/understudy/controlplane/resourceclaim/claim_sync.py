@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import is_allocated, is_done, is_group, owning_pod, reservations
 from understudy.controlplane.client.resources import PODS, Resource
 from understudy.controlplane.client.store import Store
-from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_32, V1_36, Version

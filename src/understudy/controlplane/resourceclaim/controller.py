@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import NamedTuple
 
+from understudy.apiserver.controllers.framework import controller as framework
+from understudy.apiserver.controllers.framework.controller import run_controllers
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.controller_manager import controller_client
 from understudy.controlplane.client.events.recorder import EventRecorder
@@ -22,7 +24,6 @@ from understudy.controlplane.client.pod_claims import (
     known_claim_names,
 )
 from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
-from understudy.controlplane.client.workqueue import TryAgainError, WorkQueue
 from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation
 from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedOwners
@@ -58,27 +59,26 @@ async def run(context: ComponentContext) -> None:
     """Run the claim controller of a release until cancelled."""
     client = controller_client(context, ACCOUNT)
     async with client, EventRecorder(client, SOURCE) as events:
-        await Controller(context, client, events).run()
+        controller = Controller(context, client, events)
+        await run_controllers(controller.informers, [controller])
 
 
-class Controller:
+class Controller(framework.Controller[Key]):
     """Follows pods, claims and templates, and keeps the claims of pods as they have to be. Upstream: `Controller`."""
 
     def __init__(self, context: ComponentContext, client: APIClient, events: EventRecorder) -> None:
+        self.informers = Informers(client)
+        super().__init__(self.informers, WORKERS[context.version], ACCOUNT)
         self._version: Version = context.version
-        self._queue: WorkQueue[Key] = WorkQueue()
-        self._informers = Informers(client)
-        self._pods = self._informers.of(PODS)
-        self._claims = self._informers.of(resource_claims(context.version))
-        self._templates = self._informers.of(resource_claim_templates(context.version))
-        self._contexts = SchedulingContexts(client, self._informers) if context.version < V1_32 else None
+        self._pods = self.informers.of(PODS)
+        self._claims = self.informers.of(resource_claims(context.version))
+        self._templates = self.informers.of(resource_claim_templates(context.version))
+        self._contexts = SchedulingContexts(client, self.informers) if context.version < V1_32 else None
         self._deleted = DeletedOwners()
-        group_informer = (
-            self._informers.of(POD_GROUPS) if context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS] else None
-        )
+        group_informer = self.informers.of(POD_GROUPS) if context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS] else None
         self._groups = groups = PodGroups(group_informer)
         pods = self._pods.store
-        creation = ClaimCreation(context, client, events, self._informers, self._claims, self._templates.store)
+        creation = ClaimCreation(context, client, events, self.informers, self._claims, self._templates.store)
         self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
             "pod": PodSync(context.version, client, creation, pods, self._claims, groups, self._contexts),
             "podgroup": PodGroupSync(creation, groups),
@@ -89,16 +89,6 @@ class Controller:
         self._add_handlers()
         if group_informer is not None:
             self._follow_groups(group_informer)
-
-    async def run(self) -> None:
-        """Run informers and workers until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._informers.run())
-                await self._informers.wait_for_sync()
-                await self._queue.process(self._sync, WORKERS[self._version])
-        finally:
-            self._queue.stop()
 
     def _add_handlers(self) -> None:
         self._pods.add_handler(
@@ -116,7 +106,8 @@ class Controller:
                 add=self._template_changed, update=lambda _, template: self._template_changed(template)
             )
 
-    async def _sync(self, key: Key) -> None:
+    async def sync(self, key: Key) -> None:
+        """Make, name, reserve or free what a pod, a group or a claim needs, as it is now."""
         await self._syncs[key.kind].sync(key.namespace, key.name)
 
     def _follow_groups(self, informer: Informer) -> None:
@@ -144,9 +135,9 @@ class Controller:
             if extended is not None:
                 names.append(extended["resourceClaimName"])
             for name in names:
-                self._queue.add(Key("claim", metadata["namespace"], name))
+                self.queue.add(Key("claim", metadata["namespace"], name))
         if self._needs_work(pod):
-            self._queue.add(Key("pod", metadata["namespace"], metadata["name"]))
+            self.queue.add(Key("pod", metadata["namespace"], metadata["name"]))
 
     def _needs_work(self, owner: Obj) -> bool:
         """Report whether a claim of a pod or a group has to be made, named or reserved. Upstream: `podNeedsWork`."""
@@ -188,15 +179,15 @@ class Controller:
         if deleted:
             self._deleted.add(metadata["uid"])
             for name in known_claim_names(group):
-                self._queue.add(Key("claim", metadata["namespace"], name))
+                self.queue.add(Key("claim", metadata["namespace"], name))
         if self._needs_work(group):
-            self._queue.add(Key("podgroup", metadata["namespace"], metadata["name"]))
+            self.queue.add(Key("podgroup", metadata["namespace"], metadata["name"]))
         for pod in self._pods.store.by_index(GROUP, full_name(group)):
             self._pod_changed(pod)
 
     def _claim_changed(self, claim: Obj) -> None:
         if LOOKS_AT_CHANGED_CLAIMS[self._version]:
-            self._queue.add(Key("claim", claim["metadata"]["namespace"], claim["metadata"]["name"]))
+            self.queue.add(Key("claim", claim["metadata"]["namespace"], claim["metadata"]["name"]))
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Obj) -> None:
@@ -210,7 +201,7 @@ class Controller:
         for pod in self._pods.store.by_index(index, name):
             self._pod_changed(pod)
         if self._groups.enabled:
-            for group in self._informers.of(POD_GROUPS).store.by_index(index, name):
+            for group in self.informers.of(POD_GROUPS).store.by_index(index, name):
                 self._group_changed(group)
 
 

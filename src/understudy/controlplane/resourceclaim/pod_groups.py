@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import SCHEDULING, entries_of, group_name
 from understudy.controlplane.client.resources import Resource
-from understudy.controlplane.client.workqueue import TryAgainError
 from understudy.machinery.types import Obj
 
 POD_GROUPS = Resource(SCHEDULING, "v1alpha2", "podgroups", "PodGroup")

@@ -4,43 +4,38 @@
 from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
+from understudy.apiserver.controllers.custom_resources.definitions import PREFIX
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.types import Obj
 
 GROUP, RESOURCE, DEFINITIONS = "apiregistration.k8s.io", "apiservices", "apiextensions.k8s.io"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 
 
-class APIServiceController:
-    """Creates and deletes API services; `todo` holds their names."""
+class APIServiceController(Controller[str]):
+    """Creates and deletes API services; keys are their names."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._registry = context.state.registry
         self._client = context.clients.client(APISERVER_AGENT)
         self._release = context.state.release
-        self.todo: dict[str, None] = {}
+        informers.of(PREFIX).add_handler(self._note, self._changed, self._note)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Look at the API services of all definitions."""
-        self.todo = {}
-        for entry in entries:
-            self._note(entry.object)
-
-    def observe(self, event: Event) -> None:
+    def _changed(self, old: Entry, new: Entry) -> None:
         """Look at the API services of a definition that was written, as it was before and as it is now."""
-        for entry in (event.previous, event.entry):
-            if entry is not None:
-                self._note(entry.object)
+        self._note(old)
+        self._note(new)
 
-    def _note(self, obj: Obj) -> None:
-        definition = Definition(obj)
+    def _note(self, entry: Entry) -> None:
+        definition = Definition(entry.object)
         group = self._release.group(definition.group)
         versions = definition.versions.keys() - (group.versions.keys() if group else ())
-        self.todo |= dict.fromkeys(
-            f"{version}.{definition.group}" for version in definition.versions if version in versions
-        )
+        self.queue.add_all(f"{version}.{definition.group}" for version in definition.versions if version in versions)
 
     async def sync(self, key: str) -> None:
         """Create or delete the API service of a group-version."""

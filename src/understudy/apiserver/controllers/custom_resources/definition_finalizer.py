@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.client.loopback import Client
-from understudy.apiserver.controllers.controller import TryAgainError
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
@@ -41,7 +41,7 @@ async def finalize(state: ServerState, client: Client, path: str, definition: Ob
     if defined is not None and condition_is_true(definition, "Established"):
         if why := _list_error(defined.storage):
             await _update(state, client, path, definition, "True", _FAILED, f"could not list instances: {why}")
-            raise TryAgainError(POLL_SECONDS)
+            raise TryAgainError("objects cannot be converted", POLL_SECONDS)
         await _delete_instances(state, defined)
         done = ("False", "InstanceDeletionCompleted", "removed all instances")
     await _update(state, client, path, _without_finalizer(definition), *done)
@@ -91,7 +91,7 @@ async def _delete_instances(state: ServerState, defined: Defined) -> None:
     deletion = Deletion(state.registry, kind, ctx, reads_again=False)
     entries = store.scan(prefix_of(kind))
     if kind.watch_cache is not None and not all(is_loaded(entry, kind) for entry in entries):
-        raise TryAgainError(POLL_SECONDS)
+        raise TryAgainError("objects are not converted yet", POLL_SECONDS)
     for metadata in _undeleted(entry.value["metadata"] for entry in entries):
         try:
             await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())
@@ -99,7 +99,7 @@ async def _delete_instances(state: ServerState, defined: Defined) -> None:
             if error.code != 404:
                 raise
     if store.count(prefix_of(kind)):
-        raise TryAgainError(POLL_SECONDS)
+        raise TryAgainError("finalizers hold objects", POLL_SECONDS)
 
 
 def _undeleted(objects: Iterable[Obj]) -> list[Obj]:

@@ -10,9 +10,11 @@ from collections.abc import Iterable
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.encoding.encoded import versioned
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.storage.interface import Entry, Event
+from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.apiextensions.definitions import approval
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj, nested_field, with_condition
@@ -86,27 +88,23 @@ def _conditions(definition: Obj) -> list[Obj]:
     return conditions
 
 
-class DefinitionController:
-    """Writes the status of definitions; `todo` holds their names.
+class DefinitionController(Controller[str]):
+    """Writes the status of definitions; keys are their names.
 
     A definition that waits for names is looked at again with each write of another.
     """
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+        super().__init__(informers)
         self._context = context
         self._registry = context.state.registry
         self._client = context.clients.client(APISERVER_AGENT)
         self._waiting: set[str] = set()
-        self.todo: dict[str, None] = {}
+        informers.of(PREFIX).on_change(self._changed)
 
-    def begin(self, entries: list[Entry]) -> None:
-        """Forget everything, and look at every stored definition."""
-        self._waiting.clear()
-        self.todo = {entry.key.removeprefix(PREFIX): None for entry in entries}
-
-    def observe(self, event: Event) -> None:
+    def _changed(self, entry: Entry) -> None:
         """Look at a definition that was written, and at those that wait for another one's names."""
-        self.todo |= dict.fromkeys((event.entry.key.removeprefix(PREFIX), *self._waiting))
+        self.queue.add_all((entry.key.removeprefix(PREFIX), *self._waiting))
 
     async def sync(self, key: str) -> None:
         """Accept the names of a definition, establish it, or finalize it if it is being deleted."""

@@ -15,9 +15,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
+from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
 from understudy.controlplane.client.events.sender import EventSender
-from understudy.controlplane.client.rate_limit import TokenBucket
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj

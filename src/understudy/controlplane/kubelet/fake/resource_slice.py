@@ -9,8 +9,8 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from understudy.apiserver.controllers.framework.backoff import Backoff
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.backoff import Backoff
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.resources import resource_slices
 from understudy.machinery.errors import StatusError

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from tests.waiting import PATIENCE, running, until
-from understudy.controlplane.client import workqueue
-from understudy.controlplane.client.rate_limit import TokenBucket
-from understudy.controlplane.client.workqueue import WorkQueue
+from understudy.apiserver.controllers.framework import workqueue
+from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
+from understudy.apiserver.controllers.framework.workqueue import WorkQueue
 
 
 async def test_keys_are_handed_out_once() -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from understudy.controlplane.client.rate_limit import TokenBucket
+from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.machinery.errors import StatusError
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,24 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TryAgainError(Exception):
-    """Something about a key that cannot be done yet, which is no error of the program."""
+    """Something about a key that cannot be done yet, which is no error of the program.
+
+    delay  seconds after which to look at the key again; None for the growing delays of failures
+    """
+
+    def __init__(self, message: str, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
 
 
 class WorkQueue(Generic[K]):
-    """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards."""
+    """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards.
 
-    def __init__(self) -> None:
+    name  what logs begin with
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._prefix = f"{name}: " if name else ""
         self._ready: deque[K] = deque()
         self._dirty: set[K] = set()  # to be handed out
         self._processing: set[K] = set()
@@ -58,6 +69,13 @@ class WorkQueue(Generic[K]):
         if key not in self._processing:
             self._ready.append(key)
             self._changed.set()
+
+    def add_all(self, keys: Iterable[K]) -> None:
+        """Add keys, of which there may be very many."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._dirty]
+        self._dirty.update(new)
+        self._ready.extend(key for key in new if key not in self._processing)
+        self._changed.set()
 
     def add_after(self, key: K, delay: float) -> None:
         """Add a key after some seconds; the earliest of several delays counts."""
@@ -107,8 +125,9 @@ class WorkQueue(Generic[K]):
     async def process(self, sync: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
         """Run workers over the keys until cancelled. A key whose `sync` fails is tried again later."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(workers):
+            for _ in range(workers - 1):
                 tasks.create_task(self._work(sync))
+            await self._work(sync)
 
     async def _work(self, sync: Callable[[K], Awaitable[None]]) -> None:
         while True:
@@ -116,13 +135,21 @@ class WorkQueue(Generic[K]):
             try:
                 await sync(key)
             except Exception as why:  # no error of one key keeps the others waiting
-                expected = isinstance(why, StatusError | ConnectionError | TryAgainError)
-                log.log(logging.INFO if expected else logging.ERROR, "%s: %s", key, why, exc_info=not expected)
-                self.add_rate_limited(key)
+                self._try_again(key, why)
             else:
                 self.forget(key)
             finally:
                 self.done(key)
+            await asyncio.sleep(0)  # a worker that waits for nothing lets others have their turn
+
+    def _try_again(self, key: K, why: Exception) -> None:
+        if isinstance(why, TryAgainError) and why.delay is not None:
+            self.add_after(key, why.delay)
+            return
+        expected = isinstance(why, StatusError | ConnectionError | TryAgainError)
+        level = logging.INFO if expected else logging.ERROR
+        log.log(level, "%s%s: %s", self._prefix, key, why, exc_info=None if expected else why)
+        self.add_rate_limited(key)
 
     def stop(self) -> None:
         """Drop the keys that wait for their time."""
