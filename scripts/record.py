@@ -3,8 +3,11 @@
 
     scripts/record.py tests/recordings/scenarios/config-maps.yaml --server https://127.0.0.1:6443 --token T \\
         --output tests/recordings/scenarios/1.32
+    scripts/record.py --again tests/recordings/machinery/1.36/*.jsonl --server https://127.0.0.1:6443 --token T \\
+        --output tests/recordings/machinery/1.37
 
-A scenario is a list of steps in YAML:
+With `--again` a recording is its own scenario: its requests are sent once more, to a server of any release, and the
+answers of that one are recorded: see `record_again.py`. Otherwise a scenario is a list of steps in YAML:
 
     - request: POST /api/v1/namespaces/{{namespace}}/configmaps
       body: {metadata: {generateName: a-}, data: {k: v}}
@@ -29,144 +32,19 @@ import argparse
 import json
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from comparing import UNANSWERED, Answer, Obj, Server, set_at
+from placeholders import Placeholders
+from record_again import record_again
 
 from understudy.machinery.golang.yaml_reader import load_yaml
 
 USER_AGENT = "recorder/1.0"  # the name under which its writes stand in managedFields
 KEPT_HEADERS = ("content-type", "warning", "allow", "retry-after")
 REFERENCE = re.compile(r"\{\{([\w.-]+)\}\}")
-UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
-POINTER = re.compile(r"0x[0-9a-f]{8,16}")
-REVISION = re.compile(r"(resource version: \d+, current: |too old resource version: \d+ \()\d+")
-VERSION_IN_TEXT = re.compile(r'(?<="resourceVersion":")[1-9]\d*(?=")')
-AGES = {"Age", "Last Seen", "First Seen", "Duration"}  # columns of tables that tell how long ago something was
-
-
-class Placeholders:
-    """Replace the values that a server makes up by placeholders, the same value by the same one.
-
-    `resource_versions` holds the number behind each placeholder of a resourceVersion.
-    """
-
-    def __init__(self) -> None:
-        self.resource_versions: dict[str, int] = {}
-        self._known: dict[tuple[str, str], str] = {}  # (kind of placeholder, value) -> placeholder
-        self._counts: Counter[str] = Counter()
-        self._literals: set[str] = set()  # values that a request had before any answer: the client made them up
-        self._columns: list[str] = []
-
-    def mask_response(self, body: Any) -> Any:
-        """Return the JSON value, or text, of an answer with placeholders."""
-        self._find_generated_names(body)
-        return self._mask(body)
-
-    def mask_request(self, body: Any) -> Any:
-        """Return the body of a request with placeholders for what earlier answers held; the rest is the client's."""
-        self._literals |= self._unknown(body)
-        return self._mask(body)
-
-    def mask_reference(self, name: str, value: str) -> str:
-        """Return the placeholder, or the text, of a field of an earlier answer that a path refers to."""
-        return self._mask_field(name, value)
-
-    def _find_generated_names(self, node: Any) -> None:
-        if isinstance(node, dict):
-            prefix, name = node.get("generateName"), node.get("name")
-            if isinstance(prefix, str) and isinstance(name, str) and name.startswith(prefix) and "uid" in node:
-                self._placeholder("name", name)
-        for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-            self._find_generated_names(item)
-
-    def _unknown(self, node: Any) -> set[str]:
-        """Return the uids, times and resource versions of a request that no answer held."""
-        if isinstance(node, dict):
-            version = node.get("resourceVersion")
-            own = {version} if isinstance(version, str) and ("rv", version) not in self._known else set()
-            return own.union(*map(self._unknown, node.values()))
-        if isinstance(node, list):
-            return set().union(*map(self._unknown, node))
-        texts = [match.group() for pattern in (UUID, TIME) for match in pattern.finditer(str(node))]
-        return {text for text in texts if not any((kind, text) in self._known for kind in ("uid", "time"))}
-
-    def _mask(self, node: Any, name: str = "") -> Any:
-        if isinstance(node, dict):
-            if node.get("kind") == "Table":
-                node = self._mask_ages(node)
-            if has_version_of_list(node):
-                node = {**node, "metadata": {**node["metadata"], "resourceVersion": self._version_of_list(node)}}
-            return {self._mask_text(key): self._mask(value, key) for key, value in node.items()}
-        if isinstance(node, list):
-            return [self._mask(item, name) for item in node]
-        return self._mask_field(name, node) if isinstance(node, str) else node
-
-    def _mask_field(self, name: str, text: str) -> str:
-        if name == "resourceVersion" and text.isdigit() and text != "0":
-            return self._placeholder("rv", text)
-        if name == "continue" and text:
-            return self._placeholder("continue", text)
-        if name == "serverAddress":
-            return "<address>"
-        if name == "token":
-            return "<token>"
-        return self._mask_text(text)
-
-    def _mask_text(self, text: str) -> str:
-        for (kind, value), placeholder in sorted(self._known.items(), key=lambda item: -len(item[0][1])):
-            if kind == "name":
-                text = text.replace(value, placeholder)
-        text = UUID.sub(lambda match: self._placeholder("uid", match.group()), text)
-        text = TIME.sub(lambda match: self._mask_time(match), text)
-        text = VERSION_IN_TEXT.sub(lambda match: self._placeholder("rv", match.group()), text)
-        return REVISION.sub(r"\1<number>", POINTER.sub("<pointer>", text))
-
-    def _mask_time(self, match: re.Match[str]) -> str:
-        if match.group() in self._literals:
-            return match.group()
-        return self._known.setdefault(("time", match.group()), "<microtime>" if match[1] else "<time>")
-
-    def _mask_ages(self, table: Obj) -> Obj:
-        """Mask the cells that grow with time. Later events of a watch have no columns: the first event's count."""
-        self._columns = [column["name"] for column in table.get("columnDefinitions") or ()] or self._columns
-        if not table.get("rows"):
-            return table
-        rows = [{**row, "cells": [*map(masked_cell, self._columns, row["cells"])]} for row in table["rows"]]
-        return {**table, "rows": rows}
-
-    def _version_of_list(self, node: Obj) -> str:
-        """Return a placeholder of its own: the server may write something else between an object and a list of it."""
-        version = str(node["metadata"]["resourceVersion"])
-        self._counts["rv"] += 1
-        placeholder = f"<rv:{self._counts['rv']}>"
-        self._known.setdefault(("rv", version), placeholder)
-        self.resource_versions[placeholder] = int(version)
-        return placeholder
-
-    def _placeholder(self, kind: str, value: str) -> str:
-        if value in self._literals:
-            return value
-        if (kind, value) not in self._known:
-            self._counts[kind] += 1
-            self._known[kind, value] = f"<{kind}:{self._counts[kind]}>"
-            if kind == "rv":
-                self.resource_versions[self._known[kind, value]] = int(value)
-        return self._known[kind, value]
-
-
-def has_version_of_list(node: Obj) -> bool:
-    """Report whether an object is a list, or stands in a bookmark: it has a resourceVersion and no uid."""
-    metadata = node.get("metadata")
-    return isinstance(metadata, dict) and "uid" not in metadata and str(metadata.get("resourceVersion", "")).isdigit()
-
-
-def masked_cell(column: str, cell: Any) -> Any:
-    return "<age>" if column in AGES and cell not in ("<none>", "<unknown>", None) else cell
 
 
 class Recorder:
@@ -294,26 +172,63 @@ def json_or_text(raw: bytes) -> Any:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="+", type=Path, metavar="SCENARIO.yaml")
+    parser.add_argument("scenarios", nargs="*", type=Path, metavar="SCENARIO.yaml")
+    parser.add_argument("--again", nargs="+", type=Path, default=[], metavar="FILE", help="recordings to record again")
     parser.add_argument("--server", required=True, help="URL of the kube-apiserver")
     parser.add_argument("--token", default="", help="bearer token of a member of system:masters")
     parser.add_argument(
         "--ca", default="", help="file of the CA that signed its certificate; without one, any is taken"
     )
     parser.add_argument("--output", type=Path, default=Path(), help="folder of the recordings")
-    return parser.parse_args()
+    parser.add_argument("--kubectl", default="kubectl", help="what sessions of kubectl are recorded with")
+    parser.add_argument(
+        "--on-control", default="", metavar="COMMAND", help="turns feature gates on and off, for a real server"
+    )
+    parser.add_argument(
+        "--replace",
+        nargs="+",
+        type=replacement,
+        default=[],
+        metavar="OLD=NEW",
+        help="replaces texts of the recording first: resource.k8s.io/v1alpha3=resource.k8s.io/v1",
+    )
+    arguments = parser.parse_args()
+    if not arguments.scenarios and not arguments.again:
+        parser.error("name a scenario, or a recording with --again")
+    return arguments
+
+
+def replacement(text: str) -> tuple[str, str]:
+    """Return the two parts of OLD=NEW."""
+    old, _, new = text.partition("=")
+    if not old or not new:
+        raise argparse.ArgumentTypeError(f"want OLD=NEW, not {text!r}")
+    return old, new
 
 
 def main() -> None:
     arguments = parsed()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    server = Server(arguments.server, arguments.token, arguments.ca)
     for path in arguments.scenarios:
-        recorder = Recorder(Server(arguments.server, arguments.token, arguments.ca), f"rec-{path.stem}")
+        recorder = Recorder(server, f"rec-{path.stem}")
         lines = recorder.record(path.stem, load_yaml(path.read_text())[0].value)
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        target = arguments.output / f"{path.stem}.jsonl"
-        text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
-        target.write_text(text, encoding="utf-8")
-        print(f"{target}: {len(recorder.lines)} steps")
+        save(arguments.output / f"{path.stem}.jsonl", lines)
+    for path in arguments.again:
+        if lines := record_again(path, server, arguments.kubectl, arguments.on_control, dict(arguments.replace)):
+            save(arguments.output / path.name, lines)
+        else:
+            print(f"{path}: every row is answered as before")
+
+
+def save(target: Path, lines: list[Any]) -> None:
+    """Write a recording, one step a line, and say so. Rows and pairs, which have no head, have spaces in their JSON."""
+    if isinstance(lines[0], dict) and "server" in lines[0]:
+        text = [json.dumps(line, separators=(",", ":"), ensure_ascii=False) for line in lines]
+    else:
+        text = [json.dumps(line) for line in lines]
+    target.write_text("".join(line + "\n" for line in text), encoding="utf-8")
+    print(f"{target}: {len(lines)} lines")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -33,19 +34,26 @@ class Response(NamedTuple):
 class Connection:
     """Keep one connection to the server at `url` alive; reopen it once when the server has closed it."""
 
-    def __init__(self, url: str) -> None:
-        self._http = http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT)
+    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
+        """Prepare for the server at an address. Its certificate is verified by `context`, without one not at all."""
+        netloc = urlsplit(url).netloc
+        self._http: http.client.HTTPConnection
+        if url.startswith("https:"):
+            context = context or ssl._create_unverified_context()
+            self._http = http.client.HTTPSConnection(netloc, timeout=TIMEOUT, context=context)
+        else:
+            self._http = http.client.HTTPConnection(netloc, timeout=TIMEOUT)
 
     def open(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> http.client.HTTPResponse:
         """Send a request and return the response with its body unread, as a watch needs it."""
         try:
-            self._http.request(method, path, body, {**(headers or {})})
+            self._http.request(method, path, body, headers or {})
             return self._http.getresponse()
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
             self._http.close()
-            self._http.request(method, path, body, {**(headers or {})})
+            self._http.request(method, path, body, headers or {})
             return self._http.getresponse()
 
     def limit_wait(self, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
     <uid:N>   a UUID                  <rv:N>        a resourceVersion
     <name:N>  made of a generateName  <continue:N>  a list's continue token
+    <token:N> a service account's token
     <time>, <microtime>, <age>, <token>, <hash>, <number>, <address>, <pointer>, <nonce>, <text>: any value of that form
 
 A numbered placeholder is bound to the live value where it first appears and must equal it from then on. Later
@@ -17,12 +18,13 @@ from itertools import pairwise
 from typing import Any
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-NUMBERED = {"uid": UUID, "rv": r"\d+", "name": ".+?", "continue": ".+?"}
+TOKEN = r"[\w-]+\.[\w-]+\.[\w-]+"
+NUMBERED = {"uid": UUID, "rv": r"\d+", "name": ".+?", "continue": ".+?", "token": TOKEN}
 VOLATILE = {
     "<time>": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ",
     "<microtime>": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
     "<age>": r"(?:\d+[ydhms])+|<invalid>|<unknown>",
-    "<token>": r"[\w-]+\.[\w-]+\.[\w-]+",
+    "<token>": TOKEN,
     "<hash>": r"[0-9A-Fa-f]+",
     "<number>": r"\d+",
     "<address>": r"\S+",
@@ -30,7 +32,7 @@ VOLATILE = {
     "<nonce>": r"\d+",
     "<text>": r".*",
 }
-BOUND = re.compile(r"<(uid|rv|name|continue):\d+>")
+BOUND = re.compile(r"<(uid|rv|name|continue|token):\d+>")
 HOLDER = re.compile(BOUND.pattern + "|" + "|".join(VOLATILE))
 ALONE = {holder: re.compile(pattern, re.DOTALL) for holder, pattern in VOLATILE.items()}
 POINTER = re.compile(r"0x[0-9a-f]{8,16}")
@@ -55,6 +57,10 @@ class Memory:
 
     def path(self, path: str) -> str:
         return BOUND.sub(lambda m: urllib.parse.quote(self.values.get(m.group(), m.group()), safe=""), path)
+
+    def headers(self, headers: dict[str, Any]) -> dict[str, Any]:
+        """Return recorded headers with live values."""
+        return {name: self.text(value) if isinstance(value, str) else value for name, value in headers.items()}
 
     def fill(self, node: Any) -> Any:
         """Return the body of a recorded request with live values."""
@@ -153,7 +159,7 @@ class Memory:
                 pattern += re.escape(self.values[holder])
             else:
                 new.append(holder)
-                pattern += f"({NUMBERED[match[1]]})"
+                pattern += f"({NUMBERED[match[1]]}|{re.escape(holder)})"
             at = match.end()
         if not at:
             return want == got
@@ -161,7 +167,8 @@ class Memory:
         if not whole:
             return False
         for holder, value in zip(new, whole.groups(), strict=True):
-            self.values.setdefault(holder, value)
+            if value != holder:  # else it was sent as it stands, for want of a value
+                self.values.setdefault(holder, value)
         return True
 
     def in_order(self, recorded: dict[str, int]) -> bool:

@@ -13,7 +13,7 @@ from tests.releases import RELEASES
 from understudy import Server
 from understudy.machinery.util.clock import SystemClock
 
-from . import cel, replay, sessions
+from . import replay, selectors, sessions
 from .client import Client
 from .conftest import Agreement
 from .known import KNOWN
@@ -75,7 +75,7 @@ def test_exchanges_agree(server: Server, client: Client, recording: Recording, a
 @recorded({"cel"})
 def test_selector_verdicts_agree(client: Client, recording: Recording, agreement: Agreement) -> None:
     """A recorded CEL selector is accepted, or refused in the recorded words."""
-    agreement.check(recording.name, cel.replay(recording.lines(), client))
+    agreement.check(recording.name, selectors.replay(recording.lines(), client))
 
 
 @recorded({"kubectl"})

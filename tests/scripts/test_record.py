@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.recordings.client import Client
-from tests.recordings.recorded import read
+from tests.recordings.recorded import Recording, read, started, write
 from tests.recordings.replay import replay
 from understudy import Server
+from understudy.apiserver.server.options.values import switches
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-SCENARIOS = Path(__file__).parents[1] / "recordings" / "scenarios"
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+SCENARIOS = RECORDINGS / "scenarios"
+KINDS = Path(__file__).parents[1] / "kinds" / "recorded"
 UID, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
 
 @pytest.fixture
 def placeholders(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(SCRIPTS))
-    import record
+    import placeholders
 
-    return record.Placeholders()
+    return placeholders.Placeholders()
 
 
 def stored(version: str, **metadata: Any) -> dict[str, Any]:
@@ -117,3 +123,103 @@ def test_unknown_references_are_refused(tmp_path: Path) -> None:
         sent = [sys.executable, str(SCRIPTS / "record.py"), str(scenario), "--server", server.url]
         done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "step 1: {{2.metadata.name}} is not in the answers so far\n")
+
+
+# --- recorded again
+
+AGAIN = ("validation/1.34/resourceclaim-update-v1beta2-01", "gates/1.34/consumable-slice-v1beta2-01")
+
+
+def again(names: Iterable[str], server: Server, output: Path, *flags: str) -> str:
+    """Record recordings again, and return what is said of them."""
+    files = [str(RECORDINGS / f"{name}.jsonl") for name in names]
+    script = [sys.executable, str(SCRIPTS / "record.py"), "--again", *files, "--output", str(output)]
+    done = subprocess.run([*script, "--server", server.url, *flags], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def gates() -> dict[str, bool]:
+    head = read(RECORDINGS / f"{AGAIN[1]}.jsonl")[0]
+    return switches(head["about"]["feature-gates"])
+
+
+def test_recording_a_server_again_changes_nothing(tmp_path: Path, gates: dict[str, bool]) -> None:
+    """A server that answers alike gives the file that there is, but for the order of gates and its version."""
+    with Server(emulated_version="1.34", feature_gates=gates, control=True) as server:
+        said = again(AGAIN, server, tmp_path)
+    assert said == ""
+    for name in AGAIN:
+        assert read(tmp_path / f"{Path(name).name}.jsonl")[1:] == read(RECORDINGS / f"{name}.jsonl")[1:]
+
+
+def set_gates(server: Server, what: str, changes: dict[str, bool]) -> None:
+    server.set_feature_gates(changes)
+
+
+def test_recordings_of_another_release_are_its_own(tmp_path: Path, gates: dict[str, bool]) -> None:
+    """Recorded twice from servers of another release, a file is the same, and agrees with a third one in every step."""
+    files = []
+    for number in (1, 2):
+        with Server(emulated_version="1.36", feature_gates=gates, control=True) as server:
+            said = again(AGAIN, server, tmp_path / str(number))
+        files.append([(tmp_path / str(number) / f"{Path(name).name}.jsonl").read_text() for name in AGAIN])
+        assert "another answer" in said
+    assert files[0] == files[1]
+    for name in AGAIN:
+        recording = Recording(tmp_path / "1" / f"{Path(name).name}.jsonl")
+        started_ = started(recording.head, "any")
+        assert started_.release == "1.36"
+        with Server(emulated_version="1.36", feature_gates=switches(started_.feature_gates)) as server:
+            client = Client(server.url, "")
+            outcome = replay(recording.lines(), client, partial(set_gates, server))
+            client.close()
+        assert outcome.differences == {}
+
+
+def test_what_was_never_answered_is_told_of(tmp_path: Path) -> None:
+    """A value that this server does not give is sent as its placeholder; texts are replaced before."""
+    lines = [
+        {"scenario": "s", "server": "v1.34.0"},
+        {
+            "request": {"method": "GET", "path": "/api/v9/nodes/<name:1>", "headers": {}},
+            "response": {"status": 200, "headers": {"content-type": "application/json"}, "body": {"uid": "<uid:1>"}},
+        },
+        {"resource_versions": {}},
+    ]
+    write(tmp_path / "s.jsonl", lines)
+    with Server() as server:
+        said = again([str(tmp_path / "s")], server, tmp_path / "new", "--replace", "/api/v9=/api/v1")
+    assert said.splitlines() == [
+        "line 2: no answer gave <name:1>: sent as it stands",
+        "line 2: another answer: GET /api/v1/nodes/<name:1>",
+    ]
+    answer = read(tmp_path / "new" / "s.jsonl")[1]["response"]
+    assert (answer["status"], answer["body"]["message"]) == (404, 'nodes "<name:1>" not found')
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("{}\n", "its first line is no head"), ("no\n", "not a recording"), ("", "not a recording")],
+)
+def test_other_files_are_not_recorded_again(tmp_path: Path, text: str, told: str) -> None:
+    """A file that is no recording is refused in one line."""
+    (tmp_path / "s.jsonl").write_text(text)
+    script = [sys.executable, str(SCRIPTS / "record.py"), "--again", str(tmp_path / "s.jsonl")]
+    done = subprocess.run([*script, "--server", "http://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert told in done.stderr
+
+
+def test_rows_are_recorded_again(tmp_path: Path) -> None:
+    """The new file holds the rows that another release answers differently, under their names."""
+    rows = [row for row in read(KINDS / "created.jsonl") if row["object"]["kind"] in ("Service", "PriorityClass")]
+    (tmp_path / "created.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for release, count in (("1.32", 0), ("1.36", 1)):
+        with Server(emulated_version=release) as server:
+            again([str(tmp_path / "created")], server, tmp_path / release)
+        assert (tmp_path / release / "created.jsonl").is_file() == bool(count)
+    new = read(tmp_path / "1.36" / "created.jsonl")
+    assert 0 < len(new) < len(rows)
+    assert {row["why"] for row in new} <= {row["why"] for row in rows}

@@ -1,6 +1,7 @@
 """Replay recorded verdicts on CEL selectors, each in a DeviceClass of its own.
 
-A line after the head is {"expression", "status", "causes"}: what a create with that one selector is answered.
+A line after the head is {"expression", "status", "causes"}: what a create with that one selector is answered. The head
+says, besides what `recorded.py` describes, the `path` of the classes: which version of them was created.
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ from typing import Any
 from .client import Client
 from .replay import Outcome
 
-PATH = "/apis/resource.k8s.io/v1alpha3/deviceclasses?dryRun=All"
-
 
 def replay(lines: list[Any], client: Client) -> Outcome:
     outcome = Outcome()
     for number, case in enumerate(lines[1:], 2):
-        status, causes = verdict(client, f"cel-{number}", case["expression"])
+        status, causes = verdict(client, lines[0]["path"], f"cel-{number}", case["expression"])
         differences = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
         if causes != (want := in_order(case["causes"])):
             differences.append(f"causes: {causes}, want {want}")
@@ -25,14 +24,17 @@ def replay(lines: list[Any], client: Client) -> Outcome:
     return outcome
 
 
-def verdict(client: Client, name: str, expression: str) -> tuple[int, list[Any]]:
+def verdict(client: Client, path: str, name: str, expression: str) -> tuple[int, list[Any]]:
+    """Return the status and the causes with which a class with one selector is answered."""
     body = {
-        "apiVersion": "resource.k8s.io/v1alpha3",
+        "apiVersion": path.removeprefix("/apis/").rpartition("/")[0],
         "kind": "DeviceClass",
         "metadata": {"name": name},
         "spec": {"selectors": [{"cel": {"expression": expression}}]},
     }
-    status, _, answer = client.exchange("POST", PATH, {"Content-Type": "application/json"}, json.dumps(body).encode())
+    status, _, answer = client.exchange(
+        "POST", f"{path}?dryRun=All", {"Content-Type": "application/json"}, json.dumps(body).encode()
+    )
     details = (answer.get("details") if isinstance(answer, dict) else None) or {}
     return status, in_order(details.get("causes") or [])
 
