@@ -67,7 +67,7 @@ def names(row: Obj, base: Any) -> Iterator[str]:
 
 
 def of_step(step: Obj) -> str:
-    """Return what a step of an update is about: its errors, or its changes."""
+    """Return a name for a step of an update: its errors, or its changes."""
     changes = told([f"{path}={short(*values)}" if values else f"no {path}" for path, *values in step["changes"]])
     where = f"{step['subresource']}: " if step["subresource"] else ""
     return where + (errors(step.get("causes", [])) or changes or "no change")

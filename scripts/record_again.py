@@ -105,7 +105,7 @@ def gates_of(server: Server, version: str, named: set[str]) -> str:
 
 
 def control_of(server: Server, client: Client, command: str) -> Any:
-    """Return what carries out a control step of a recording."""
+    """Return the function that carries out control steps."""
 
     def control(what: str, body: dict[str, bool]) -> None:
         if command:

@@ -35,7 +35,7 @@ def again(path: Path, lines: list[Any], server: Server) -> list[Any]:
 
 
 def selector_error(server: Server, expression: str) -> str | None:
-    """Return what a class with a selector is refused with, None if it is not."""
+    """Return the error of a class with a selector, None if it is accepted."""
     group = server.must("GET", "/apis/resource.k8s.io")
     version = group["preferredVersion"]["groupVersion"]
     spec = {"selectors": [{"cel": {"expression": expression}}]}

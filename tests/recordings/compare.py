@@ -135,6 +135,8 @@ class Memory:
             return [f"{path}: {len(got)} entries, want {len(want)}: {short(got)} / {short(want)}"]
         if path.endswith("managedFields") and all(isinstance(entry, dict) for entry in want + got):
             want, got = sorted(want, key=manager), sorted(got, key=manager)
+        if path.endswith("esourceRules"):  # of a SelfSubjectRulesReview, which come out of Go's maps
+            want, got = (sorted(rules, key=lambda rule: json.dumps(rule, sort_keys=True)) for rules in (want, got))
         pairs = enumerate(zip(want, got, strict=True))
         return [difference for i, (w, g) in pairs for difference in self.differences(w, g, f"{path}[{i}]")]
 

@@ -21,6 +21,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from understudy.machinery.releases.version import Version
+
 HERE = Path(__file__).parent
 SUFFIX = ".jsonl"
 TOKEN = "admintoken"
@@ -90,6 +92,11 @@ class Recording:
         with self.path.open(encoding="utf-8") as lines:
             head: dict[str, Any] = json.loads(lines.readline())
         return head
+
+    @property
+    def version(self) -> Version:
+        """Return the release of the server."""
+        return Version.parse(self.started.release)
 
     @property
     def started(self) -> Started:

@@ -21,13 +21,19 @@ from .recorded import TOKEN, Recording, Started, recordings
 
 RECORDINGS = recordings()
 EMULATED = {str(release) for release in RELEASES}
+SELDOM = {"authorization", "policies"}  # replayed in their newest release only, but with -m every_recording
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 
 
 def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     """Parametrise a test by the recordings of corpora; those with equal servers share one."""
     chosen = [each for each in RECORDINGS if each.corpus in corpora and each.started.release in EMULATED]
-    cases = [pytest.param(each.started, each, id=each.name) for each in chosen]
+    newest = {each.corpus: each.started.release for each in sorted(chosen, key=lambda each: each.version)}
+    cases = []
+    for each in chosen:
+        is_often = each.corpus not in SELDOM or each.started.release == newest[each.corpus]
+        marks = [] if is_often else [pytest.mark.every_recording]
+        cases.append(pytest.param(each.started, each, id=each.name, marks=marks))
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])
 
 
