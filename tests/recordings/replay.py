@@ -206,7 +206,7 @@ def repeated(answered: Callable[[], bool], seconds: float) -> bool:
 
 
 def answered_by(watch: Watch, line: Line) -> Line:
-    """Return how opening a watch was answered; events have no body."""
+    """Return the response to opening a watch; events have no body."""
     response = {"status": watch.status, "headers": watch.headers}
     return {"response": {**response, "body": watch.error} if "body" in line["response"] or watch.error else response}
 
