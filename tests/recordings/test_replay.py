@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from .compare import Memory
+from .conftest import surprises
+from .replay import Outcome
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 
@@ -80,3 +82,17 @@ def test_resource_versions_keep_their_order() -> None:
     assert memory.in_order({"<rv:1>": 1, "<rv:2>": 2, "<rv:3>": 2})
     assert not memory.in_order({"<rv:1>": 2, "<rv:2>": 1, "<rv:3>": 1})
     assert not memory.in_order({"<rv:1>": 1, "<rv:2>": 2, "<rv:3>": 3})
+
+
+def test_only_new_differences_are_reported() -> None:
+    """A failure names the lines that are not known to differ, and those that are although they agree."""
+    outcome = Outcome()
+    outcome.add(3, "GET /a", ["status: 404, want 200"])
+    outcome.add(5, "GET /b", [])
+    outcome.add(7, "GET /c", ["status: 500, want 200"])
+    assert surprises(outcome, {3: "for a reason", 7: "for another"}) == []
+    assert surprises(outcome, {3: "for a reason", 5: "for another"}) == [
+        "line 7 is new: GET /c\n    status: 500, want 200",
+        "known before: 3 (for a reason), 5 (for another)",
+        "line 5 agrees now: take it off tests/recordings/known.py",
+    ]
