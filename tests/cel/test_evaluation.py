@@ -127,6 +127,14 @@ def test_program_answers_as_cel_go(expression: str, result: bool | str) -> None:
         assert evaluate(expression) == result
 
 
+@pytest.mark.parametrize("escape", ["00110000", "92233720", "ffffffff"])
+def test_escape_beyond_unicode(escape: str) -> None:
+    """A character that Unicode does not have is an error, however large its number is."""
+    compiled = compile_selector(f"'\\U{escape}' == ''", device_environment(NEWEST))
+    assert compiled.error is not None
+    assert compiled.error.startswith("compilation failed: ERROR: <input>:1:1: invalid unicode code point")
+
+
 def test_expression_with_error_cannot_be_evaluated() -> None:
     """Evaluating an expression that did not compile raises an error."""
     with pytest.raises(EvaluationError):

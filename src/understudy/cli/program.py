@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.cli.flags import add_server_flags, server_options
@@ -177,8 +177,8 @@ class _KeepGarbagePausesShort:
     def __call__(self, phase: str, info: dict[str, int]) -> None:
         """Note the beginning of a search, or judge how long it took."""
         if phase == "start":
-            self._began = perf_counter()
-        elif perf_counter() - self._began > LONG_GARBAGE_PAUSE:
+            self._began = thread_time()
+        elif thread_time() - self._began > LONG_GARBAGE_PAUSE:
             gc.freeze()
 
 

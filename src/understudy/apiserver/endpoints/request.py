@@ -21,13 +21,17 @@ class BodyAwaitedError(Exception):
     """The body is asked for, and has not come yet: the request is answered from the beginning once it has."""
 
 
+MakeError = Callable[[], Exception]
+
+
 @dataclass(slots=True)
 class Request:
     """A request: the server has received it, and filters complete it.
 
     headers           case-insensitive mapping
-    content           the body, or why there is none: an error that everyone is told who asks for it
-    receive           waits for a body that has not come yet, whose `content` is a BodyAwaitedError
+    content           the body, or a function that makes the error for everyone who asks for it: an error that is kept
+                      would keep the request, by the frames that raised it
+    receive           waits for a body that has not come yet, whose `content` is BodyAwaitedError
     certificates      those that the client has shown, in DER, its own first
     release           release that the server emulates
     warnings          texts of Warning headers of the answer
@@ -43,11 +47,11 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
-    content: bytes | Exception
+    content: bytes | MakeError
     query: Query
     release: Version
     certificates: tuple[bytes, ...] = ()
-    receive: Callable[[], Awaitable[bytes | Exception]] | None = None
+    receive: Callable[[], Awaitable[bytes | MakeError]] | None = None
     warnings: list[str] = field(default_factory=list)
     response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)
@@ -67,7 +71,7 @@ class Request:
         """Return the body. Raises 413 if it is too large, 500 if it breaks the rules of HTTP, or BodyAwaitedError."""
         if isinstance(self.content, bytes):
             return self.content
-        raise self.content
+        raise self.content()
 
     def seconds_left(self) -> float:
         """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 
 from understudy.cel.ast import Call, Const, Ident, Node, UnsignedInt, Unspecified
@@ -171,6 +172,8 @@ def _code_point(escape: str, surrogates: bool) -> str:
     if len(escape) == 1:
         return _ESCAPES.get(escape, escape)
     code = int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)
+    if code > sys.maxunicode:
+        raise ValueError(escape)
     if not 0xD800 <= code <= 0xDFFF:
         return chr(code)
     if surrogates:

@@ -54,13 +54,16 @@ async def in_time(answering: Coroutine[Any, Any, T], request: Request) -> T:
         answer: T = done.value
         return answer
     left = request.seconds_left()
+    limit = asyncio.timeout(None if left == inf else max(left, 0))
     try:
-        async with asyncio.timeout(None if left == inf else max(left, 0)) as limit:
+        async with limit:
             return await _resumed(answering, awaited)
     except TimeoutError:
         if not limit.expired():
             raise
         raise out_of_time(request) from None
+    finally:
+        del limit  # it refers to the task, whose error refers to this frame
 
 
 @coroutine
@@ -76,6 +79,8 @@ def _resumed(answering: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, 
         except StopIteration as done:
             answer: T = done.value
             return answer
+        finally:
+            del resume  # an error that was thrown refers to this frame, and only a search for cycles would free both
 
 
 def out_of_time(request: Request) -> RequestTimeoutError | errors.StatusError:

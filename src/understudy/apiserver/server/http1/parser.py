@@ -15,6 +15,12 @@ _MAX_NEWLINES = 4  # that may follow the body of a POST: some old clients send t
 
 # A request, or why it is refused, and the body.
 Received = tuple[Head | RefusedError, Body]
+
+
+def _do_nothing() -> None:
+    """Do nothing when a head takes too long or a body has been read: the connection has ended."""
+
+
 NO_BODY = Body(lambda: None)
 NO_BODY.is_complete = True
 
@@ -57,8 +63,8 @@ class RequestParser:
                     break
         except RefusedError as refusal:
             self._stopped = True
-            self.stop_timer()
-            requests.append((refusal, NO_BODY))
+            self._stop_timer()
+            requests.append((refusal.with_traceback(None), NO_BODY))  # its frames refer to the connection
         return requests
 
     @property
@@ -107,11 +113,17 @@ class RequestParser:
         head, start = self._head.read(data, start)
         if head is not None:
             self._head = None
-            self.stop_timer()
+            self._stop_timer()
         return head, start
 
-    def stop_timer(self) -> None:
-        """Give up on no head any more."""
+    def end(self) -> None:
+        """Read nothing more, and call nobody."""
+        self._stopped = True
+        self._stop_timer()
+        self._give_up = self._drained = _do_nothing
+        self._body = None  # it calls who reads
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

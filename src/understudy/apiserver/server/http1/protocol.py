@@ -77,6 +77,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._is_stopping = False
         self._idle_from = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None  # while requests are answered
 
     # --- called by the event loop -----------------------------------------------------------------------------
 
@@ -87,16 +88,27 @@ class HTTPProtocol(asyncio.Protocol):
         self._connections.add(self)
         self._timer = self._loop.call_later(IDLE_TIMEOUT, self._check_idle)
         self._task = self._loop.create_task(self._answer_requests())
+        self._task.add_done_callback(self._forget_task)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the request that is being answered: its client is gone."""
+        """End the request that is being answered, since its client is gone, and free the connection.
+
+        Nothing it has refers back to it then: Python's search for cycles may never look at it (see `program.py`).
+        """
         self.transport = None
         self._connections.discard(self)
-        self._parser.stop_timer()
+        self._parser.end()
+        self._receive = _ignore
         if self._timer is not None:
             self._timer.cancel()
         self.resume_writing()
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
+        """Free the task that has ended: its exception has frames that refer to the connection."""
+        self._task = self._current = self._arrived = None
+        self._requests.clear()
 
     def data_received(self, data: bytes) -> None:
         """Read what the client has sent, a large part of it when it is its turn. Until then nothing more comes."""
@@ -133,7 +145,7 @@ class HTTPProtocol(asyncio.Protocol):
             refusal = bad_request()
             self.write_now(f"HTTP/1.1 {refusal}\r\n{_PAGE_HEADERS}\r\n{refusal.text}".encode())
         self._is_stopping = True
-        if not goes_on:
+        if not goes_on and self._task is not None:
             self._task.cancel()
         return goes_on and self._is_plain
 
@@ -270,8 +282,14 @@ class HTTPProtocol(asyncio.Protocol):
     async def shutdown(self, grace: float) -> None:
         """Close the connection. A request that is being answered gets some seconds to finish."""
         self._is_stopping = True
+        if (task := self._task) is None:
+            return
         if self._current is not None:
             self._current.closes = True
-            await asyncio.wait([self._task], timeout=grace)
-        self._task.cancel()
-        await asyncio.wait([self._task], timeout=grace)
+            await asyncio.wait([task], timeout=grace)
+        task.cancel()
+        await asyncio.wait([task], timeout=grace)
+
+
+def _ignore(data: bytes) -> None:
+    """Do nothing about what comes when the connection has ended."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
+from functools import partial
 
-from understudy.apiserver.endpoints.request import BodyAwaitedError
+from understudy.apiserver.endpoints.request import BodyAwaitedError, MakeError
 from understudy.apiserver.server.http1.body import BUFFER, Body
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import CHUNKED
-from understudy.machinery.errors import StatusError, request_too_large, unknown_error
+from understudy.machinery.errors import request_too_large, unknown_error
 
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 MAX_UNREAD = 256 * 1024  # bytes of a body that are read for nothing, to keep the connection: `maxPostHandlerReadBytes`
@@ -65,13 +66,13 @@ class Reception:
         self._awaits_continue = awaits_continue
         self._held = 0
 
-    async def begin(self) -> bytes | Exception:
+    async def begin(self) -> bytes | MakeError:
         """Return the body if it has come with its head, or its error; BodyAwaitedError if it has to be waited for."""
         if self._awaits_continue or not self._body.is_complete:
-            return BodyAwaitedError()
+            return BodyAwaitedError
         return await _received(self._body)
 
-    async def receive(self) -> bytes | StatusError:
+    async def receive(self) -> bytes | MakeError:
         """Wait for the body and return it, or the error for one that is too large or malformed."""
         if self._awaits_continue:
             self._awaits_continue = False
@@ -93,12 +94,12 @@ class Reception:
         if held:
             self._bodies.release(held)
 
-    async def is_read(self, content: bytes | Exception) -> bool:
+    async def is_read(self, content: bytes | MakeError) -> bool:
         """Report whether the body was read to its end, so that another request may follow.
 
         content  what is known of it once the request is answered; a body that no handler has asked for is read now
         """
-        if isinstance(content, BodyAwaitedError):
+        if content is BodyAwaitedError:
             return await self._pass_over()
         return isinstance(content, bytes) or (self._body.is_complete and not self._body.error)
 
@@ -114,7 +115,7 @@ class Reception:
         return self._body.is_complete and not self._body.error
 
 
-async def _received(body: Body) -> bytes | StatusError:
+async def _received(body: Body) -> bytes | MakeError:
     """Return a body, or the error for one that is too large or malformed.
 
     A body that is too large is read to its end if little is left, so that the connection can be kept.
@@ -126,5 +127,5 @@ async def _received(body: Body) -> bytes | StatusError:
         if size > MAX_BODY + MAX_UNREAD:
             break
     if size > MAX_BODY:
-        return request_too_large(f"Request entity too large: limit is {MAX_BODY}")
-    return unknown_error(body.error) if body.error else b"".join(parts)
+        return partial(request_too_large, f"Request entity too large: limit is {MAX_BODY}")
+    return partial(unknown_error, body.error) if body.error else b"".join(parts)
