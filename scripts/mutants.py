@@ -70,11 +70,14 @@ class Mutant:
 
     def apply(self) -> int:
         """Exchange the code of the functions of this process that hold the condition; return how many these are."""
-        changed = dict(changed_code(self.original, self.compile()))
-        functions = [each for each in gc.get_objects() if type(each) is FunctionType and each.__code__ in changed]
-        for function in functions:
-            function.__code__ = changed[function.__code__]
-        return len(functions)
+        changed = {old.replace(co_flags=0): new for old, new in changed_code(self.original, self.compile())}
+        exchanged = 0
+        for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
+            code = function.__code__
+            if code.co_filename == str(self.path) and (new := changed.get(code.replace(co_flags=0))) is not None:
+                function.__code__ = new.replace(co_flags=code.co_flags)  # `types.coroutine` sets flags
+                exchanged += 1
+        return exchanged
 
 
 def changed_code(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:

@@ -19,11 +19,14 @@ from understudy.apiserver.storage.interface import (
     Entry,
     FutureRevisionError,
     KeyExistsError,
+    RecentEntries,
     RevisionConflictError,
 )
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.apiserver.storage.waiting import wait_for_revision
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
+from understudy.machinery.util.deep_recursion import run_to_end
 
 PREFIX = "/registry/things/"
 REPOSITORY = Path(__file__).parents[3]
@@ -241,3 +244,67 @@ def test_entry_has_its_revision() -> None:
     assert Entry("k", value, 7).object == {"metadata": {**value["metadata"], "resourceVersion": "7"}}
     assert "resourceVersion" not in value["metadata"]
     assert Entry("k", value, 0).object == value
+
+
+async def test_watch_that_is_cut_off_queues_nothing(store: MemoryStore) -> None:
+    """A watch that was cut off takes no more writes, however small."""
+    watch = store.watch(PREFIX, store.revision)
+    watch.cut_off()
+    await store.create(PREFIX + "c", thing("c"))
+    assert not watch.queue
+
+
+def test_entry_makes_its_object_once() -> None:
+    """All readers of an entry share one object, and the longest form that it was encoded to is known."""
+    entry = Entry("k", {"metadata": {"name": "a"}}, 7)
+    assert entry.object is entry.object
+    assert entry.encoded_size == 0
+    entry.cache.update({"json": b"{}", "watch": b"{...}", "lines": 100})
+    assert entry.encoded_size == 5
+
+
+async def test_recent_entries_are_bounded_by_their_bytes(store: MemoryStore) -> None:
+    """Old revisions stay unpacked as long as all of them fit, the last one always."""
+    recent = RecentEntries(limit=3 * EVENT_SIZE)
+    entries = [Entry(f"k{n}", {"metadata": {"name": "a"}}, n + 1) for n in range(4)]
+    for entry in entries:
+        entry.pack(recent)
+    assert entries[0].packed_size > 0
+    kept = [entry._value is not None for entry in entries]
+    assert kept == [False, False, True, True]
+    large = Entry("large", {"metadata": {"name": "a" * 10 * EVENT_SIZE}}, 9)
+    large.pack(recent)
+    assert [entry._value is not None for entry in (*entries, large)] == [False, False, False, False, True]
+    exact = RecentEntries(limit=2 * (EVENT_SIZE + entries[0].packed_size))
+    two = [Entry(f"k{n}", {"metadata": {"name": "a"}}, n + 1) for n in range(2)]
+    for entry in two:
+        entry.pack(exact)
+    assert [entry._value is not None for entry in two] == [True, True]
+
+
+@pytest.mark.parametrize("on_loop", [True, False], ids=["on a loop", "in a thread"])
+def test_waiting_for_a_revision(on_loop: bool) -> None:
+    """Waiting for a revision ends with the write that reaches it, at once if it is there, or after its time."""
+    store = MemoryStore()
+
+    async def wait(revision: int, seconds: float) -> int:
+        await wait_for_revision(store, revision, seconds)
+        return store.revision
+
+    async def write_later() -> None:
+        while not store.watching("/"):
+            await asyncio.sleep(0.001)
+        for name in "ab":
+            await store.create(PREFIX + name, thing(name))
+            await asyncio.sleep(0)
+
+    async def both() -> int:
+        waiting = asyncio.to_thread(run_to_end, wait(3, 60.0)) if not on_loop else wait(3, 60.0)
+        reached, _ = await asyncio.gather(waiting, write_later())
+        return reached
+
+    assert asyncio.run(both()) == 3
+    assert asyncio.run(wait(3, 60.0)) == 3
+    assert asyncio.run(wait(4, 0.0)) == 3
+    assert asyncio.run(wait(4, 0.01)) == 3
+    assert store.watching("/") == 0
