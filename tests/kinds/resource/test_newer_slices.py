@@ -374,6 +374,28 @@ def test_gates_drop_fields_of_slices(release: Version) -> None:
     assert obj["spec"].keys() == {"driver", "pool", "allNodes", "devices"}
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"allowMultipleAllocations": False},
+        {"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}},
+    ],
+    ids=["flag", "policy"],
+)
+def test_shared_devices_in_use_are_kept(fields: Obj) -> None:
+    """An update keeps fields of shared devices without their gate if the stored slice has one of them."""
+    validator = Validator.of("1.34", {"DRAConsumableCapacity": False})
+    kind = validator.release.kind("resource.k8s.io", "ResourceSlice")
+    assert kind is not None
+    full: Obj = {"name": "d", "allowMultipleAllocations": True}
+    for stored, kept in (({"name": "d", **fields}, True), ({"name": "d"}, False)):
+        spec = {"driver": "d.io", "pool": {"name": "p"}}
+        old = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [stored]}}
+        new = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [dict(full)]}}
+        kind.behavior.strategy.prepare_for_update(new, old, validator.context("v1"))
+        assert ("allowMultipleAllocations" in new["spec"]["devices"][0]) is kept
+
+
 @pytest.mark.parametrize(("release", "warnings"), [(V1_36, 1), (V1_35, 1), (V1_34, 0)])
 def test_driver_in_upper_case_is_warned_of(release: Version, warnings: int) -> None:
     validator = Validator.of(str(release))
@@ -465,6 +487,7 @@ def test_pool_status_request(spec: Obj, errors: list[str]) -> None:
 
 
 SET_STATUS = {"poolCount": 1, "pools": [POOL]}
+CONDITION = {"type": "Complete", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -482,6 +505,7 @@ SET_STATUS = {"poolCount": 1, "pools": [POOL]}
                 "status.poolCount: Invalid value: -1: must be greater than or equal to 0",
             ],
         ),
+        ({**SET_STATUS, "conditions": [CONDITION, {**CONDITION, "type": "Failed"}]}, None, []),
         ({"poolCount": 1, "pools": [{**POOL, "generation": 0}]}, None, ["status.pools[0].generation: Required value"]),
         (
             {
@@ -522,6 +546,13 @@ def test_status_of_pools_is_set_once(status: Obj | None, old: Obj | None, errors
                 "conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}],
             },
             ["0", "0", "0", "0", "0", 2, "Complete (1/2 pools)", "9s"],
+        ),
+        (
+            {
+                "poolCount": 0,
+                "conditions": [{"type": "Complete", "status": "False"}, {"type": "Ready", "status": "True"}],
+            },
+            ["-", "-", "-", "-", "-", 0, "Pending", "<none>"],
         ),
         (
             {"poolCount": 0, "conditions": [{"type": "Failed", "status": "True"}]},

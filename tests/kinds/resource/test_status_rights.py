@@ -89,6 +89,10 @@ def test_accounts_on_the_node_need_less() -> None:
     elsewhere = User(ROBOT.name, [], extra={NODE_NAME: ["o"]})
     assert texts(new, old, user=elsewhere)[1] == asked[1:]
     assert texts({**new, "allocation": ANYWHERE}, {"allocation": ANYWHERE}, user=ROBOT)[1] == asked[1:]
+    terms = [{"matchFields": FIELDS, "matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+    zone = {**ALLOCATION, "nodeSelector": {"nodeSelectorTerms": terms}}
+    assert texts({**new, "allocation": zone}, {"allocation": zone}, user=ROBOT)[1] == asked[1:]
+    assert texts(new, old, user=User("mallory", [], extra={NODE_NAME: ["n"]}))[1] == asked[1:]
 
 
 def test_devices_of_no_allocation_need_no_right() -> None:
