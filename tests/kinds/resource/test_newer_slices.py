@@ -552,7 +552,7 @@ def test_status_of_pools_is_set_once(status: Obj | None, old: Obj | None, errors
                 "poolCount": 0,
                 "conditions": [{"type": "Complete", "status": "False"}, {"type": "Ready", "status": "True"}],
             },
-            ["-", "-", "-", "-", "-", 0, "Pending", "<none>"],
+            ["0", "0", "0", "0", "0", 0, "Pending", "<none>"],
         ),
         (
             {"poolCount": 0, "conditions": [{"type": "Failed", "status": "True"}]},

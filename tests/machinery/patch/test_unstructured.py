@@ -51,6 +51,23 @@ def test_list_of_numbers_becomes_bytes() -> None:
     assert from_unstructured({"binaryData": {"b": [300, 1, -1]}}, MAP)[0]["binaryData"] == {"b": "LAH/"}
 
 
+def test_text_that_is_no_base64_is_refused() -> None:
+    """Bytes are base64; the error of another text says where it is wrong."""
+    assert from_unstructured({"binaryData": {"b": "AAE="}}, MAP)[0]["binaryData"] == {"b": "AAE="}
+    with pytest.raises(DecodeError, match=r"^error decoding from json: illegal base64 data at input byte 2$"):
+        from_unstructured({"binaryData": {"b": "AA!="}}, MAP)
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [(2.0**62, 2**62), (2.0**63, -(2**63)), (-(2.0**63), -(2**63)), (1e30, -(2**63)), (-1e30, -(2**63))],
+)
+def test_floats_beyond_64_bits_are_the_least_integer(value: float, stored: int) -> None:
+    """A float that no integer of 64 bits holds becomes the least one, as on the processors of servers."""
+    obj, _ = from_unstructured({"metadata": {"generation": value}}, MAP)
+    assert obj["metadata"]["generation"] == stored
+
+
 def test_unknown_fields_are_dropped() -> None:
     """Unknown fields are dropped and reported in sorted order, without keys of maps in their paths."""
     devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi", "y": 1}}, "x": 1}}]

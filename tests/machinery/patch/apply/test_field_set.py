@@ -161,6 +161,7 @@ READ = [
     ({'v:"\\u003c"': {}}, {'v:"\\u003c"': {}}),
     ({"x:unknown": {}}, {}),
     ({"f:a": None}, {"f:a": {}}),
+    ({"f:": {}}, {"f:": {}}),
     ({}, {}),
 ]
 
@@ -172,7 +173,7 @@ def test_client_sets_are_normalised(sent: Any, result: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [{"": {}}, {"nonsense": {}}, {"k:x": {}}, {"v:": {}}, {"i:x": {}}, {"k:1": {}}, [], "x"]
+    "sent", [{"": {}}, {"f": {}}, {"nonsense": {}}, {"k:x": {}}, {"v:": {}}, {"i:x": {}}, {"k:1": {}}, [], "x"]
 )
 def test_malformed_sets_are_refused(sent: Any) -> None:
     """A serialised set of the wrong form is refused."""
