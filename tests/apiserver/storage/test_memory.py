@@ -308,3 +308,16 @@ def test_waiting_for_a_revision(on_loop: bool) -> None:
     assert asyncio.run(wait(4, 0.0)) == 3
     assert asyncio.run(wait(4, 0.01)) == 3
     assert store.watching("/") == 0
+
+
+async def test_compaction_forgets_old_versions(store: MemoryStore) -> None:
+    """After a compaction a key has the version that is read then, and a deleted key none."""
+    await store.compact(4)
+    assert {key: len(versions) for key, versions in store._past.items()} == {PREFIX + "a": 1, PREFIX + "b": 2}
+    await store.compact(5)
+    assert {key: len(versions) for key, versions in store._past.items()} == {PREFIX + "a": 1}
+    b = await store.create(PREFIX + "b", thing("b"))
+    await store.delete(b.key, b.revision)
+    c = await store.create(PREFIX + "b", thing("b"))
+    await store.compact(store.revision)
+    assert [version.entry for version in store._past[PREFIX + "b"]] == [c]

@@ -391,7 +391,7 @@ def test_shared_devices_in_use_are_kept(fields: Obj) -> None:
     for stored, kept in (({"name": "d", **fields}, True), ({"name": "d"}, False)):
         spec = {"driver": "d.io", "pool": {"name": "p"}}
         old = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [stored]}}
-        new = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [dict(full)]}}
+        new: Obj = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [dict(full)]}}
         kind.behavior.strategy.prepare_for_update(new, old, validator.context("v1"))
         assert ("allowMultipleAllocations" in new["spec"]["devices"][0]) is kept
 
