@@ -215,7 +215,7 @@ def test_missing_roles_of_the_writer_are_resolution_errors() -> None:
 
 
 def test_verb_bind_allows_any_rules() -> None:
-    """Who may bind a role may bind it without its rules; the kind of role has to be known."""
+    """A user with the verb bind may bind a role without its rules; the kind of role has to be known."""
     binding = bound("x", "health", namespace="ns")
     assert check(writing("rolebindings", "ns"), binding, who=user("carl")) == ""
     assert check(writing("rolebindings", "ns"), binding).startswith(f'rolebindings.{GROUP} "x" is forbidden')
