@@ -10,6 +10,8 @@
 
     go run ./scripts/gotypes > types.json
 
+`--validations` is what `scripts/govalidations` prints, which reads the source of the release.
+
 The program writes
 
     openapi/GROUP-VERSION.json   components.schemas of one group-version or page, without descriptions
@@ -20,6 +22,7 @@ The program writes
                                  schemes know, the admission plugins in their order
     initial_objects.json         the objects that a new server holds
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
+    validations.json             the rules that the types declare about their fields, from 1.37 on
 
 and the release's part of ../feature_gates.json, the table of every release's gates, and of ../parameters.json, the
 descriptions of parameters by type, the newest ones.
@@ -369,6 +372,12 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
     return {"kinds": kinds, **keep, "custom": sorted(reached & set(everything["custom"]))}
 
 
+def validations(everything: Mapping[str, Any], go_types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rules of `govalidations` about the types of a release."""
+    known = go_types["structs"].keys() | go_types["scalars"].keys()
+    return {part: {name: rules[name] for name in sorted(rules.keys() & known)} for part, rules in everything.items()}
+
+
 def reachable(everything: dict[str, Any], names: Iterable[str]) -> set[str]:
     """Return the names of the types that some types of `gotypes` refer to, at any depth, and their own."""
     reached: set[str] = set()
@@ -397,6 +406,7 @@ def main() -> int:
     parser.add_argument("--server", required=True)
     parser.add_argument("--token", default="")
     parser.add_argument("--types", type=Path, required=True)
+    parser.add_argument("--validations", type=Path, help="the rules that types declare, for releases that enforce them")
     parser.add_argument("--default-gates", metavar="URL", required=True, help="a server of the release without flags")
     args = parser.parse_args()
     server, with_default_gates = ApiServer(args.server, args.token), ApiServer(args.default_gates, args.token)
@@ -407,6 +417,8 @@ def main() -> int:
     go_types = json.loads(args.types.read_text())
     write["initial_objects.json"] = initial_objects(server, with_default_gates)
     write["types.json"] = types(go_types, groups)
+    if args.validations:
+        write["validations.json"] = validations(json.loads(args.validations.read_text()), write["types.json"])
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)

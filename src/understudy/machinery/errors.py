@@ -156,6 +156,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], vers
 
     The message has equal texts only once.
     """
+    errors = [error.of(version) for error in errors]
     texts = list(dict.fromkeys(error.text(version) for error in errors))
     causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"

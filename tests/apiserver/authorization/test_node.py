@@ -17,7 +17,7 @@ from understudy.cel.library.authorization_selectors import FUNCTIONS
 from understudy.machinery.auth.authorization import Attributes, Decision, field_terms
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_33, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_33, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
 
 
@@ -121,7 +121,7 @@ def decide(
     resource, _, subresource = resource.partition("/")
     namespace, _, name = where.rpartition("/")
     switched = Gates.of(release, gates or {})
-    authorizer = NodeAuthorizer(Stored(OBJECTS), switched, node_rules(release, switched))
+    authorizer = NodeAuthorizer(Stored(OBJECTS), release, switched, node_rules(release, switched))
     attributes = Attributes(
         "",
         verb,
@@ -344,7 +344,7 @@ def test_reviews(server: Server, selector: Obj, allowed: bool) -> None:
 def test_check_of_a_policy(node: str, allowed: bool) -> None:
     """The CEL library `authorizer` hands on the field selector of a check."""
     gates = Gates.of(V1_32)
-    authorizer = AuthorizerValue(NodeAuthorizer(Stored(OBJECTS), gates, []), NODE)
+    authorizer = AuthorizerValue(NodeAuthorizer(Stored(OBJECTS), V1_36, gates, []), NODE)
     check = ResourceCheck(authorizer, "", "pods")
     selected = FUNCTIONS["authorizer_fieldselector"](check, f"spec.nodeName={node}")
     assert selected.check("list").decision.allowed is allowed
@@ -355,9 +355,19 @@ def test_answers_follow_writes() -> None:
     objects: dict[tuple[str, str], list[Obj]] = {("", "pods"): []}
     stored = Stored(objects)
     gates = Gates.of(V1_36)
-    authorizer = NodeAuthorizer(stored, gates, [])
+    authorizer = NodeAuthorizer(stored, V1_36, gates, [])
     question = Attributes("", "get", True, "", "v1", "ns", "secrets", name="init")
     assert not authorizer.authorize(NODE, question).allowed
     objects["", "pods"].append(named("p", "ns", spec=SPEC))
     stored.calls["", "pods"]()
     assert authorizer.authorize(NODE, question).allowed
+
+
+def test_reasons_name_the_authorizer() -> None:
+    """Since 1.37 the reason of a refusal begins with "node: "; no opinion has no reason."""
+    question = Attributes("", "get", True, "", "v1", "ns", "secrets", name="other")
+    reasons = [
+        NodeAuthorizer(Stored(OBJECTS), release, Gates.of(release), []).authorize(NODE, question).reason
+        for release in (V1_36, V1_37)
+    ]
+    assert reasons[1] == f"node: {reasons[0]}"

@@ -24,7 +24,7 @@ _AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]
     ALWAYS_ALLOW: lambda objects, release, gates: AlwaysAllow(),
     "AlwaysDeny": lambda objects, release, gates: AlwaysDeny(),
     RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
-    "Node": lambda objects, release, gates: NodeAuthorizer(objects, gates, node_rules(release, gates)),
+    "Node": lambda objects, release, gates: NodeAuthorizer(objects, release, gates, node_rules(release, gates)),
 }
 MODES = tuple(_AUTHORIZERS)
 

@@ -14,6 +14,7 @@ from understudy.cel.limits.interrupts import evaluated
 from understudy.kinds.common import objectmeta
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Strategy
+from understudy.kinds.declared_rules import with_declared_errors
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
@@ -103,7 +104,8 @@ def validate(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
     """
     common = objectmeta.validate(obj["metadata"], namespaced=kind.namespaced, name=path_segment_name)
     ctx.metadata_validated = not common
-    return strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx) or common
+    errors = strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx) or common
+    return with_declared_errors(kind, obj, None, ctx, errors)
 
 
 async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
@@ -130,7 +132,7 @@ async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     field_errors += objectmeta.validate_update(fields, before)
     ctx.metadata_validated = not field_errors
     field_errors += await evaluated(partial(strategy.validate_update, obj, old, ctx))
-    _raise_invalid(kind, obj, field_errors)
+    _raise_invalid(kind, obj, with_declared_errors(kind, obj, old, ctx, field_errors))
     strategy.warn_update(obj, old, ctx)
     strategy.canonicalize(obj, ctx)
 

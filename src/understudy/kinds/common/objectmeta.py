@@ -10,12 +10,12 @@ is reported again: clients count the causes of a Status.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
-from understudy.machinery.releases.version import V1_31, V1_34, V1_35, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_37, ByRelease
 from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
@@ -219,30 +219,40 @@ def _check_fields(meta: Obj, rules: Mapping[str, Callable[[Any, Path], Errors]],
     return errors
 
 
+_EMPTY = "must not be empty"
 _OWNER_FIELDS = {
-    name: TextByRelease(ByRelease({V1_34: "must not be empty", V1_31: f"{name} must not be empty"}))
+    name: TextByRelease(ByRelease({V1_34: _EMPTY, V1_31: f"{name} must not be empty"}))
     for name in ("kind", "name", "uid")
 }
 
 
-def _owner(owner: Obj, path: Path) -> Errors:
+def _owner(owner: Obj, path: Path, index: int) -> Errors:
+    """Check an owner reference. Before 1.37 errors do not say which of the references is meant."""
     errors: Errors = []
+    here = path.index(index)
     api_version = owner.get("apiVersion", "")
     group, version = split_api_version(api_version) if api_version.count("/") < 2 else ("", "")
     if not version:
-        errors.append(invalid(path.child("apiVersion"), api_version, "version must not be empty"))
-    errors += [invalid(path.child(name), "", text) for name, text in _OWNER_FIELDS.items() if not owner.get(name)]
+        older = invalid(path.child("apiVersion"), api_version, "version must not be empty")
+        newer = invalid(here.child("apiVersion"), api_version, "must be <group>/<version> or <version>")
+        newer = newer if api_version else required(here.child("apiVersion"), _EMPTY)
+        errors.append(replace(older, newer=(V1_37, newer)))
+    errors += [
+        replace(invalid(path.child(name), "", text), newer=(V1_37, required(here.child(name), _EMPTY)))
+        for name, text in _OWNER_FIELDS.items()
+        if not owner.get(name)
+    ]
     if (group, version, owner.get("kind")) == ("", "v1", "Event"):
-        bad_value = Typed(owner, OWNER_REFERENCE)
-        errors.append(invalid(path, bad_value, "/v1, Kind=Event is disallowed from being an owner"))
+        bad_value, text = Typed(owner, OWNER_REFERENCE), "/v1, Kind=Event is disallowed from being an owner"
+        errors.append(replace(invalid(path, bad_value, text), newer=(V1_37, invalid(here, bad_value, text))))
     return errors
 
 
 def _owners(owners: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
     first = ""
-    for owner in owners:
-        errors += _owner(owner, path)
+    for i, owner in enumerate(owners):
+        errors += _owner(owner, path, i)
         if owner.get("controller"):
             controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:

@@ -17,9 +17,9 @@ from understudy.kinds.declarations.strategies import (
     resource_strategy,
     status_strategy,
 )
-from understudy.kinds.scheduling import pod_groups, validation
+from understudy.kinds.scheduling import pod_groups, validation, workloads
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 
@@ -123,6 +123,16 @@ _WORKLOAD = Behavior(
 )
 
 
+_GROUPS = ByRelease[dict[str, Behavior]](
+    {
+        V1_37: {
+            "PodGroup": workloads.POD_GROUP,
+            "CompositePodGroup": workloads.COMPOSITE_POD_GROUP,
+            "Workload": workloads.WORKLOAD,
+        },
+        V1_31: {"PodGroup": _GROUP, "Workload": _WORKLOAD},
+    }
+)
 _ROWS = ByRelease({V1_31: _row_without_preemption_policy, V1_32: _row})
 
 
@@ -138,6 +148,5 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
         ("scheduling.k8s.io", "PriorityClass"): Behavior(
             defaults=_defaults, strategy=strategy, table_row=_ROWS[version], protected=protected
         ),
-        ("scheduling.k8s.io", "PodGroup"): _GROUP,
-        ("scheduling.k8s.io", "Workload"): _WORKLOAD,
+        **{("scheduling.k8s.io", kind): behavior for kind, behavior in _GROUPS[release].items()},
     }

@@ -104,6 +104,7 @@ NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD = Gate("NodeInclusionPolicyInPodTop
 NOMINATED_NODE_NAME_FOR_EXPECTATION = Gate("NominatedNodeNameForExpectation")
 ORDERED_NAMESPACE_DELETION = Gate("OrderedNamespaceDeletion")
 POD_CERTIFICATE_REQUEST = Gate("PodCertificateRequest")
+POD_GROUP_PREEMPTION_POLICY = Gate("PodGroupPreemptionPolicy")
 POD_LEVEL_RESOURCES = Gate("PodLevelResources")
 POD_LIFECYCLE_SLEEP_ACTION = Gate("PodLifecycleSleepAction")
 POD_LIFECYCLE_SLEEP_ACTION_ALLOW_ZERO = Gate("PodLifecycleSleepActionAllowZero")

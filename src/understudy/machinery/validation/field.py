@@ -94,6 +94,7 @@ class FieldError:
     bad_value  the value, a JSON scalar or one that a release prints in its own way; OMITTED for none
     detail     more about it, "" for nothing
     origin     the rule that found it ("format=dns-label"), "" for none; not shown to clients
+    newer      the error that stands for it from a release on, None for none
     """
 
     type: ErrorType
@@ -101,6 +102,11 @@ class FieldError:
     bad_value: Any = OMITTED
     detail: str | Worded = ""
     origin: str = ""
+    newer: tuple[Version, FieldError] | None = None
+
+    def of(self, release: Version) -> FieldError:
+        """Return the error that a release reports."""
+        return self.newer[1] if self.newer is not None and release >= self.newer[0] else self
 
     def body(self, version: Version) -> str:
         """Return the error without its path, the message of a cause in a Status (upstream: `Error.ErrorBody`)."""

@@ -1,27 +1,42 @@
-"""Priority: resolve the priority class of pods to a number, and allow only one default class."""
+"""Priority: resolve the priority class of pods, and of their groups, to a number, and allow only one default class."""
 
 from __future__ import annotations
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
 from understudy.machinery import errors
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 
-_CLASSES = ("scheduling.k8s.io", "priorityclasses")
+_GROUP = "scheduling.k8s.io"
+_CLASSES = (_GROUP, "priorityclasses")
+# What groups of pods are called in errors, with the gate that they need; since 1.37 they have a priority.
+_GROUPS = {
+    "podgroups": ("pod group", features.GENERIC_WORKLOAD),
+    "compositepodgroups": ("composite pod group", features.COMPOSITE_POD_GROUP),
+}
 
 
 class Priority:
-    """Resolves the priority class of pods, and refuses a second default class."""
+    """Resolves the priority class of pods and of groups of them, and refuses a second default class."""
 
     name = "Priority"
 
     def handles(self, point: Point) -> bool:
         writes = point.operation in (Operation.CREATE, Operation.UPDATE)
+        if point.group == _GROUP and point.resource in _GROUPS:
+            return point.operation == Operation.CREATE and not point.subresource
         return writes and point[1:4] in (("", "pods", ""), (*_CLASSES, ""))
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
         """Fill in a pod's priority. Raises 403 if its class is unknown or the pod states another value."""
-        if attributes.point.resource != "pods":
+        resource = attributes.point.resource
+        if resource in _GROUPS:
+            if ctx.release >= V1_37:
+                _resolve_group(resource, attributes.new, ctx)
+            return
+        if resource != "pods":
             return
         if attributes.point.operation == Operation.CREATE:
             _resolve(attributes.new, ctx)
@@ -30,7 +45,7 @@ class Priority:
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 for a second priority class that is the default."""
-        if attributes.point.resource == "pods" or not attributes.new.get("globalDefault"):
+        if attributes.point.resource != _CLASSES[1] or not attributes.new.get("globalDefault"):
             return
         metadata = attributes.new["metadata"]
         for other in ctx.listing(*_CLASSES, ""):
@@ -50,17 +65,45 @@ def _keep(pod: Obj, old: Obj) -> None:
 def _resolve(pod: Obj, ctx: Context) -> None:
     """Write the priority and the preemption policy of a pod's class into the pod. Raises 403."""
     spec, metadata = pod["spec"], pod["metadata"]
-    value, policy = 0, "PreemptLowerPriority"
-    name = spec.get("priorityClassName")
-    priority_class = ctx.lookup(*_CLASSES, "", name) if name else _default_class(ctx)
-    if name and priority_class is None:
-        raise errors.admission_forbidden("", "pods", metadata, f"no PriorityClass with name {name} was found")
-    if priority_class is not None:
-        spec["priorityClassName"] = priority_class["metadata"]["name"]
-        value, policy = priority_class.get("value", 0), priority_class.get("preemptionPolicy", "")
+    value, policy = _priority_of("", "pods", pod, ctx)
     _set(metadata, spec, "priority", value, "the integer value of priority")
     if policy:
         _set(metadata, spec, "preemptionPolicy", policy, "the string value of PreemptionPolicy")
+
+
+def _priority_of(group: str, resource: str, obj: Obj, ctx: Context) -> tuple[int, str]:
+    """Return the priority and preemption policy of the class that an object names, or of the default class, whose name
+    it gets. Raises 403 for an unknown class."""
+    spec = obj["spec"]
+    name = spec.get("priorityClassName")
+    found = ctx.lookup(*_CLASSES, "", name) if name else _default_class(ctx)
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+        return found.get("value", 0), found.get("preemptionPolicy", "")
+    if name:
+        why = f"no PriorityClass with name {name} was found"
+        raise errors.admission_forbidden(group, resource, obj["metadata"], why)
+    return 0, "PreemptLowerPriority"
+
+
+def _resolve_group(resource: str, group: Obj, ctx: Context) -> None:
+    """Write the priority and the preemption policy of a group's class into the group. Raises 403."""
+    called, gate = _GROUPS[resource]
+    if not ctx.gates[gate]:
+        return
+    spec, metadata = group["spec"], group["metadata"]
+    value, policy = _priority_of(_GROUP, resource, group, ctx)
+    if spec.get("priority") not in (None, value):
+        why = f"priority set in the {called} ({spec['priority']}) must match the priority computed ({value})"
+        why += " based on the priority class set in the spec"
+        raise errors.admission_forbidden(_GROUP, resource, metadata, why)
+    spec["priority"] = value
+    if ctx.gates[features.POD_GROUP_PREEMPTION_POLICY] and policy:
+        if spec.get("preemptionPolicy") not in (None, policy):
+            rule = f"must not be provided in {called} spec; priority admission controller computed"
+            why = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) {rule} {policy}"
+            raise errors.admission_forbidden(_GROUP, resource, metadata, f"{why} from the given PriorityClass name")
+        spec["preemptionPolicy"] = policy
 
 
 def _default_class(ctx: Context) -> Obj | None:

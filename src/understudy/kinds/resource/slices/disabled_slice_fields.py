@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields, remove_fields
+from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields, field_guard, remove_fields
 from understudy.kinds.context import Context
 from understudy.kinds.resource.slices import attribute
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
-from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_36, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_36, V1_37, ByRelease
 from understudy.machinery.types import Obj
 
 
@@ -90,6 +90,22 @@ def _drop_lists(slice_: Obj) -> None:
         remove_fields(value, *attribute.LISTS)
 
 
+# --- DRADeviceCompatibilityGroups -------------------------------------------------------------------------------------
+
+
+def _consumptions(slice_: Obj) -> list[Obj]:
+    return [use for device in _devices(slice_) for use in device.get("consumesCounters") or ()]
+
+
+def _has_groups(slice_: Obj) -> bool:
+    return any(use.get("compatibilityGroups") for use in _consumptions(slice_))
+
+
+def _drop_groups(slice_: Obj) -> None:
+    for use in _consumptions(slice_):
+        remove_fields(use, "compatibilityGroups")
+
+
 _BINDING_FIELDS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")
 _V33 = (
     _device_guard(features.DRA_DEVICE_TAINTS, "taints"),
@@ -107,4 +123,12 @@ _V36 = (
     _device_guard(features.DRA_NODE_ALLOCATABLE_RESOURCES, "nodeAllocatableResourceMappings"),
     Guard(features.DRA_LIST_TYPE_ATTRIBUTES, _has_lists, _drop_lists),
 )
-_GUARDS = ByRelease[tuple[Guard, ...]]({V1_36: _V36, V1_34: _V34, V1_33: _V33, V1_31: ()})
+_V37 = (
+    *_V36[:-2],
+    _device_guard(features.DRA_NODE_ALLOCATABLE_RESOURCES, "nodeAllocatableResources"),
+    _V36[-1],
+    Guard(features.DRA_DEVICE_COMPATIBILITY_GROUPS, _has_groups, _drop_groups),
+    field_guard(features.DRA_OPTIONAL_NODE_OPERATIONS, "spec", "skipNodeOperations"),
+    field_guard(features.DRA_PARTITIONABLE_DEVICES_TYPE, "spec", "partitionTypeAttribute"),
+)
+_GUARDS = ByRelease[tuple[Guard, ...]]({V1_37: _V37, V1_36: _V36, V1_34: _V34, V1_33: _V33, V1_31: ()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from understudy.kinds.resource.slices import (
 )
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 from understudy.machinery.validation.names import go_lower
@@ -42,7 +42,7 @@ from understudy.machinery.validation.names import go_lower
 def behaviors(version: Version) -> dict[str, Behavior]:
     """Return the behavior of each of these kinds in a release, by name."""
     return {
-        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[version]),
+        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[version], selectable=_SELECTABLE[version]),
         "DeviceTaintRule": _TAINT_RULE,
         "ResourcePoolStatusRequest": _POOL_STATUS_REQUEST,
     }
@@ -104,6 +104,14 @@ def _warn_of_upper_case(obj: Obj, ctx: Context) -> None:
         ctx.warn(f"spec.driver: {text}; {go_quote(driver)} contains uppercase characters")
 
 
+_NODE_AND_DRIVER: dict[str, Callable[[Obj], str]] = {
+    "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
+    "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
+}
+_POOL: dict[str, Callable[[Obj], str]] = {
+    "spec.pool.name": lambda obj: str(nested_field(obj, "spec", "pool", "name", default="")),
+}
+_SELECTABLE = ByRelease({V1_37: _NODE_AND_DRIVER | _POOL, V1_31: _NODE_AND_DRIVER})
 _SLICE = Behavior(
     defaults=defaults.default_slice,
     strategy=Strategy(
@@ -114,10 +122,6 @@ _SLICE = Behavior(
         warn_create=_warn_of_upper_case,
         warn_update=lambda obj, old, ctx: _warn_of_upper_case(obj, ctx),
     ),
-    selectable={
-        "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
-        "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
-    },
     unknown_field="field label not supported for {api_version}, Kind={kind}: {label}",
     table_row=printers.row(
         printers.field("spec", "nodeName"), printers.field("spec", "driver"), printers.field("spec", "pool", "name")

@@ -1,0 +1,74 @@
+"""Joins what declared rules find with what the rules of a kind, written by hand, find.
+
+Upstream: `ValidateDeclarativelyWithMigrationChecks` in k8s.io/apiserver/pkg/registry/rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
+from understudy.kinds.declared_rules.program import Program
+from understudy.kinds.declared_rules.run import Run
+from understudy.machinery.releases.features import Gate
+from understudy.machinery.releases.version import V1_37
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path
+
+# Paths of versions, as those of the internal form that rules written by hand speak of (`NormalizationRule`).
+_NORMALIZED = [
+    (
+        re.compile(
+            r"devices\.requests\[(\d+)\]\."
+            r"(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|derivedAttributes)"
+        ),
+        r"devices.requests[\1].exactly.\2",
+    ),
+    (re.compile(r"^spec\.devices\[(\d+)\]\.basic\."), r"spec.devices[\1]."),
+    (re.compile(r"^spec\.runtimeHandler"), "handler"),
+    (re.compile(r"^spec\.scheduling\."), "scheduling."),
+]
+
+
+def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, errors: Errors) -> Errors:
+    """Return the errors of a write, those of declared rules included. `old` is the stored object, None for a new one.
+
+    They come last, and take the place of those that say the same.
+    """
+    if ctx.release < V1_37 or kind.custom is not None:
+        return errors
+    gvk = kind.gvk(ctx.version)
+    steps = Program.of(ctx.release).of_request(gvk.group, gvk.version, gvk.kind, ctx.subresource)
+    if steps is None:
+        return errors
+    new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
+    found = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
+    enforced = [one.error for one in found if one.stage != "a"]
+    covered = {(error.type, _normalized(error.field)) for error in enforced}
+    by_text = {error.text(ctx.release): error for error in reversed(errors)}  # Go's filter has equal texts once
+    kept = [error for error in reversed(by_text.values()) if (error.type, error.field) not in covered]
+    return kept + enforced
+
+
+def _versioned(kind: Kind, version: str, obj: Obj) -> Obj:
+    conversion = kind.behavior.conversions.get(version)
+    return obj if conversion is None else conversion.from_internal(obj)
+
+
+def _options(ctx: Context, old: Obj | None) -> Callable[[str], bool]:
+    """Return whether an option is on: mostly a feature gate of that name."""
+
+    def is_on(name: str) -> bool:
+        if name == "HPAScaleToZero" and old is not None and (old.get("spec") or {}).get("minReplicas") == 0:
+            return True
+        return ctx.gates[Gate(name)]
+
+    return is_on
+
+
+def _normalized(path: str) -> str:
+    for pattern, replacement in _NORMALIZED:
+        path = pattern.sub(replacement, path)
+    return path

@@ -1,0 +1,122 @@
+"""Rules that the types of the API declare, from 1.37 on; source: the answers of kube-apiserver 1.37.2.
+
+A line of `recorded/declared-1.37.jsonl` is {"path", "object", "causes"}: what it finds wrong with a new object, all
+gates on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.http import send
+from understudy import Server
+from understudy.kinds.declared_rules.program import Program
+from understudy.kinds.declared_rules.run import Found, Run
+from understudy.machinery.releases.recorded import read_release_file
+from understudy.machinery.releases.version import V1_37
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Path as FieldPath
+
+LINES = (Path(__file__).parent / "recorded" / "declared-1.37.jsonl").read_text().splitlines()
+GATES = (
+    *("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes", "DRANodeAllocatableResources"),
+    *("DRAOptionalNodeOperations", "DRAPartitionableDevicesType", "DRAResourcePoolStatus"),
+    *("DRAWorkloadResourceClaims", "GenericWorkload"),
+)
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+ALWAYS_OFF = Run(update=False, options=lambda name: False)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.37", feature_gates=dict.fromkeys(GATES, True)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("line", LINES, ids=[str(i) for i in range(len(LINES))])
+def test_new_objects(server: Server, line: str) -> None:
+    """Declared rules report after those that are written by hand, and in their place where both say the same."""
+    case = json.loads(line)
+    answer = send(server, "POST", case["path"], case["object"])
+    assert (answer.status, answer.json()["details"]["causes"]) == (422, case["causes"])
+
+
+def group(name: str = "h", **spec: Any) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"basic": {}}, **spec}}
+
+
+def test_changes(server: Server) -> None:
+    """What an update leaves as it was is not checked; what cannot change is only said to be so."""
+    assert send(server, "POST", GROUPS, group("g", priorityClassName="")).status == 201
+    stored = send(server, "GET", f"{GROUPS}/g").json()
+    assert send(server, "PUT", f"{GROUPS}/g", stored).status == 200
+    stored["spec"] |= {"schedulingPolicy": {"gang": {"minCount": 0}}, "priorityClassName": "No"}
+    causes = send(server, "PUT", f"{GROUPS}/g", stored).json()["details"]["causes"]
+    assert [(cause["field"], cause["message"]) for cause in causes] == [
+        ("spec.schedulingPolicy.basic", "Invalid value: null: field is immutable"),
+        ("spec.schedulingPolicy.gang", "Invalid value: null: field cannot be set once created"),
+        ("spec.priorityClassName", "Invalid value: null: field is immutable"),
+    ]
+
+
+def test_groups_get_a_priority(server: Server) -> None:
+    """A new group gets the priority of its class, and another one is refused."""
+    created = send(server, "POST", f"{GROUPS}?dryRun=All", group()).json()
+    assert (created["spec"]["priority"], created["spec"]["disruptionMode"]) == (0, {"single": {}})
+    refused = send(server, "POST", f"{GROUPS}?dryRun=All", group(priority=7))
+    text = "priority set in the pod group (7) must match the priority computed (0)"
+    text += " based on the priority class set in the spec"
+    assert (refused.status, refused.json()["message"]) == (403, f'podgroups.scheduling.k8s.io "h" is forbidden: {text}')
+    unknown = send(server, "POST", f"{GROUPS}?dryRun=All", group(priorityClassName="nope")).json()
+    assert unknown["message"].endswith("no PriorityClass with name nope was found")
+
+
+def test_owner_references(server: Server) -> None:
+    """An error of an owner reference says which one is meant; an error of the metadata stands once in the causes."""
+    owners = [
+        {"apiVersion": "a/b/c", "kind": "K", "name": "n", "uid": "u"},
+        {"apiVersion": "", "kind": "", "name": "n"},
+    ]
+    slices = "/apis/resource.k8s.io/v1/devicetaintrules"
+    rule = {
+        "metadata": {"name": "r", "ownerReferences": owners},
+        "spec": {"taint": {"key": "a", "effect": "NoSchedule"}},
+    }
+    causes = send(server, "POST", slices, rule).json()["details"]["causes"]
+    assert [(cause["field"], cause["message"]) for cause in causes] == [
+        (
+            "metadata.ownerReferences[0].apiVersion",
+            'Invalid value: "a/b/c": must be <group>/<version> or <version>',
+        ),
+        ("metadata.ownerReferences[1].apiVersion", "Required value: must not be empty"),
+        ("metadata.ownerReferences[1].kind", "Required value: must not be empty"),
+        ("metadata.ownerReferences[1].uid", "Required value: must not be empty"),
+    ]
+
+
+def test_pools_can_be_selected(server: Server) -> None:
+    """Slices can be selected by their pool since 1.37."""
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "allNodes": True, "devices": []}
+    assert send(server, "POST", slices, {"metadata": {"name": "s"}, "spec": spec}).status == 201
+    assert len(send(server, "GET", f"{slices}?fieldSelector=spec.pool.name%3Dp").json()["items"]) == 1
+    assert send(server, "GET", f"{slices}?fieldSelector=spec.pool.name%3Dq").json()["items"] == []
+    assert send(server, "GET", f"{slices}?fieldSelector=spec.pool.generation%3D1").status == 400
+
+
+def test_every_recorded_rule_is_known() -> None:
+    """The rules of every type can be made, whatever kinds they belong to, and run on an object without anything."""
+    program = Program.of(V1_37)
+    checked = set(read_release_file(V1_37, "validations.json")["requests"])
+    kinds = read_release_file(V1_37, "types.json")["kinds"]
+    found: list[Found] = []
+    for key, name in kinds.items():
+        steps = program.of_request(*key.split("/"), "") if name in checked and "__internal" not in key else None
+        found += steps(ALWAYS_OFF, FieldPath(), {}, None) if steps else []
+    assert {one.stage for one in found} == {"", "a", "b"}
