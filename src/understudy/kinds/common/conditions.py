@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import TextByRelease
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required, too_long
@@ -28,7 +29,7 @@ def validate(conditions: Sequence[Obj], path: Path, *, missing: str | TextByRele
     for i, condition in enumerate(conditions):
         here, kind = path.index(i), condition.get("type", "")
         if kind in seen:
-            errors.append(duplicate(here.child("type"), kind))
+            errors.append(replace(duplicate(here.child("type"), kind), newer=(V1_37, duplicate(here, kind))))
         seen.add(kind)
         errors += _condition(condition, here, missing)
     return errors
@@ -38,7 +39,8 @@ def _condition(condition: Obj, path: Path, missing: str | TextByRelease) -> Erro
     kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
     errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
     if status not in STATUSES:
-        errors.append(not_supported(path.child("status"), status or "", STATUSES))
+        older = not_supported(path.child("status"), status or "", STATUSES)
+        errors.append(older if status else replace(older, newer=(V1_37, required(path.child("status")))))
     if (generation or 0) < 0:
         errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):

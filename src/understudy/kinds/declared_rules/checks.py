@@ -213,7 +213,8 @@ def _identifier(path: Path, name: str) -> Errors:
     return errors + [invalid(path, name, text) for text in c_identifier_texts(name)]
 
 
-def _fully_qualified(path: Path, value: Any) -> Errors:
+def fully_qualified(path: Path, value: Any) -> Errors:
+    """Check a name with a domain, as attributes have it (upstream: `ResourceFullyQualifiedName`)."""
     if value is None:
         return []
     errors: Errors = []
@@ -279,7 +280,7 @@ CHECKS: Mapping[str, Callable[..., Check]] = {
     "UUID": _of_text(_uuid_texts),
     "ExtendedResourceName": _of_text(_extended_resource_texts),
     "ResourcePoolName": _of(_pool_name),
-    "ResourceFullyQualifiedName": _of(_fully_qualified),
+    "ResourceFullyQualifiedName": _of(fully_qualified),
     "ValidateCustom_Condition_LastTransitionTime": _of(_required_pointer),
     "ValidateCustom_EvictionRequestSpec_Requester": _of(_not_reserved),
     "ValidateCustom_EvictionResponder_Name": _of(_not_reserved),

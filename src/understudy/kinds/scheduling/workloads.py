@@ -64,8 +64,12 @@ def _drop_from_workload(workload: Obj, old: Obj | None, ctx: Context) -> None:
 
 
 def _drop_from_templates(templates: Sequence[Obj], stored: Sequence[Obj], ctx: Context) -> None:
-    """Drop disabled fields from templates; each is compared with the stored one at its place."""
+    """Drop disabled fields from templates; each is compared with the stored one at its place.
+
+    A template says that it has no constraints, since their field is not left out where it is empty.
+    """
     for i, template in enumerate(templates):
+        template.setdefault("schedulingConstraints", None)
         _drop(_TEMPLATE_GUARDS, {"spec": template}, {"spec": stored[i]} if i < len(stored) else None, ctx)
 
 

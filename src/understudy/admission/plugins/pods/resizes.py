@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
@@ -13,8 +13,12 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_36
+from understudy.machinery.releases.version import V1_36, V1_37
+from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj, nested_field
+
+_SLICES = ("resource.k8s.io", "resourceslices")
+_ALLOCATABLE = "DRANodeAllocatableResources"
 
 
 def _forbidden(pod: Obj, why: str, cause: str = "") -> errors.StatusError:
@@ -36,15 +40,24 @@ def _node_of_changed(attributes: Attributes, ctx: Context) -> Obj | None:
 
 
 class NodeDeclaredFeatureValidator:
-    """Refuses updates that need features which the node of the pod does not declare (KEP-5328)."""
+    """Refuses updates that need features which the node of the pod does not declare (KEP-5328).
+
+    Since 1.37 it refuses slices, too, whose devices use resources of nodes that do not declare this feature.
+    """
 
     name = "NodeDeclaredFeatureValidator"
 
     def handles(self, point: Point) -> bool:
+        if point[1:4] == (*_SLICES, ""):
+            return point.operation in (Operation.CREATE, Operation.UPDATE)
         return point[:3] == (Operation.UPDATE, "", "pods") and point.subresource in ("", "resize")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 for an unknown node, and for one that lacks a feature."""
+        if attributes.point[1:3] == _SLICES:
+            if ctx.release >= V1_37 and ctx.gates[features.DRA_NODE_ALLOCATABLE_RESOURCES]:
+                _check_nodes_of_slice(attributes.new, ctx)
+            return
         if not ctx.gates[features.NODE_DECLARED_FEATURES]:
             return
         needed = list(_needed(attributes.new, attributes.old, ctx))
@@ -56,6 +69,36 @@ class NodeDeclaredFeatureValidator:
         if missing:
             of_node = f"which are not available on node {go_quote(node['metadata']['name'])}"
             raise _forbidden(attributes.new, f"pod update requires features {missing} {of_node}")
+
+
+def _check_nodes_of_slice(slice_: Obj, ctx: Context) -> None:
+    """Raise 403 for a device that uses resources of nodes which are not there or do not declare that they know this."""
+    spec = slice_["spec"]
+    for device in spec.get("devices") or ():
+        if not device.get("nodeAllocatableResources"):
+            continue
+        place, called = device if spec.get("perDeviceNodeSelection") is True else spec, go_quote(device.get("name", ""))
+        if name := place.get("nodeName"):
+            node = ctx.lookup("", "nodes", "", name)
+            if node is None:
+                raise _slice_forbidden(slice_, f"node {go_quote(name)} not found for device {called}")
+            nodes: Iterable[Obj] = [node]
+        elif (selector := place.get("nodeSelector")) is not None:
+            chosen = NodeSelector(selector)
+            nodes = [node for node in ctx.listing("", "nodes", "") if chosen.matches(node)]
+        elif place.get("allNodes"):
+            nodes = ctx.listing("", "nodes", "")
+        else:
+            why = "has NodeAllocatableResources but does not map to any nodes"
+            raise _slice_forbidden(slice_, f"device {called} in ResourceSlice {why}")
+        for node in nodes:
+            if _ALLOCATABLE not in nested_field(node, "status", "declaredFeatures", default=()):
+                text = f"node {go_quote(node['metadata']['name'])} does not support {_ALLOCATABLE} feature"
+                raise _slice_forbidden(slice_, text)
+
+
+def _slice_forbidden(slice_: Obj, why: str) -> errors.StatusError:
+    return errors.admission_forbidden(*_SLICES, slice_["metadata"], why)
 
 
 def _needed(pod: Obj, old: Obj, ctx: Context) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from understudy.kinds.common.formats import label
 from understudy.kinds.core import nodeselector
 from understudy.kinds.resource.claims.devices import references
-from understudy.kinds.resource.common import binding_conditions, configuration, identifiers
+from understudy.kinds.resource.common import binding_conditions, configuration, identifiers, node_operations
 from understudy.kinds.resource.common.device_id import DeviceID
 from understudy.kinds.resource.common.each import validate_list
 from understudy.kinds.resource.common.release_rules import ALLOCATED_CONFIGS, RESULTS, ReleaseRules
@@ -60,6 +60,7 @@ def _result(result: Obj, path: Path, names: frozenset[str], rules: ReleaseRules)
         *device(result, path, rules),
         *binding_conditions.validate(result, path, rules),
         *share(result, path),
+        *node_operations.validate(result.get("skipNodeOperations"), path.child("skipNodeOperations")),
     ]
 
 

@@ -16,11 +16,15 @@ from understudy.kinds.resource.common.flat_form import flat_claim
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.rules import RulesOfRelease
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import FieldError, Path, invalid, required, too_long, too_many, type_invalid
 
-_GATES = (features.DRA_CONSUMABLE_CAPACITY, features.DRA_LIST_TYPE_ATTRIBUTES)
+_GATES = (
+    features.DRA_CONSUMABLE_CAPACITY,
+    features.DRA_FRACTIONAL_CAPACITY_RANGE,
+    features.DRA_LIST_TYPE_ATTRIBUTES,
+)
 
 REQUESTS = 32
 CONSTRAINTS = 32
@@ -91,6 +95,7 @@ class ReleaseRules(RulesOfRelease):
     devices_or_counters whether a slice must not have both devices and counters
     counters_of_slice   whether devices consume counters of their own slice, which are limited together
     nodes_per_device    whether devices may say themselves which nodes they are for
+    bounds_ranges       whether amounts of a capacity's range have bounds, and errors of the default are at `default`
     renews_time_added   whether a rule's taint whose effect changes is added again
     warns_of_upper_case whether a slice's driver in upper case is warned of
     one_term            the text for a slice's node selector with several terms
@@ -132,6 +137,7 @@ class ReleaseRules(RulesOfRelease):
     devices_or_counters: bool = True
     counters_of_slice: bool = False
     nodes_per_device: bool = True
+    bounds_ranges: bool = True
     renews_time_added: bool = True
     warns_of_upper_case: bool = True
     one_term: str = "must have exactly one node selector term"
@@ -167,7 +173,7 @@ class ReleaseRules(RulesOfRelease):
 
 
 LATEST = ReleaseRules()
-_V36 = replace(LATEST)  # nothing newer has changed a rule yet
+_V36 = replace(LATEST, bounds_ranges=False)
 _V35 = replace(_V36, keys_in_paths=True, attribute_values=None, renews_time_added=False)
 _V34 = replace(
     _V35,
@@ -220,4 +226,4 @@ _V31 = replace(
     any_node_value=True,
     shows_deallocating=True,
 )
-_RULES = ByRelease({V1_36: _V36, V1_35: _V35, V1_34: _V34, V1_33: _V33, V1_32: _V32, V1_31: _V31})
+_RULES = ByRelease({V1_37: LATEST, V1_36: _V36, V1_35: _V35, V1_34: _V34, V1_33: _V33, V1_32: _V32, V1_31: _V31})

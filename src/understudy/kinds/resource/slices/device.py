@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from understudy.kinds.common.formats import label
-from understudy.kinds.core.pods.containers.resources import is_native
 from understudy.kinds.resource.common import binding_conditions, identifiers
 from understudy.kinds.resource.common.each import validate_list, validate_map
 from understudy.kinds.resource.common.release_rules import DRIVER_LENGTH, IDENTIFIER_LENGTH, ReleaseRules
-from understudy.kinds.resource.slices import attribute, capacity, counters, nodes, taint
-from understudy.machinery.quantity import parse
+from understudy.kinds.resource.slices import attribute, capacity, counters, node_resources, nodes, taint
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, invalid, not_found, required
+from understudy.machinery.validation.field import Errors, Path, invalid, required
 
 ATTRIBUTES_AND_CAPACITIES = 32
 
@@ -42,7 +40,8 @@ def validate(
         *counters.consumed(device, path, rules, counters_of_slice),
         *nodes.of_device(device, path, rules, each_on_its_own),
         *binding_conditions.validate(device, path, rules),
-        *_mappings(device, path.child("nodeAllocatableResourceMappings")),
+        *node_resources.mappings(device, path.child("nodeAllocatableResourceMappings")),
+        *node_resources.resources(device, path.child("nodeAllocatableResources")),
     ]
 
 
@@ -85,23 +84,3 @@ def _attributes_and_capacities(device: Obj, path: Path, rules: ReleaseRules) -> 
         text = f"the total number of attribute values must not exceed {rules.attribute_values}"
         too_many.append(invalid(path, values, text))
     return errors + too_many if rules.counts_attributes_last else too_many + errors
-
-
-def _mappings(device: Obj, path: Path) -> Errors:
-    """Check which resources of its node a device uses (upstream: `validateNodeAllocatableResourceMappings`, KEP-5517).
-
-    A mapping always has a multiplier, by default.
-    """
-    errors: Errors = []
-    for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
-        here = path.key(name)
-        if not is_native(name):
-            errors.append(invalid(here, name, "must be a node allocatable resource name"))
-        multiplier, key = parse(mapping["allocationMultiplier"]), mapping.get("capacityKey")
-        if multiplier <= 0:
-            errors.append(invalid(here.child("allocationMultiplier"), str(multiplier), "must be positive"))
-        if key == "":
-            errors.append(invalid(here.child("capacityKey"), "", "capacityKey must not be an empty string"))
-        elif key is not None and key not in (device.get("capacity") or {}):
-            errors.append(not_found(here.child("capacityKey"), key))
-    return errors

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from understudy.kinds.common.objectmeta import IMMUTABLE
-from understudy.kinds.resource.common import identifiers
+from understudy.kinds.declared_rules.checks import fully_qualified
+from understudy.kinds.resource.common import identifiers, node_operations
 from understudy.kinds.resource.common.each import validate_set
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.kinds.resource.slices import counters, device, nodes
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.field import Errors, Path, invalid, required
 
+_ATTRIBUTE = "k8s.io/kubernetes/pkg/apis/resource.DeviceAttribute"
 DEVICES = 128
 ADVANCED_DEVICES = 64  # if one of them has taints, lists as attributes, or uses counters
 
@@ -39,7 +42,35 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = 
         rules,
         "name",
     )
-    return errors + counters.shared(spec, path, rules)
+    errors += counters.shared(spec, path, rules)
+    if spec.get("partitionTypeAttribute") is not None:
+        errors += _partition_type(spec, path)
+    return errors + node_operations.validate(spec.get("skipNodeOperations"), path.child("skipNodeOperations"))
+
+
+def _partition_type(spec: Obj, path: Path) -> Errors:
+    """Check that each device that uses counters has the attribute that tells partitions apart, as a text.
+
+    Upstream: `validatePartitionTypeAttribute`. The form of the name is checked by declared rules.
+    """
+    name = spec["partitionTypeAttribute"]
+    using = [(i, item) for i, item in enumerate(spec.get("devices") or ()) if item.get("consumesCounters")]
+    if not using:
+        text = "may only be set on a slice which declares devices that consume counters"
+        return [invalid(path.child("partitionTypeAttribute"), name, text)]
+    if fully_qualified(path, name):
+        return []
+    names = "`partitionTypeAttribute` names this attribute"
+    own = name.removeprefix(f"{spec.get('driver', '')}/")
+    errors: Errors = []
+    for i, item in using:
+        attributes, here = item.get("attributes") or {}, path.child("devices").index(i).child("attributes").key(name)
+        value = attributes.get(name, attributes.get(own))
+        if value is None:
+            errors.append(required(here, f"device consumes counters and {names}, so it must be set"))
+        elif value.get("string") is None:
+            errors.append(invalid(here, Typed(value, _ATTRIBUTE), f"must be a string value because {names}"))
+    return errors
 
 
 def _is_set(spec: Obj, name: str) -> bool:
