@@ -110,6 +110,48 @@ def test_pools_can_be_selected(server: Server) -> None:
     assert send(server, "GET", f"{slices}?fieldSelector=spec.pool.generation%3D1").status == 400
 
 
+def test_stable_taint_rules(server: Server) -> None:
+    """In v1 a rule is replaced only with its version, and DELETE answers a Status; in v1beta2 as before."""
+    rules = "/apis/resource.k8s.io/{}/devicetaintrules"
+    rule = {"metadata": {"name": "stable"}, "spec": {"taint": {"key": "a", "effect": "NoSchedule"}}}
+    assert send(server, "POST", rules.format("v1"), rule).status == 201
+    for version, status, kind in (("v1", 422, "Status"), ("v1beta2", 200, "DeviceTaintRule")):
+        path = f"{rules.format(version)}/stable"
+        assert send(server, "PUT", path, rule).status == status
+        assert send(server, "DELETE", f"{path}?dryRun=All").json()["kind"] == kind
+
+
+def test_nodes_must_know_their_resources(server: Server) -> None:
+    """A slice whose devices use resources of a node needs the node, which declares that it knows this."""
+    slices, nodes = "/apis/resource.k8s.io/v1/resourceslices?dryRun=All", "/api/v1/nodes"
+    device = {"name": "d", "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    new = {"metadata": {"name": "s2"}, "spec": {"driver": "d.example.com", "pool": pool, "nodeName": "n"}}
+    new["spec"]["devices"] = [device]  # type: ignore[index]
+    answers = [send(server, "POST", slices, new)]
+    send(server, "POST", nodes, {"metadata": {"name": "n"}})
+    answers.append(send(server, "POST", slices, new))
+    known = {"metadata": {"name": "n"}, "status": {"declaredFeatures": ["DRANodeAllocatableResources"]}}
+    assert send(server, "PUT", f"{nodes}/n/status", known).status == 200
+    assert send(server, "POST", slices, new).status == 201
+    assert [answer.json()["message"].partition("forbidden: ")[2] for answer in answers] == [
+        'node "n" not found for device "d"',
+        'node "n" does not support DRANodeAllocatableResources feature',
+    ]
+
+
+def test_pods_keep_their_claims(server: Server) -> None:
+    """A status that leaves out what claims were given keeps it; an empty list clears it."""
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "x", "resourceClaimName": "y"}]}
+    send(server, "POST", pods, {"metadata": {"name": "p"}, "spec": spec})
+    given = [{"name": "x", "resourceClaimName": "y"}]
+    for sent, stored in ((given, given), (None, given), ([], None)):
+        status = {} if sent is None else {"resourceClaimStatuses": sent}
+        answer = send(server, "PUT", f"{pods}/p/status", {"metadata": {"name": "p"}, "spec": spec, "status": status})
+        assert answer.json()["status"].get("resourceClaimStatuses") == stored
+
+
 def test_every_recorded_rule_is_known() -> None:
     """The rules of every type can be made, whatever kinds they belong to, and run on an object without anything."""
     program = Program.of(V1_37)

@@ -150,7 +150,8 @@ def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:
     """Raise 409 if the sent resourceVersion is not the stored one, 422 if it is missing and required."""
     version, kind = sent_version(obj), target.kind
     if version == 0:
-        if not target.strategy.unconditional_update:
+        strategy = target.strategy
+        if not strategy.unconditional_update or target.ctx.version in strategy.conditional_in:
             error = invalid(Path("metadata", "resourceVersion"), Unsigned(0), "must be specified for an update")
             raise errors.invalid(kind.group, kind.resource, target.name, [error], kind.release)
         obj["metadata"]["resourceVersion"] = str(current.revision)

@@ -65,6 +65,7 @@ class Strategy:
     canonicalize: Callable[[Obj, Context], None] = _nothing
     create_on_update: bool = False  # PUT of a missing object creates it (leases)
     unconditional_update: bool = True  # PUT without resourceVersion is allowed
+    conditional_in: frozenset[str] = frozenset()  # versions in which it is not allowed nevertheless
     generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
     generation_counts_empty: bool = (
         False  # a list that is sent empty counts as a change (upstream: `reflect.DeepEqual`)
@@ -107,7 +108,8 @@ class Behavior:
     table_row    cells of one table row, in the order of the columns in resources.json; None: name and age only
     row_conditions  conditions of a table row: [{"type": "Completed", …}]
     row_order    key to sort the rows of a table by; None: they keep the order of the list
-    delete_returns_object    whether DELETE answers the object instead of a Status (`ReturnDeletedObject`)
+    delete_returns_object    whether DELETE answers the object instead of a Status (`ReturnDeletedObject`); not in
+                             the versions of `delete_returns_status_in`
     graceful_delete          turns the requested grace period into the granted one, in seconds; the request may say
                              none. None: the kind has no graceful deletion (`CheckGracefulDelete`)
     default_gc_policy        "Background" or "Orphan": for dependents if neither options nor finalizers say it
@@ -138,6 +140,7 @@ class Behavior:
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     table_row: Callable[[Obj, float], list[Any]] | None = None
     delete_returns_object: bool = False
+    delete_returns_status_in: frozenset[str] = frozenset()
     graceful_delete: Callable[[Obj, int | None], int] | None = None
     default_gc_policy: str = "Background"
     orphan_warning: str = ""
@@ -154,6 +157,10 @@ class Behavior:
     cached: bool = True
     expires: bool = False
     stored_as_json: Callable[[Obj], Obj] | None = None
+
+    def returns_deleted_object(self, version: str) -> bool:
+        """Report whether DELETE answers the object in a version."""
+        return self.delete_returns_object and version not in self.delete_returns_status_in
 
 
 @dataclass(frozen=True, slots=True)

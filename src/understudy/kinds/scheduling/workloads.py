@@ -69,8 +69,8 @@ def _drop_from_templates(templates: Sequence[Obj], stored: Sequence[Obj], ctx: C
     A template says that it has no constraints, since their field is not left out where it is empty.
     """
     for i, template in enumerate(templates):
-        template.setdefault("schedulingConstraints", None)
         _drop(_TEMPLATE_GUARDS, {"spec": template}, {"spec": stored[i]} if i < len(stored) else None, ctx)
+        template.setdefault("schedulingConstraints", None)
 
 
 def _drop_from_composites(holder: Obj, before: Obj, ctx: Context) -> None:

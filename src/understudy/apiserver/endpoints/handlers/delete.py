@@ -50,7 +50,7 @@ async def delete(state: ServerState, request: Request, scope: RequestScope) -> R
     entry, removed = await deletion.run(scope.namespace, scope.name, options)
     accepted = not removed and options.orphan_dependents is False
     status = 202 if accepted else 200
-    if removed and not scope.behavior.delete_returns_object:
+    if removed and not scope.behavior.returns_deleted_object(scope.version):
         return value_response(request, scope, _success(scope, entry), status)
     return object_response(request, scope, entry, status)
 

@@ -151,7 +151,7 @@ class _Resource:
     def _answers(self, verb: Verb, own: str) -> str:
         """Return the type that a verb answers with."""
         if verb.answers == "deleted":
-            returned = self.kind.behavior.delete_returns_object
+            returned = self.kind.behavior.returns_deleted_object(self.version)
             return own if returned and (self.kind.group, self.kind.name) not in DELETE_ANSWERS_STATUS else STATUS
         return {"object": own, "list": own and f"{own}List"}.get(verb.answers, verb.answers)
 

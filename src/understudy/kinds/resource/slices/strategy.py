@@ -164,6 +164,7 @@ def _rule_row(obj: Obj, now: float) -> list[Any]:
     return [printers.name(obj), *cells, added, printers.age(obj, now)]
 
 
+_STABLE = frozenset({"v1"})
 _TAINT_RULE = Behavior(
     defaults=defaults.default_taint_rule,
     strategy=Strategy(
@@ -171,6 +172,7 @@ _TAINT_RULE = Behavior(
         prepare_for_update=_prepare_rule_update,
         validate=check_spec(devicetaintrule.validate_spec),
         validate_update=all_of(CORE.updated, _rule_changes),
+        conditional_in=_STABLE,
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
@@ -178,10 +180,12 @@ _TAINT_RULE = Behavior(
         validate_update=all_of(
             CORE.updated, lambda obj, old, ctx: devicetaintrule.validate_status(obj.get("status") or {}, STATUS)
         ),
+        conditional_in=_STABLE,
         reset_fields=METADATA_RESET,
     ),
     table_row=_rule_row,
     delete_returns_object=True,
+    delete_returns_status_in=_STABLE,
 )
 
 

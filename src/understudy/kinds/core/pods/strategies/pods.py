@@ -14,7 +14,8 @@ from understudy.kinds.core.pods.strategies import pod_preparation, pod_resize
 from understudy.kinds.core.pods.validation import pod_spec, pod_warnings, updates
 from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import RESET_FOR_STATUS, STATUS_RESET, copy_stored, keep_metadata
-from understudy.machinery.releases.version import V1_32, V1_33, Version
+from understudy.machinery.releases.version import V1_32, V1_33, V1_37, Version
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, nested_field
 
 # Annotations of a time before init containers were fields.
@@ -94,9 +95,18 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     # 1.31 does not keep the stored class.
     if ctx.release >= V1_32 and not status.get("qosClass") and nested_field(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
+    if ctx.release >= V1_37:
+        _keep_claims(status, old.get("status") or {})
     if ctx.release >= V1_33:
         pod_preparation.keep_observed_generations(status, old.get("status") or {})
         pod_disabled_fields.drop_status(status, old, ctx)
+
+
+def _keep_claims(status: Obj, before: Obj) -> None:
+    """Keep what clients that do not know claims leave out of a pod's status; an empty list clears it."""
+    for name in ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"):
+        if status.get(name) is None and before.get(name) is not None and not was_sent_empty(status, name):
+            status[name] = before[name]
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:

@@ -9,14 +9,14 @@ from understudy.kinds.common.compose import since
 from understudy.kinds.common.formats import choice, invalid_texts, ip, label, qualified
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers import restarts
-from understudy.kinds.core.pods.containers.resources import is_native
+from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_native
 from understudy.kinds.core.pods.containers.security import identifier
 from understudy.kinds.core.pods.containers_of import containers
 from understudy.kinds.core.pods.pod_options import options
 from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
@@ -55,7 +55,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += restarts.transitions(status, before, spec, opts)
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or (), ctx.release)
     errors += _extended_resources(status.get("extendedResourceClaimStatus"), spec, ctx.release)
-    errors += _node_allocatable(status, spec)
+    errors += _node_allocatable(status, spec, ctx.release)
     errors += _pod_ips(status, before, ctx) + _host_ips(status, before, ctx)
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         errors += _users(status.get(kind) or (), spec, _STATUS.child(kind), ctx.release)
@@ -158,7 +158,26 @@ def _an_entry_in(field: str) -> str:
     return f"name of an entry in spec.initContainers.{field} or spec.containers.{field}"
 
 
-def _node_allocatable(status: Obj, spec: Obj) -> Errors:
+def _mapped(item: Obj, path: Path) -> Errors:
+    """Check amounts that a claim stands for, and those that it needs besides."""
+    errors: Errors = []
+    for kind, amounts in (("mapping", ("quantity",)), ("overhead", ("perPod", "perContainer"))):
+        for i, entry in enumerate(item.get(kind) or ()):
+            here, name = path.child(kind).index(i), entry.get("name", "")
+            if name not in ("cpu", "memory") and not name.startswith(HUGE_PAGES):
+                errors.append(invalid(here.child("name"), name, "must be a node allocatable resource name"))
+            given = {field: entry[field] for field in amounts if entry.get(field) is not None}
+            if kind == "overhead" and not given:
+                errors.append(invalid(here, "", "at least one of perPod or perContainer must be set"))
+            errors += [
+                invalid(here.child(field), str(parse(amount)), "must be non-negative")
+                for field, amount in given.items()
+                if parse(amount) < 0
+            ]
+    return errors
+
+
+def _node_allocatable(status: Obj, spec: Obj, release: Version) -> Errors:
     """Check what claims take from the node (upstream: `validateNodeAllocatableResourceClaimStatus`)."""
     known = {claim.get("resourceClaimName") for claim in spec.get("resourceClaims") or ()}
     known |= {claim.get("resourceClaimName") for claim in status.get("resourceClaimStatuses") or ()}
@@ -166,6 +185,12 @@ def _node_allocatable(status: Obj, spec: Obj) -> Errors:
     for i, item in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
         path, claim = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(i), item.get("resourceClaimName", "")
         here, resources = path.child("resourceClaimName"), item.get("resources") or {}
+        if release >= V1_37:  # what is missing is found by declared rules
+            errors += (
+                [invalid(here, claim, "no mapping found in pod reference")] if claim and claim not in known else []
+            )
+            errors += _mapped(item, path) if claim else []
+            continue
         if not claim:
             errors.append(required(here, "must not be empty"))
         if claim not in known:
