@@ -148,5 +148,5 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
         ("scheduling.k8s.io", "PriorityClass"): Behavior(
             defaults=_defaults, strategy=strategy, table_row=_ROWS[version], protected=protected
         ),
-        **{("scheduling.k8s.io", kind): behavior for kind, behavior in _GROUPS[release].items()},
+        **{("scheduling.k8s.io", kind): behavior for kind, behavior in _GROUPS[version].items()},
     }
