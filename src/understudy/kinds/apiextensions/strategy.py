@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from understudy.kinds import apiregistration
 from understudy.kinds.admissionregistration.strategy import service_port
@@ -24,7 +25,7 @@ from understudy.kinds.declarations.strategies import (
 from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
@@ -205,6 +206,27 @@ def _set_available(api_service: Obj, ctx: Context) -> None:
         api_service["status"] = {"conditions": [condition]}
 
 
+def _definition_row(definition: Obj, now: float) -> list[Any]:
+    """Return the cells of a definition, since 1.37."""
+    spec, metadata = definition["spec"], definition["metadata"]
+    served = [version for version in spec.get("versions") or () if version.get("served")]
+    versions = [f"{version['name']}(storage)" if version.get("storage") else version["name"] for version in served]
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return [
+        metadata["name"],
+        spec.get("scope", ""),
+        ",".join(sorted(versions)),
+        metadata.get("creationTimestamp") or "0001-01-01T00:00:00Z",
+        spec.get("group", ""),
+        spec["names"].get("kind", ""),
+        ",".join(spec["names"].get("shortNames") or ()),
+        any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions),
+    ]
+
+
+_ROWS = ByRelease({V1_37: _definition_row, V1_31: created_at})
+
+
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
@@ -229,7 +251,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 unconditional_update=False,
                 reset_fields=_RESET_BY_STATUS[version],
             ),
-            table_row=created_at,
+            table_row=_ROWS[version],
             begin_termination=_terminate,
             stored_as_json=_stored_definition,
         ),

@@ -67,8 +67,8 @@ def _metadata_columns(version: Version) -> tuple[Obj, Obj]:
     """Return the columns of name and creation time, with the real server's descriptions of these fields."""
     definitions = Release.of(version).kind("apiextensions.k8s.io", "CustomResourceDefinition")
     assert definitions is not None
-    name, created = definitions.columns["v1"]
-    return name, created
+    by_name = {column["name"]: column for column in definitions.columns["v1"]}
+    return by_name["Name"], by_name["Created At"]
 
 
 def _cell(find: Find, cell: Cell, obj: Obj, now: float) -> Any:
