@@ -152,6 +152,17 @@ def test_pods_keep_their_claims(server: Server) -> None:
         assert answer.json()["status"].get("resourceClaimStatuses") == stored
 
 
+def test_derived_attributes_are_dropped() -> None:
+    """Derived attributes of new claims are dropped while their gate is off."""
+    derived = [{"name": "a.example.com/x", "expression": "1"}]
+    exactly = {"deviceClassName": "c", "derivedAttributes": derived}
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    with Server(emulated_version="1.37") as running:
+        answer = send(running, "POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim)
+    stored = answer.json()["spec"]["devices"]["requests"][0]["exactly"]
+    assert (stored["deviceClassName"], "derivedAttributes" in stored) == ("c", False)
+
+
 def test_every_recorded_rule_is_known() -> None:
     """The rules of every type can be made, whatever kinds they belong to, and run on an object without anything."""
     program = Program.of(V1_37)

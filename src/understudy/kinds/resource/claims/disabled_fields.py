@@ -13,7 +13,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.resource.claims import allocation
 from understudy.kinds.resource.common.device_id import DeviceID
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, V1_37, ByRelease
 from understudy.machinery.types import Obj, nested_field
 
 
@@ -236,10 +236,27 @@ def _drop_deallocation(claim: Obj) -> None:
         claim.get("status", {}).pop("deallocationRequested", None)
 
 
+# --- DRADerivedAttributes and DRAOptionalNodeOperations (1.37) --------------------------------------------------------
+
+_DERIVED = Guard(
+    features.DRA_DERIVED_ATTRIBUTES,
+    lambda claim: _any_has(_alternatives(claim), "derivedAttributes"),
+    lambda claim: _drop_each(_alternatives(claim), "derivedAttributes"),
+)
+_OPERATIONS = Guard(
+    features.DRA_OPTIONAL_NODE_OPERATIONS,
+    lambda claim: _any_has(_results(claim), "skipNodeOperations"),
+    lambda claim: _drop_each(_results(claim), "skipNodeOperations"),
+)
+
+
 # --- the guards of each release ---------------------------------------------------------------------------------------
 
+_V35_SPEC = (_PRIORITIZED_LIST, _TOLERATIONS, _ADMIN_ACCESS, _CAPACITY, _DISTINCT_ATTRIBUTE)
+_V35_STATUS = (_DEVICE_STATUS, _ADMIN_RESULTS, _SHARES, _BINDING)
 _SPEC_GUARDS = {
-    V1_35: (_PRIORITIZED_LIST, _TOLERATIONS, _ADMIN_ACCESS, _CAPACITY, _DISTINCT_ATTRIBUTE),
+    V1_37: (*_V35_SPEC, _DERIVED),
+    V1_35: _V35_SPEC,
     V1_32: (_PRIORITIZED_LIST, _ADMIN_ACCESS, _CAPACITY),
 }
 _TEMPLATE_GUARDS = ByRelease({**_SPEC_GUARDS, V1_31: ()})
@@ -248,7 +265,8 @@ _CLAIM_GUARDS = ByRelease(
 )
 _STATUS_GUARDS = ByRelease(
     {
-        V1_35: (_DEVICE_STATUS, _ADMIN_RESULTS, _SHARES, _BINDING),
+        V1_37: (*_V35_STATUS, _OPERATIONS),
+        V1_35: _V35_STATUS,
         V1_34: (_ADMIN_RESULTS, _DEVICE_STATUS, *_BINDING_BY_EITHER_GATE, _SHARES),
         V1_32: (_ADMIN_RESULTS_PRINTED, _DEVICE_STATUS),
         V1_31: (
