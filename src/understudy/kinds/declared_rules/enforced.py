@@ -44,8 +44,8 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
     if steps is None:
         return errors
     new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
-    found = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
-    enforced = [one.error for one in found if one.stage != "a"]
+    declared = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
+    enforced = [one.error for one in declared if one.stage != "a"]
     covered = {(error.type, _normalized(error.field)) for error in enforced}
     by_text = {error.text(ctx.release): error for error in reversed(errors)}  # Go's filter has equal texts once
     kept = [error for error in reversed(by_text.values()) if (error.type, error.field) not in covered]

@@ -58,16 +58,16 @@ class Program:
         quiet = [_is_quiet(step) for step in steps if _stops(step)]
 
         def run_all(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-            found: list[Found] = []
+            errors: list[Found] = []
             stopped = False
             for each, is_quiet in zip(stopping, quiet, strict=True):
                 wrong = each(run, path, value, old)
                 stopped = stopped or bool(wrong)
-                found += [] if is_quiet else wrong
+                errors += [] if is_quiet else wrong
             if not stopped:
                 for each in others:
-                    found += each(run, path, value, old)
-            return found
+                    errors += each(run, path, value, old)
+            return errors
 
         return run_all
 
@@ -108,7 +108,7 @@ class Program:
         return _found(CHECKS[name](*map(_plain, arguments)))
 
     def validator(self, argument: Obj, shape: Shape | None) -> Steps:
-        """Return what an argument says about each part of a value: a check by its name, or steps."""
+        """Return the steps that an argument names for each part of a value, be it one check or several."""
         if "check" in argument:
             return self._check(argument["check"], (), shape)
         return self._steps(argument["steps"], shape)
@@ -123,13 +123,13 @@ def _each_item(program: Program, shape: Shape | None, match: Obj | None, equal: 
     key, check = _key_of(match, element), program.validator(validator, element)
 
     def each(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-        found: list[Found] = []
+        errors: list[Found] = []
         stored = {} if key is None else {repr(key(item)): item for item in reversed(old or ())}
         for i, item in enumerate(value or ()):
             before = None if key is None else stored.get(repr(key(item)))
             if not (run.update and before is not None and semantic_deep_equal(item, before)):
-                found += check(run, path.index(i), item, before)
-        return found
+                errors += check(run, path.index(i), item, before)
+        return errors
 
     return each
 
@@ -139,12 +139,12 @@ def _each_value(program: Program, shape: Shape | None, equal: Obj | None, valida
     check = program.validator(validator, shape.value if isinstance(shape, Map) else None)
 
     def each(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-        found: list[Found] = []
+        errors: list[Found] = []
         for key, item in (value or {}).items():
             before = (old or {}).get(key)
             if not (run.update and before is not None and equal is not None and semantic_deep_equal(item, before)):
-                found += check(run, path.key(key), item, before)
-        return found
+                errors += check(run, path.key(key), item, before)
+        return errors
 
     return each
 
@@ -246,7 +246,7 @@ def _one_of(fields: Fields, names: Sequence[str], members: Sequence[Obj], severa
     return check
 
 
-def _dependent(wanted: bool, error: Callable[[Path, str], FieldError], text: str) -> Callable[..., Check]:
+def _dependent(present_too: bool, error: Callable[[Path, str], FieldError], text: str) -> Callable[..., Check]:
     """Return the maker of a check that one field goes with another (upstream: `DependentRequired`, `-Forbidden`)."""
 
     def made(fields: Fields, trigger: str, triggers: Obj, dependent: str, depends: Obj) -> Check:
@@ -256,7 +256,7 @@ def _dependent(wanted: bool, error: Callable[[Path, str], FieldError], text: str
             present = [is_set(value) for is_set in set_in]
             if run.update and old is not None and present == [is_set(old) for is_set in set_in]:
                 return []
-            wrong = present[0] and present[1] is not wanted
+            wrong = present[0] and present[1] is not present_too
             return [error(path.child(dependent), text.format(trigger))] if wrong else []
 
         return check
@@ -314,7 +314,7 @@ def _fields(shape: Shape | None) -> _ByGoName:
 
 
 def _key_of(match: Obj | None, element: Shape | None) -> Callable[[Any], Any] | None:
-    """Return what tells items of a list apart: their keys, or the whole item; None if nothing does."""
+    """Return a function of the keys of a list's item, or of the whole item; None if items have no identity."""
     if match is None:
         return None
     if "keys" not in match:
@@ -327,16 +327,16 @@ def _key_of(match: Obj | None, element: Shape | None) -> Callable[[Any], Any] | 
 def _is_set(fields: Fields, member: Obj) -> Callable[[Any], bool]:
     """Return whether a field of a value is set, or whether a list has an item with some values."""
     if "item" in member:
-        wanted = {fields[name].json: value for name, value in member["item"].items()}
-        return lambda items: any(all(item.get(k) == v for k, v in wanted.items()) for item in items or ())
+        values = {fields[name].json: value for name, value in member["item"].items()}
+        return lambda items: any(all(item.get(k) == v for k, v in values.items()) for item in items or ())
     name = fields[member["field"]].json
     return lambda value: (value or {}).get(name) not in (None, "", [])
 
 
 def _get(value: Any, name: str, is_struct: bool) -> Any:
     """Return a field of a value; a struct that is no pointer is never missing."""
-    found = (value or {}).get(name)
-    return {} if found is None and is_struct else found
+    given = (value or {}).get(name)
+    return {} if given is None and is_struct else given
 
 
 def _plain(argument: Any) -> Any:

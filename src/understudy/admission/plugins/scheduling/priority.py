@@ -76,10 +76,10 @@ def _priority_of(group: str, resource: str, obj: Obj, ctx: Context) -> tuple[int
     it gets. Raises 403 for an unknown class."""
     spec = obj["spec"]
     name = spec.get("priorityClassName")
-    found = ctx.lookup(*_CLASSES, "", name) if name else _default_class(ctx)
-    if found is not None:
-        spec["priorityClassName"] = found["metadata"]["name"]
-        return found.get("value", 0), found.get("preemptionPolicy", "")
+    named = ctx.lookup(*_CLASSES, "", name) if name else _default_class(ctx)
+    if named is not None:
+        spec["priorityClassName"] = named["metadata"]["name"]
+        return named.get("value", 0), named.get("preemptionPolicy", "")
     if name:
         why = f"no PriorityClass with name {name} was found"
         raise errors.admission_forbidden(group, resource, obj["metadata"], why)
