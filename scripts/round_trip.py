@@ -49,6 +49,9 @@ AS_UPSTREAM = {
     r"HorizontalPodAutoscaler: \.(spec\.metrics|status\.currentMetrics)\[0\]\.\w+\.(target|current)\.\w+:": (
         "autoscaling/v1 keeps of a metric what its source uses, without the type of its target"
     ),
+    r"through certificates.k8s.io/v1 PodCertificateRequest: \.spec\.(pkixPublicKey|proofOfPossession):": (
+        "certificates.k8s.io/v1 has no fields for a key without a certificate signing request"
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.releases import RELEASES
 from understudy.apiserver.authorization.modes import MODES
 from understudy.cli import main as cli
 from understudy.controlplane.components import component_names
@@ -69,4 +70,4 @@ def test_help_of_controllers_has_every_name(capsys: pytest.CaptureFixture[str]) 
     shown = help_of("controllers", capsys)
     text = re.findall(r"--controllers A,B (.*?) -v", shown)[-1]
     assert [name for name in component_names() if name not in re.split("[ ,:]+", text)] == []
-    assert "1.36 (default: the server's)" in shown
+    assert f"{RELEASES[-1]} (default: the server's)" in shown

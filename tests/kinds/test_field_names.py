@@ -39,6 +39,12 @@ NOT_RECORDED = {
     "domain": "upstream's name for the part of a qualified name in errors",
     "digest": "group of a regular expression",
     "tag": "group of a regular expression",
+    "admissionPlugins": "key of a release's facts",
+    "check": "key of a declared rule",
+    "item": "key of a declared rule",
+    "keys": "key of a declared rule",
+    "steps": "key of a declared rule",
+    "types": "key of declared rules",
 }
 
 

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import send
+from tests.releases import since
 from understudy import Server, StatusError
+from understudy.machinery.releases.version import V1_33
+
+SINCE_1_33 = ", ".join(map(str, since(V1_33)))
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +27,7 @@ def server() -> Iterator[Server]:
         ("ResourceClam", "; did you mean 'ResourceClaim'?"),
         ("resourceslicess", "; did you mean 'resourceslices'?"),
         ("pods.apps", "; served is v1"),
-        ("devicetaintrules", "; it is served by 1.33, 1.34, 1.35, 1.36"),
+        ("devicetaintrules", f"; it is served by {SINCE_1_33}"),
         ("clustertrustbundles", "; the feature gate ClusterTrustBundle turns it on"),
         ("pods.example.com", ""),
         ("nothing", ""),
@@ -45,7 +49,7 @@ def test_unknown_resource(server: Server, name: str, hint: str) -> None:
             "; served is resource.k8s.io/v1beta1, resource.k8s.io/v1alpha3",
         ),
         ("v1", "ReplicaSet", "; served is apps/v1"),
-        ("resource.k8s.io/v1alpha3", "DeviceTaintRule", "; it is served by 1.33, 1.34, 1.35, 1.36"),
+        ("resource.k8s.io/v1alpha3", "DeviceTaintRule", f"; it is served by {SINCE_1_33}"),
         ("v1", "ConfigMaps", "; served is v1"),
         ("v1", "Podd", "; did you mean 'Pod'?"),
         ("example.com/v1", "Widget", ""),

@@ -11,7 +11,7 @@ from understudy.kinds.common.compose import all_of
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.common.printers import NONE, age, field, human_duration, labels, name
 from understudy.kinds.context import Context
-from understudy.kinds.declarations.kind import Behavior, Strategy
+from understudy.kinds.declarations.kind import Behavior, Conversion, Strategy
 from understudy.kinds.declarations.strategies import (
     RESET_FOR_STATUS,
     Update,
@@ -142,6 +142,19 @@ def _pod_certificate_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return pod_certificates.status_update(obj, old, ctx)
 
 
+_BARE_KEY = ("pkixPublicKey", "proofOfPossession")
+
+
+def _with_no_bare_key(request: Obj) -> Obj:
+    """Return a PodCertificateRequest of v1, where keys come in a certificate signing request only, as internal."""
+    return {**request, "spec": {**dict.fromkeys(_BARE_KEY), **(request.get("spec") or {})}}
+
+
+def _without_bare_key(request: Obj) -> Obj:
+    """Return a PodCertificateRequest as v1 has it."""
+    return {**request, "spec": {name: value for name, value in request["spec"].items() if name not in _BARE_KEY}}
+
+
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     main = _strategy(keep_stored("spec", "status"), reset=(("spec",), ("status",)))
@@ -182,6 +195,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             table_row=lambda bundle, now: [name(bundle), field("spec", "signerName")(bundle) or NONE],
         ),
         (GROUP, "PodCertificateRequest"): Behavior(
+            conversions={"v1": Conversion(_with_no_bare_key, _without_bare_key)},
             defaults=_default_pod_certificate,
             strategy=resource_strategy(
                 GROUP,
