@@ -208,18 +208,19 @@ def _set_available(api_service: Obj, ctx: Context) -> None:
 
 def _definition_row(definition: Obj, now: float) -> list[Any]:
     """Return the cells of a definition, since 1.37."""
-    spec, metadata = definition["spec"], definition["metadata"]
+    spec, metadata = definition.get("spec") or {}, definition["metadata"]  # a bookmark has no spec
+    names = spec.get("names") or {}
     served = [version for version in spec.get("versions") or () if version.get("served")]
     versions = [f"{version['name']}(storage)" if version.get("storage") else version["name"] for version in served]
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return [
-        metadata["name"],
+        metadata.get("name", ""),
         spec.get("scope", ""),
         ",".join(sorted(versions)),
         metadata.get("creationTimestamp") or "0001-01-01T00:00:00Z",
         spec.get("group", ""),
-        spec["names"].get("kind", ""),
-        ",".join(spec["names"].get("shortNames") or ()),
+        names.get("kind", ""),
+        ",".join(names.get("shortNames") or ()),
         any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions),
     ]
 

@@ -151,8 +151,9 @@ def _with_no_bare_key(request: Obj) -> Obj:
 
 
 def _without_bare_key(request: Obj) -> Obj:
-    """Return a PodCertificateRequest as v1 has it."""
-    return {**request, "spec": {name: value for name, value in request["spec"].items() if name not in _BARE_KEY}}
+    """Return a PodCertificateRequest as v1 has it; a bookmark of them has no spec."""
+    spec = {name: value for name, value in (request.get("spec") or {}).items() if name not in _BARE_KEY}
+    return {**request, "spec": spec} if spec else request
 
 
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
