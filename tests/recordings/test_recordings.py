@@ -21,7 +21,9 @@ from .recorded import TOKEN, Recording, Started, recordings
 
 RECORDINGS = recordings()
 EMULATED = {str(release) for release in RELEASES}
-SELDOM = {"authorization", "policies"}  # replayed in their newest release only, but with -m every_recording
+# Releases that are replayed in every run, beside the newest of each corpus; the others with -m every_recording.
+OFTEN = {"1.32"}
+SELDOM = {"authorization", "policies"}  # of these only the newest release
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 
 
@@ -31,7 +33,8 @@ def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     newest = {each.corpus: each.started.release for each in sorted(chosen, key=lambda each: each.version)}
     cases = []
     for each in chosen:
-        is_often = each.corpus not in SELDOM or each.started.release == newest[each.corpus]
+        is_newest = each.started.release == newest[each.corpus]
+        is_often = is_newest or (each.started.release in OFTEN and each.corpus not in SELDOM)
         marks = [] if is_often else [pytest.mark.every_recording]
         cases.append(pytest.param(each.started, each, id=each.name, marks=marks))
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])

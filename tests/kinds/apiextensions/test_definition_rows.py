@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.http import send
+from tests.waiting import wait_until
 from understudy import Server
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+
+def row(server: Server) -> list[Any]:
+    """Return the cells of the only definition."""
+    cells: list[Any] = send(server, "GET", DEFINITIONS, headers=TABLE).json()["rows"][0]["cells"]
+    return cells
 
 
 def test_rows_of_definitions() -> None:
@@ -22,7 +31,7 @@ def test_rows_of_definitions() -> None:
     definition = {"metadata": {"name": "ws.x.io"}, "spec": spec}
     with Server(emulated_version="1.37") as server:
         assert send(server, "POST", DEFINITIONS, definition).status == 201
-        cells = send(server, "GET", DEFINITIONS, headers=TABLE).json()["rows"][0]["cells"]
+        cells = wait_until(lambda: row(server), lambda cells: cells[-1])  # it is established in the background
         assert cells[:3] + cells[4:] == ["ws.x.io", "Cluster", "v1(storage),v2", "x.io", "W", "w,wi", True]
         columns = send(server, "GET", "/apis/x.io/v1/ws", headers=TABLE).json()["columnDefinitions"]
         assert [column["name"] for column in columns] == ["Name", "Age"]
