@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.kinds.common.formats import invalid_texts, label, qualified, subdomain
+from understudy.kinds.resource.claims.derived_attributes import DerivedAttributes
 from understudy.kinds.resource.common import configuration, identifiers, selector
 from understudy.kinds.resource.common.each import validate_list, validate_set
 from understudy.kinds.resource.common.release_rules import (
@@ -33,11 +34,12 @@ def validate(claim: Obj, path: Path, rules: ReleaseRules, stored: bool = False) 
     stored  whether the claim is unchanged since it was stored
     """
     names = request_names(claim)
+    derived = DerivedAttributes(claim.get("constraints") or (), rules, stored)
     return [
         *validate_set(
             claim.get("requests"),
             REQUESTS,
-            lambda request, here: _request(request, here, rules, stored),
+            lambda request, here: _request(request, here, derived, rules, stored),
             _name,
             path.child("requests"),
             rules,
@@ -57,6 +59,7 @@ def validate(claim: Obj, path: Path, rules: ReleaseRules, stored: bool = False) 
             path.child("config"),
             rules,
         ),
+        *derived.total_cost(path),
     ]
 
 
@@ -85,7 +88,7 @@ def references(names: Any, path: Path, requests: frozenset[str], rules: ReleaseR
     )
 
 
-def _request(request: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Errors:
+def _request(request: Obj, path: Path, derived: DerivedAttributes, rules: ReleaseRules, stored: bool) -> Errors:
     """Check a request, for one kind of device or for the first of several that is available."""
     errors = label(_name(request), path.child("name"))
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
@@ -98,26 +101,33 @@ def _request(request: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Err
         errors += validate_set(
             alternatives,
             SUBREQUESTS,
-            lambda subrequest, here: _subrequest(subrequest, here, rules, stored),
+            lambda subrequest, here: _subrequest(subrequest, here, _name(request), derived, rules, stored),
             _name,
             path.child("firstAvailable"),
             rules,
             "name",
         )
-        errors += _devices(exactly, rules.exactly(path), rules, stored) if exactly is not None else []
+        if exactly is not None:
+            errors += _devices(exactly, rules.exactly(path), _name(request), derived, rules, stored)
     return errors + wrong
 
 
-def _subrequest(subrequest: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Errors:
-    return label(_name(subrequest), path.child("name")) + _devices(subrequest, path, rules, stored)
+def _subrequest(
+    subrequest: Obj, path: Path, parent: str, derived: DerivedAttributes, rules: ReleaseRules, stored: bool
+) -> Errors:
+    name = f"{parent}/{_name(subrequest)}"
+    return label(_name(subrequest), path.child("name")) + _devices(subrequest, path, name, derived, rules, stored)
 
 
-def _devices(request: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Errors:
-    """Check which devices a request or subrequest is for (upstream: `validateExactDeviceRequest`)."""
+def _devices(
+    request: Obj, path: Path, name: str, derived: DerivedAttributes, rules: ReleaseRules, stored: bool
+) -> Errors:
+    """Check which devices a request or subrequest of that name is for (upstream: `validateExactDeviceRequest`)."""
     class_name = request.get("deviceClassName", "")
     where = path.child("deviceClassName")
     errors = subdomain(class_name, where) if class_name else [required(where)]
     errors += selectors(request.get("selectors"), path, rules, stored)
+    errors += derived.validate(request.get("derivedAttributes"), path.child("derivedAttributes"), name)
     errors += _count(request, path)
     for i, toleration in enumerate(request.get("tolerations") or ()):
         errors += _toleration(toleration, path.child("tolerations").index(i), rules)

@@ -66,6 +66,7 @@ class ReleaseRules(RulesOfRelease):
     reserved_for        entries of a claim's status.reservedFor
     expression_length   bytes of a CEL expression; longer ones are not compiled
     expression_cost     the estimated cost of a CEL expression
+    compiles_stored     whether stored CEL expressions are checked again
     opaque_length       bytes of the JSON of opaque parameters
     counts_items        whether the error of a list that is too long counts items; else it is that of a text
     stops_at_limit      whether the items of a list that is too long are not checked
@@ -108,6 +109,7 @@ class ReleaseRules(RulesOfRelease):
     reserved_for: int = 256
     expression_length: int | None = 10 * 1024
     expression_cost: int | None = 1_000_000
+    compiles_stored: bool = False
     opaque_length: int | None = 10 * 1024
     counts_items: bool = True
     stops_at_limit: bool = True
@@ -173,7 +175,7 @@ class ReleaseRules(RulesOfRelease):
 
 
 LATEST = ReleaseRules()
-_V36 = replace(LATEST, bounds_ranges=False)
+_V36 = replace(LATEST, bounds_ranges=False, compiles_stored=True)
 _V35 = replace(_V36, keys_in_paths=True, attribute_values=None, renews_time_added=False)
 _V34 = replace(
     _V35,
