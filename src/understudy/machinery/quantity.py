@@ -231,10 +231,21 @@ class RewrittenQuantity(str):
     """A canonical quantity whose text is read back as another Go value than the text that was sent.
 
     Both are the same amount, but `reflect.DeepEqual` tells them apart ("1024Mi" and "1Gi"), which decides who owns an
-    atomic list: see `patch.apply.go_equality`.
+    atomic list: see `patch.apply.go_equality`. `sent` is the text that was sent.
     """
 
-    __slots__ = ()
+    __slots__ = ("sent",)
+    sent: str
+
+    def __new__(cls, text: str, sent: str) -> RewrittenQuantity:
+        """Return a canonical quantity and the text that was sent."""
+        rewritten = super().__new__(cls, text)
+        rewritten.sent = sent
+        return rewritten
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        """Return what makes it again, for copies and pickles."""
+        return str(self), self.sent
 
 
 @cache_short_texts(4096)
@@ -247,7 +258,12 @@ def canonical_text(text: str, pointer: bool = False) -> str:
     sent = parse(text.strip())
     stored = str(sent)
     same = bool(sent.text) if pointer else _go_fields(sent) == _go_fields(parse(stored))
-    return stored if same else RewrittenQuantity(stored)
+    return stored if same else RewrittenQuantity(stored, text.strip())
+
+
+def parse_as_sent(text: str) -> Quantity:
+    """Return a quantity of an object as Go holds it: while a write is validated, with the decimals that were sent."""
+    return parse(text.sent if isinstance(text, RewrittenQuantity) else text)
 
 
 def _go_fields(quantity: Quantity) -> tuple[int, int, str, str, bool]:

@@ -527,7 +527,7 @@ CONDITION = {"type": "Complete", "status": "True", "reason": "R", "lastTransitio
     ],
 )
 def test_status_of_pools_is_set_once(status: Obj | None, old: Obj | None, errors: list[str]) -> None:
-    found = resourcepoolstatusrequest.validate_status(status, old, Path("status"))
+    found = resourcepoolstatusrequest.validate_status(status, old, Path("status"), V1_36)
     assert cut([error.text(V1_36) for error in found], errors) == errors
 
 

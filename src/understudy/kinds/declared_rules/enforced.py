@@ -48,7 +48,9 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
     enforced = [one.error for one in declared if one.stage != "a"]
     covered = {(error.type, _normalized(error.field)) for error in enforced}
     by_text = {error.text(ctx.release): error for error in reversed(errors)}  # Go's filter has equal texts once
-    kept = [error for error in reversed(by_text.values()) if (error.type, error.field) not in covered]
+    kept = [
+        error for error in reversed(by_text.values()) if error.undeclared or (error.type, error.field) not in covered
+    ]
     return kept + enforced
 
 

@@ -329,8 +329,10 @@ def _is_set(fields: Fields, member: Obj) -> Callable[[Any], bool]:
     if "item" in member:
         values = {fields[name].json: value for name, value in member["item"].items()}
         return lambda items: any(all(item.get(k) == v for k, v in values.items()) for item in items or ())
-    name = fields[member["field"]].json
-    return lambda value: (value or {}).get(name) not in (None, "", [])
+    field = fields[member["field"]]
+    name = field.json
+    unset: tuple[Any, ...] = (None, []) if field.pointer else (None, "", [])
+    return lambda value: (value or {}).get(name) not in unset
 
 
 def _get(value: Any, name: str, is_struct: bool) -> Any:

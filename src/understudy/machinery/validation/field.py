@@ -95,6 +95,7 @@ class FieldError:
     detail     more about it, "" for nothing
     origin     the rule that found it ("format=dns-label"), "" for none; not shown to clients
     newer      the error that stands for it from a release on, None for none
+    undeclared whether no declared rule says the same: it is reported beside what those find at the field
     """
 
     type: ErrorType
@@ -103,6 +104,7 @@ class FieldError:
     detail: str | Worded = ""
     origin: str = ""
     newer: tuple[Version, FieldError] | None = None
+    undeclared: bool = False
 
     def of(self, release: Version) -> FieldError:
         """Return the error that a release reports."""

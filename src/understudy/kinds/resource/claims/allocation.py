@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from understudy.kinds.common.formats import label
 from understudy.kinds.core import nodeselector
-from understudy.kinds.resource.claims.devices import references
+from understudy.kinds.resource.claims.devices import references, tolerations
 from understudy.kinds.resource.common import binding_conditions, configuration, identifiers, node_operations
 from understudy.kinds.resource.common.device_id import DeviceID
 from understudy.kinds.resource.common.each import validate_list
@@ -59,6 +59,7 @@ def _result(result: Obj, path: Path, names: frozenset[str], rules: ReleaseRules)
         *identifiers.request_reference(result.get("request", ""), path.child("request"), names, rules),
         *device(result, path, rules),
         *binding_conditions.validate(result, path, rules),
+        *(tolerations(result, path, rules) if rules.result_tolerations else ()),
         *share(result, path),
         *node_operations.validate(result.get("skipNodeOperations"), path.child("skipNodeOperations")),
     ]

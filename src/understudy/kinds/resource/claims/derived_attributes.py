@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from understudy.kinds.resource.common.each import validate_set
 from understudy.kinds.resource.common.expression import derived_attribute_errors
@@ -50,7 +51,7 @@ class DerivedAttributes:
         name, expression = attribute.get("name", ""), attribute.get("expression", "")
         parent = request.partition("/")[0]
         if name and self._used.isdisjoint((each, name) for each in (_EVERY_REQUEST, request, parent)):
-            errors.append(invalid(path.child("name"), name, _UNUSED))
+            errors.append(replace(invalid(path.child("name"), name, _UNUSED), undeclared=True))
         if expression and not self._stored:
             wrong, cost = derived_attribute_errors(expression, path.child("expression"), self._rules)
             errors += wrong

@@ -129,9 +129,7 @@ def _devices(
     errors += selectors(request.get("selectors"), path, rules, stored)
     errors += derived.validate(request.get("derivedAttributes"), path.child("derivedAttributes"), name)
     errors += _count(request, path)
-    for i, toleration in enumerate(request.get("tolerations") or ()):
-        errors += _toleration(toleration, path.child("tolerations").index(i), rules)
-    return errors
+    return errors + tolerations(request, path, rules)
 
 
 def selectors(values: Any, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
@@ -152,6 +150,12 @@ def _count(request: Obj, path: Path) -> Errors:
     if mode == EXACT_COUNT:
         return [] if count > 0 else [invalid(where, count, "must be greater than zero")]
     return [not_supported(path.child("allocationMode"), mode, (ALL, EXACT_COUNT))]
+
+
+def tolerations(request: Obj, path: Path, rules: ReleaseRules) -> Errors:
+    """Check the tolerations of a request, or of a device that was allocated for one."""
+    items, where = request.get("tolerations") or (), path.child("tolerations")
+    return [error for i, item in enumerate(items) for error in _toleration(item, where.index(i), rules)]
 
 
 def _toleration(toleration: Obj, path: Path, rules: ReleaseRules) -> Errors:

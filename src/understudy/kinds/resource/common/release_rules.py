@@ -73,6 +73,7 @@ class ReleaseRules(RulesOfRelease):
     names_duplicates    whether a duplicate is reported at the field that holds its key; else at the item
     keys_in_paths       whether the error of a map's key is reported at [key]; else at the map
     shortens_keys       whether paths shorten long keys of maps
+    result_tolerations  whether the tolerations of allocated devices are checked
     revalidates         whether every change of a status validates the allocation; else only when it is new
     prefix              the name of the domain of a qualified name
     prefix_at_domain    whether a fully qualified name without a domain lacks `.domain`; else it is invalid
@@ -116,6 +117,7 @@ class ReleaseRules(RulesOfRelease):
     names_duplicates: bool = False
     keys_in_paths: bool = False
     shortens_keys: bool = True
+    result_tolerations: bool = True
     revalidates: bool = False
     prefix: str = "domain"
     prefix_at_domain: bool = False
@@ -175,7 +177,7 @@ class ReleaseRules(RulesOfRelease):
 
 
 LATEST = ReleaseRules()
-_V36 = replace(LATEST, bounds_ranges=False, compiles_stored=True)
+_V36 = replace(LATEST, bounds_ranges=False, compiles_stored=True, result_tolerations=False)
 _V35 = replace(_V36, keys_in_paths=True, attribute_values=None, renews_time_added=False)
 _V34 = replace(
     _V35,

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from understudy.kinds.resource.common.each import validate_set
 from understudy.kinds.resource.common.release_rules import ReleaseRules
-from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.quantity import Quantity, parse, parse_as_sent
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 
 VALID_VALUES = 10
 _MAX_INT64 = 2**63 - 1
-_FINEST = -9  # the exponent of the finest amounts, nano
 
 
 def validate(capacity: Obj, path: Path, rules: ReleaseRules, shared: bool) -> Errors:
@@ -39,7 +38,7 @@ def validate(capacity: Obj, path: Path, rules: ReleaseRules, shared: bool) -> Er
         return [required(where.child("default"), f"required when {kind} is defined")]
     most, default = parse(capacity["value"]), parse(policy["default"])
     if values:
-        return _values([parse(value) for value in values], default, most, where.child(kind), rules)
+        return _values([parse_as_sent(value) for value in values], default, most, where.child(kind), rules)
     return _range(range_, default, most, where.child(kind), rules)
 
 
@@ -134,9 +133,9 @@ def _whole(amount: Quantity) -> str:
 
 
 def _with_fractions(amount: Quantity) -> str:
-    """Return an amount as a decimal number without zeros at its end."""
-    digits = f"{amount.scaled(_FINEST):0{1 - _FINEST}d}"
-    return f"{digits[:_FINEST]}.{digits[_FINEST:].rstrip('0')}"
+    """Return an amount with as many decimals as it was written with: 1 and 1000m are two."""
+    decimals = max(-amount.exponent, 0)
+    return f"{amount.scaled(-decimals)}e-{decimals}"
 
 
 def _at_most(value: Quantity, most: Quantity, path: Path, text: str) -> Errors:

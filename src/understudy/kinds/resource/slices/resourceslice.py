@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from understudy.kinds.common.objectmeta import IMMUTABLE
-from understudy.kinds.declared_rules.checks import fully_qualified
 from understudy.kinds.resource.common import identifiers, node_operations
 from understudy.kinds.resource.common.each import validate_set
 from understudy.kinds.resource.common.release_rules import ReleaseRules
@@ -44,11 +43,11 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = 
     )
     errors += counters.shared(spec, path, rules)
     if spec.get("partitionTypeAttribute") is not None:
-        errors += _partition_type(spec, path)
+        errors += _partition_type(spec, path, rules)
     return errors + node_operations.validate(spec.get("skipNodeOperations"), path.child("skipNodeOperations"))
 
 
-def _partition_type(spec: Obj, path: Path) -> Errors:
+def _partition_type(spec: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check that each device that uses counters has the attribute that tells partitions apart, as a text.
 
     Upstream: `validatePartitionTypeAttribute`. The form of the name is checked by declared rules.
@@ -58,7 +57,7 @@ def _partition_type(spec: Obj, path: Path) -> Errors:
     if not using:
         text = "may only be set on a slice which declares devices that consume counters"
         return [invalid(path.child("partitionTypeAttribute"), name, text)]
-    if fully_qualified(path, name):
+    if identifiers.fully_qualified(name, path, rules):
         return []
     names = "`partitionTypeAttribute` names this attribute"
     own = name.removeprefix(f"{spec.get('driver', '')}/")

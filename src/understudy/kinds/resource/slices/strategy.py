@@ -199,7 +199,7 @@ def _prepare_request(obj: Obj, ctx: Context) -> None:
 
 
 def _request_status_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourcepoolstatusrequest.validate_status(obj.get("status"), old.get("status"), STATUS)
+    return resourcepoolstatusrequest.validate_status(obj.get("status"), old.get("status"), STATUS, ctx.release)
 
 
 def _request_row(obj: Obj, now: float) -> list[Any]:

@@ -17,7 +17,7 @@ from understudy.kinds.core.pods.validation import pod_spec
 from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
@@ -49,7 +49,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     if has_whole and not ctx.gates[features.IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING]:
         return [*errors, forbidden(_POD, _NO_WHOLE[ctx.release])]
     errors += _whole(spec, before) if has_whole else []
-    if nested_field(old, "status", "nodeAllocatableResourceClaimStatuses"):
+    if ctx.release < V1_37 and nested_field(old, "status", "nodeAllocatableResourceClaimStatuses"):
         errors.append(forbidden(_SPEC, "pods with node allocatable resource claims cannot be resized"))
     misplaced = _order(spec, before)
     if misplaced:
@@ -194,10 +194,10 @@ def _only_cpu_and_memory(spec: Obj, before: Obj, ctx: Context) -> Errors:
 def _differs_in_amounts_only(container: Obj, stored: Obj, version: Version) -> bool:
     """Report whether a container differs from the stored one in nothing but amounts of cpu and memory.
 
-    Upstream: `dropCPUMemoryResourcesFromContainer`, which drops claims, too: containers with claims always differ.
+    Upstream: `dropCPUMemoryResourcesFromContainer`. Before 1.37 it drops claims: containers with claims always differ.
     """
     resources, before = container.get("resources") or {}, stored.get("resources") or {}
-    munged: Obj = {}
+    munged: Obj = {"claims": resources.get("claims")} if version >= V1_37 else {}
     for kind in ("requests", "limits"):
         # Before 1.35 any resources can be added to a container that had none.
         if version >= V1_35 or before.get(kind):

@@ -321,11 +321,17 @@ def _known_resource(name: str, resources: Obj, path: Path, version: Version) -> 
         f"claim:{c.get('name', '')}" + (f"/{c['request']}" if c.get("request") else "")
         for c in resources.get("claims") or ()
     )
-    text = (
-        "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' "
-        "or 'claim:<claimName>' if request is empty"
-    )
-    return [] if name in known else [invalid(path, Stringer(name, name), text)]
+    return [] if name in known else [invalid(path, Stringer(name, name), _UNKNOWN_CLAIM[version])]
+
+
+_UNKNOWN_CLAIM = ByRelease(
+    {
+        V1_37: "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when "
+        "container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty",
+        V1_32: "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' "
+        "or 'claim:<claimName>' if request is empty",
+    }
+)
 
 
 def _health(items: Sequence[Obj], path: Path) -> Errors:
