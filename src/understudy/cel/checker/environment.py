@@ -19,13 +19,14 @@ from understudy.cel.cost.estimate import SizeEstimator, unlimited
 from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
-from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_36, V1_37, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 
 DEVICE = "kubernetes.DRADevice"
 
 # The libraries with the release that introduced each, newest first: expressions may use them once older releases can
 # read them. Overloads are merged from the last library to the first.
 _LIBRARIES: tuple[tuple[str, Version], ...] = (
+    ("includes", V1_37),
     ("list_extensions", V1_34),
     ("semver_normalization", V1_33),
     ("semver", V1_33),
@@ -44,8 +45,11 @@ _LIBRARIES: tuple[tuple[str, Version], ...] = (
     ("time", Version(1, 0)),
     ("standard", Version(1, 0)),
 )
-# The libraries that came with a release's cel-go: every expression may use them.
-_CEL_GO_LIBRARIES: tuple[tuple[str, Version], ...] = (("optional_lists", V1_33),)
+# The libraries that came with a release's cel-go, and the release that lost each: every expression may use them.
+_CEL_GO_LIBRARIES: tuple[tuple[str, Version, Version | None], ...] = (
+    ("optional_lists", V1_33, None),
+    ("integer_durations", V1_31, V1_37),
+)
 # The libraries that device selectors have in every release.
 _DEVICE_LIBRARIES = ("bindings", "semver")
 
@@ -118,7 +122,7 @@ def device_environment(
         device["allowMultipleAllocations"] = "bool"
     libraries = base_libraries(version, stored) + _DEVICE_LIBRARIES
     if has(DRA_LIST_TYPE_ATTRIBUTES, V1_36):
-        libraries += ("device_includes",)
+        libraries += ("includes",) if version >= V1_37 else ("device_includes",)
     declared = build_declarations(version, libraries, {"device": DEVICE}, {DEVICE: device})
     results = {"bool", attribute} if version >= V1_37 else {"bool", "any", attribute}
     return Environment(version, features, stored, declared, _check_result_of(*results), estimate_size)
@@ -162,7 +166,9 @@ def base_libraries(version: Version, stored: bool) -> tuple[str, ...]:
     """Return the names of the libraries in every environment of a release (`MustBaseEnvSet`)."""
     known = version if stored else version.previous
     names = tuple(name for name, since in reversed(_LIBRARIES) if since <= known)
-    return names + tuple(name for name, since in _CEL_GO_LIBRARIES if since <= version)
+    return names + tuple(
+        name for name, since, lost in _CEL_GO_LIBRARIES if since <= version and (lost is None or version < lost)
+    )
 
 
 def build_declarations(

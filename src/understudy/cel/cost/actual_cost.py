@@ -13,6 +13,7 @@ from itertools import chain
 from understudy.cel.library.named_formats import NamedFormat
 from understudy.cel.limits.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.cel.values import NONE, Optional, Value, map_keys
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 
 CallCost = Callable[[Sequence[Value]], int]
 """The cost of a call, given its arguments (the target of a method first).
@@ -154,6 +155,10 @@ def _concatenation_cost(args: Sequence[Value]) -> int:
     return _scaled(actual_size(args[0]) + actual_size(args[1]))
 
 
+def _affix_cost(args: Sequence[Value]) -> int:
+    return _scaled(actual_size(args[1]))
+
+
 def _contains_cost(args: Sequence[Value]) -> int:
     return _scaled(actual_size(args[0])) * _scaled(actual_size(args[1]))
 
@@ -218,6 +223,7 @@ _OVERLOAD_COSTS: Mapping[str, CallCost] = {
     "list_sets_contains_list": _sets_cost(1),
     "list_sets_intersects_list": _sets_cost(1),
     "list_sets_equivalent_list": _sets_cost(2),
+    "list_includes_dyn_dyn": _list_traversal,
     "list_slice": _slice_cost,
     "lists_range": _range_cost,
     "list_reverse": _reverse_cost,
@@ -255,17 +261,27 @@ _STANDARD_COSTS: Mapping[str, CallCost] = {
     "matches_string": _find_cost,
     "contains_string": _contains_cost,
 }
+_NEWEST_STANDARD_COSTS: Mapping[str, CallCost] = {
+    **_STANDARD_COSTS,
+    "starts_with_string": _affix_cost,
+    "ends_with_string": _affix_cost,
+    "matches": _find_cost,
+}
+_STANDARD_COSTS_BY_RELEASE = ByRelease({V1_37: _NEWEST_STANDARD_COSTS, V1_31: _STANDARD_COSTS})
 
 
-def call_cost(name: str, overloads: Sequence[str], *, strict: bool = True) -> CallCost:
-    """Return the rule of the cost of a call. If it chooses between overloads at run time, only its name counts.
+def call_cost(name: str, overloads: Sequence[str], version: Version, *, strict: bool = True) -> CallCost:
+    """Return the rule of the cost of a call in a release.
+
+    If the call chooses between overloads at run time, only its name counts.
 
     strict  whether the functions of the Kubernetes libraries have their own costs; else they cost 1
     """
     overload = overloads[0] if len(overloads) == 1 else ""
+    standard = _STANDARD_COSTS_BY_RELEASE[version].get(overload)
     if not strict:
         if name == "_==_":
             return _comparison_cost
         own = None if overload.startswith("cidr_") else _OVERLOAD_COSTS.get(overload)
-        return own or _STANDARD_COSTS.get(overload) or _fixed
-    return _OVERLOAD_COSTS.get(overload) or _LIBRARY_COSTS.get(name) or _STANDARD_COSTS.get(overload) or _fixed
+        return own or standard or _fixed
+    return _OVERLOAD_COSTS.get(overload) or _LIBRARY_COSTS.get(name) or standard or _fixed

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from understudy.cel.ast import Const
 from understudy.cel.cost.estimate import LIMIT, ONE, UNKNOWN_SIZE, ZERO, AstNode, Estimate, fixed
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
 
 CallEstimate = tuple[Estimate, Estimate | None]
 Rule = Callable[[str, AstNode | None, Sequence[AstNode]], CallEstimate | None]
@@ -51,6 +52,12 @@ def _list_traversal(_overload: str, target: AstNode | None, _args: Sequence[AstN
     if element.type.kind in ("string", "bytes"):
         each += element.size_or_unknown.scaled(_STRING_TRAVERSAL)
     return target.size_or_unknown * each, None
+
+
+def _includes_cost(overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `includes`, whose target may be a list without saying so."""
+    assert target is not None
+    return _list_traversal(overload, target, args) if target.type.params else (target.size_or_unknown * ONE, None)
 
 
 def _parse_url_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
@@ -194,12 +201,7 @@ _LIBRARY_RULE_GROUPS: Sequence[tuple[str, Rule]] = (
 )
 _LIBRARY_RULES: Mapping[str, Rule] = {name: rule for names, rule in _LIBRARY_RULE_GROUPS for name in names.split()}
 _SEMVER_RULES: Mapping[str, Rule] = {"semver": _parse_cost, "isSemver": _parse_cost}
-_LIBRARY_RULES_BY_RELEASE = ByRelease({V1_33: {**_LIBRARY_RULES, **_SEMVER_RULES}, V1_31: _LIBRARY_RULES})
-
-
-def call_rules(version: Version) -> Mapping[str, Rule]:
-    """Return the rules of the Kubernetes libraries in a release, by function name."""
-    return _LIBRARY_RULES_BY_RELEASE[version]
+_NEWER_LIBRARY_RULES: Mapping[str, Rule] = {**_LIBRARY_RULES, **_SEMVER_RULES}
 
 
 # standard functions of CEL
@@ -236,6 +238,10 @@ def _in_list_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNod
 def _matches_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     assert target is not None
     return _regex_cost(target.size_estimate, args[0].size_estimate), None
+
+
+def _matches_function_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    return _regex_cost(args[0].size_estimate, args[1].size_estimate), None
 
 
 def _contains_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
@@ -362,14 +368,38 @@ _STANDARD_RULES: Mapping[str, Rule] = {
 }
 
 
+class CallRules(NamedTuple):
+    """The rules of a release: of the Kubernetes libraries by function name, of cel-go's functions by overload."""
+
+    by_name: Mapping[str, Rule]
+    by_overload: Mapping[str, Rule]
+
+
+_CALL_RULES = ByRelease(
+    {
+        V1_37: CallRules(
+            {**_NEWER_LIBRARY_RULES, "includes": _includes_cost},
+            {**_STANDARD_RULES, "matches": _matches_function_cost},
+        ),
+        V1_33: CallRules(_NEWER_LIBRARY_RULES, _STANDARD_RULES),
+        V1_31: CallRules(_LIBRARY_RULES, _STANDARD_RULES),
+    }
+)
+
+
+def call_rules(version: Version) -> CallRules:
+    """Return the rules of a release."""
+    return _CALL_RULES[version]
+
+
 def estimate_call_cost(
-    rules: Mapping[str, Rule], name: str, overload: str, target: AstNode | None, args: Sequence[AstNode]
+    rules: CallRules, name: str, overload: str, target: AstNode | None, args: Sequence[AstNode]
 ) -> CallEstimate:
     """Return the cost of one call without its arguments, and the size of the result if it is known.
 
-    rules  those of the Kubernetes libraries (`call_rules`)
+    rules  those of the release (`call_rules`)
     """
-    for rule in (rules.get(name), _STANDARD_RULES.get(overload)):
+    for rule in (rules.by_name.get(name), rules.by_overload.get(overload)):
         estimate = rule(overload, target, args) if rule else None
         if estimate is not None:
             return estimate

@@ -50,6 +50,7 @@ class _TrackingPlanner(Planner):
 
     def __init__(self, declarations: Declarations, version: Version, *, strict: bool) -> None:
         super().__init__(declarations, version)
+        self._version = version
         self._strict = strict
 
     def plan(self, node: Node) -> Program:
@@ -130,7 +131,7 @@ class _TrackingPlanner(Planner):
                 return self._constant(node, False)
             if all(isinstance(element, (bool, int, float, str)) for element in elements):
                 return super()._apply(node, call, parts)  # a lookup, which costs nothing
-        cost = call_cost(node.function, node.overloads, strict=self._strict)
+        cost = call_cost(node.function, node.overloads, self._version, strict=self._strict)
         evaluate = _evaluate_until_error if self._stops_at_errors(node, len(parts)) else _evaluate_all
 
         def run(scope: Scope) -> Value:

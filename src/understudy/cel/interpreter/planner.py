@@ -41,7 +41,8 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease
 _NAMES_RANGE_ERRORS = ByRelease({V1_33: False, V1_32: True, V1_31: False})
 _LIBRARIES = tuple(
     "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
-    "semver semver_normalization two_variable_comprehensions list_extensions device_includes jsonpatch "
+    "semver semver_normalization two_variable_comprehensions list_extensions device_includes includes "
+    "integer_durations jsonpatch "
     "authorization authorization_selectors".split()
 )
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])

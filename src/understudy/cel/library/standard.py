@@ -156,7 +156,6 @@ double
     uint64_to_double: (uint) -> double
 duration
     duration_to_duration: (duration) -> duration
-    int64_to_duration: (int) -> duration
     string_to_duration: (string) -> duration
 dyn
     to_dyn: (A) -> dyn
@@ -325,7 +324,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_to_double": _string_to_double,
     "int64_to_double": float,
     "uint64_to_double": float,
-    "int64_to_duration": to_duration,
     "string_to_duration": to_duration,
     "duration_to_int64": lambda value: value.nanos,
     "double_to_int64": _double_to_int,

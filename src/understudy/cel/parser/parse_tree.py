@@ -197,6 +197,9 @@ class _Visitor:
             if not context.alternatives:
                 return self._bad_field(context, "unsupported ident kind")
             if context.alternatives[0][1] == 2:
+                quoted = _first_tokens(context.parts)["ESC_IDENTIFIER"]
+                if self._build.dialect.reads_quoted_fields:
+                    return Token("IDENTIFIER", quoted.text[1:-1], quoted.pos)
                 return self._bad_field(context, "unsupported syntax: '`'")
             parts = context.parts
         return _first_tokens(parts).get("IDENTIFIER")
