@@ -157,6 +157,12 @@ _TYPES: Final[dict[type, Type]] = {
     UnsignedInt: types.UINT,
 }
 
+
+def run_time_type(declared: Type) -> Type:
+    """Return a declared type as values have it: that of optionals does not say of what."""
+    return types.opaque(declared.name) if declared.kind == "opaque" else declared
+
+
 _NUMBERS = (int, float)
 
 

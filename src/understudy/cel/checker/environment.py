@@ -17,7 +17,7 @@ from understudy.cel.checker.declarations import Declarations, Function, read_fun
 from understudy.cel.cost.device_sizes import estimate_size
 from understudy.cel.cost.estimate import SizeEstimator, unlimited
 from understudy.cel.parser.macros import Macro, MacroKey
-from understudy.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
+from understudy.cel.types import DYN, TYPE, Type, opaque, optional_of, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 
@@ -183,7 +183,9 @@ def build_declarations(
     names = {name: type_of(struct(name)) if version >= V1_32 else struct(name) for name in messages}
     own = {name: _type(of) for name, of in variables.items()}
     macros, functions = _contents(tuple(dict.fromkeys(libraries)))
-    return Declarations(macros, functions, {**own, **names, **_type_names()}, {**_message_fields(), **fields})
+    return Declarations(
+        macros, functions, {**own, **names, **_type_names(version >= V1_37)}, {**_message_fields(), **fields}
+    )
 
 
 def _type(of: str | Type) -> Type:
@@ -212,8 +214,11 @@ _WRAPPERS = {
 
 
 @cache
-def _type_names() -> Mapping[str, Type]:
-    """Return the types of the names of types, which are values, too."""
+def _type_names(optional_of_dyn: bool) -> Mapping[str, Type]:
+    """Return the types of the names of types, which are values, too.
+
+    optional_of_dyn  whether the type of optionals is declared as that of optionals of `dyn`
+    """
     names = {
         name: type_of(read_type(name))
         for name in ("bool", "bytes", "double", "int", "string", "uint", "net.IP", "net.CIDR")
@@ -224,7 +229,7 @@ def _type_names() -> Mapping[str, Type]:
     names["map"] = type_of(read_type("map(dyn, dyn)"))
     names["null_type"] = type_of(read_type("null"))
     names["type"] = type_of(TYPE)
-    names["optional_type"] = type_of(opaque("optional_type"))
+    names["optional_type"] = type_of(optional_of(DYN) if optional_of_dyn else opaque("optional_type"))
     for name, text in (
         ("Any", "any"),
         ("Duration", "duration"),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
+from understudy.cel.library.list_extensions import LONGEST_RANGE
 from understudy.cel.library.named_formats import NamedFormat
 from understudy.cel.limits.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.cel.values import NONE, Optional, Value, map_keys
@@ -178,6 +180,12 @@ def _range_cost(args: Sequence[Value]) -> int:
     return (max(args[0], 0) if type(args[0]) is int else 1) + _ALLOCATION
 
 
+def _limited_range_cost(args: Sequence[Value]) -> int:
+    """Return the cost of `lists.range` since 1.37, where a range that is not made costs 1."""
+    count = args[0]
+    return (count if type(count) is int and 0 <= count <= LONGEST_RANGE else 1) + _ALLOCATION
+
+
 def _reverse_cost(args: Sequence[Value]) -> int:
     return (len(args[0]) if isinstance(args[0], list) else 1) + _ALLOCATION
 
@@ -261,13 +269,29 @@ _STANDARD_COSTS: Mapping[str, CallCost] = {
     "matches_string": _find_cost,
     "contains_string": _contains_cost,
 }
-_NEWEST_STANDARD_COSTS: Mapping[str, CallCost] = {
-    **_STANDARD_COSTS,
-    "starts_with_string": _affix_cost,
-    "ends_with_string": _affix_cost,
-    "matches": _find_cost,
-}
-_STANDARD_COSTS_BY_RELEASE = ByRelease({V1_37: _NEWEST_STANDARD_COSTS, V1_31: _STANDARD_COSTS})
+
+
+class _Costs(NamedTuple):
+    """The rules of a release, by overload: of cel-go's extension libraries, and of the standard functions."""
+
+    of_extensions: Mapping[str, CallCost]
+    of_standard: Mapping[str, CallCost]
+
+
+_COSTS = ByRelease(
+    {
+        V1_37: _Costs(
+            {**_OVERLOAD_COSTS, "lists_range": _limited_range_cost},
+            {
+                **_STANDARD_COSTS,
+                "starts_with_string": _affix_cost,
+                "ends_with_string": _affix_cost,
+                "matches": _find_cost,
+            },
+        ),
+        V1_31: _Costs(_OVERLOAD_COSTS, _STANDARD_COSTS),
+    }
+)
 
 
 def call_cost(name: str, overloads: Sequence[str], version: Version, *, strict: bool = True) -> CallCost:
@@ -278,10 +302,11 @@ def call_cost(name: str, overloads: Sequence[str], version: Version, *, strict: 
     strict  whether the functions of the Kubernetes libraries have their own costs; else they cost 1
     """
     overload = overloads[0] if len(overloads) == 1 else ""
-    standard = _STANDARD_COSTS_BY_RELEASE[version].get(overload)
+    costs = _COSTS[version]
+    extension, standard = costs.of_extensions.get(overload), costs.of_standard.get(overload)
     if not strict:
         if name == "_==_":
             return _comparison_cost
-        own = None if overload.startswith("cidr_") else _OVERLOAD_COSTS.get(overload)
+        own = None if overload.startswith("cidr_") else extension
         return own or standard or _fixed
-    return _OVERLOAD_COSTS.get(overload) or _LIBRARY_COSTS.get(name) or standard or _fixed
+    return extension or _LIBRARY_COSTS.get(name) or standard or _fixed

@@ -33,7 +33,7 @@ from understudy.cel.interpreter.field_access import has_field, new_message, opti
 from understudy.cel.interpreter.type_guards import type_guard
 from understudy.cel.library.shared_lists import GrowingList, GrowingMap, grown
 from understudy.cel.limits.interrupts import current_meter
-from understudy.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
+from understudy.cel.values import NONE, Value, map_key, map_keys, raise_if_error, run_time_type, type_name
 from understudy.machinery.golang import regexp
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
 
@@ -119,7 +119,7 @@ class Planner:
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
             if name in _UNDEFINED_TYPES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
-            return self._constant(node, declared.params[0] if declared.params else declared)
+            return self._constant(node, run_time_type(declared.params[0]) if declared.params else declared)
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return self._constant(node, 0)
         if name in self._accumulators:

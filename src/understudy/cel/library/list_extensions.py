@@ -8,6 +8,7 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.limits.budget import check_size
 from understudy.cel.parser import extension_macros
 from understudy.cel.values import Value, equal, type_name
+from understudy.machinery.releases.version import V1_37, Version
 
 _COMPARABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _INDENT = "\n    "
@@ -101,3 +102,19 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"list_{kind}_sortByAssociatedKeys": _sort for kind in _COMPARABLE},
 }
 MACROS = extension_macros.LIST_MACROS
+
+LONGEST_RANGE = 1_000_000
+"""The most numbers that `lists.range` makes since 1.37."""
+
+
+def functions_of(version: Version) -> Mapping[str, Callable[..., Value]]:
+    """Return the functions that depend on the release."""
+    return {"lists_range": _range} if version >= V1_37 else {}
+
+
+def _range(count: int) -> list[int]:
+    if count < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
+    if count > LONGEST_RANGE:
+        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({LONGEST_RANGE})")
+    return list(range(count))

@@ -8,7 +8,7 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.library.string_format import formatter, quote
 from understudy.cel.limits.budget import check_size
 from understudy.cel.values import Value, type_name
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 
 DECLARATIONS = """
 charAt
@@ -70,6 +70,19 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
     if start < 0:
         raise EvaluationError(f"index out of range: {start}")
     return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
+
+
+def _up_to_the_end(find: Callable[..., int]) -> Callable[..., int]:
+    """Return a search from an offset that finds the empty text at the end of the text at the latest (1.37)."""
+
+    def search(text: str, part: str, start: int) -> int:
+        if part:
+            return find(text, part, start)
+        if start < 0:
+            raise EvaluationError(f"index out of range: {start}")
+        return min(start, len(text))
+
+    return search
 
 
 # Until 1.33 `lastIndexOf` fails on an empty text.
@@ -141,4 +154,7 @@ def functions_of(version: Version) -> Mapping[str, Callable[..., Value]]:
     functions: dict[str, Callable[..., Value]] = {"string_format": formatter(version)}
     if _FAILS_ON_EMPTY_TEXT[version]:
         functions["string_last_index_of_string"] = _last_index_in_text
+    if version >= V1_37:
+        functions["string_index_of_string_int"] = _up_to_the_end(_index_of)
+        functions["string_last_index_of_string_int"] = _up_to_the_end(_last_index_of)
     return functions
