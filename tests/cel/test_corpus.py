@@ -1,4 +1,4 @@
-"""Selectors with the answers that were recorded from real kube-apiservers of 1.32 to 1.36."""
+"""Selectors with the answers that were recorded from real kube-apiservers of 1.32 to 1.37."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from understudy.cel.parser.quick_parser import SyntaxMismatchError
 from understudy.cel.parser.quick_parser import parse as parse_quickly
 from understudy.cel.parser.tokens import scan
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
-from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36, V1_37
 from understudy.machinery.util.deep_recursion import call_deeply, on_deep_stack
 
 ENVIRONMENT = device_environment(V1_32)
@@ -36,12 +36,15 @@ def corpus(name: str) -> list[tuple[str, str | None]]:
 
 CORPUS = corpus("1.32")
 # The corpora of random selectors, most of which another release answers differently, with the feature gates of each.
+# Those of 1.37 are about what its cel-go brought.
 RANDOM = {
     "1.33": (V1_33, ()),
     "1.34": (V1_34, ()),
     "1.35": (V1_35, (DRA_CONSUMABLE_CAPACITY,)),
     "1.36": (V1_36, (DRA_CONSUMABLE_CAPACITY,)),
     "1.36-lists": (V1_36, (DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES)),
+    "1.37": (V1_37, (DRA_CONSUMABLE_CAPACITY,)),
+    "1.37-lists": (V1_37, (DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES)),
 }
 
 MAX_BYTES, MAX_COST = 10240, 1_000_000

@@ -1,4 +1,7 @@
-"""Fields of ResourceSlices behind feature gates: dropped while the gate is off, kept if the stored slice uses them."""
+"""Fields of ResourceSlices and ResourcePoolStatusRequests behind feature gates.
+
+They are dropped while the gate is off, kept if the stored object uses them.
+"""
 
 from __future__ import annotations
 
@@ -132,3 +135,17 @@ _V37 = (
     field_guard(features.DRA_PARTITIONABLE_DEVICES_TYPE, "spec", "partitionTypeAttribute"),
 )
 _GUARDS = ByRelease[tuple[Guard, ...]]({V1_37: _V37, V1_36: _V36, V1_34: _V34, V1_33: _V33, V1_31: ()})
+
+# --- ResourcePoolStatusRequest ----------------------------------------------------------------------------------------
+
+_REQUEST_GUARDS = ByRelease[tuple[Guard, ...]](
+    {
+        V1_37: (field_guard(features.DRA_PARTITIONABLE_DEVICES_TYPE, "spec", "defaultPartitionTypeAttribute"),),
+        V1_31: (),
+    }
+)
+
+
+def drop_from_request(request: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields of a request for the status of pools, in place."""
+    drop_disabled_fields(_REQUEST_GUARDS[ctx.release], request, old, ctx.gates)

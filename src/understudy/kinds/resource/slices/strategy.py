@@ -196,6 +196,12 @@ _DEVICE_COUNTS = ("totalDevices", "availableDevices", "allocatedDevices", "unava
 
 def _prepare_request(obj: Obj, ctx: Context) -> None:
     obj.pop("status", None)
+    disabled_slice_fields.drop_from_request(obj, None, ctx)
+
+
+def _prepare_request_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    keep_status(obj, old)
+    disabled_slice_fields.drop_from_request(obj, old, ctx)
 
 
 def _request_status_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -230,7 +236,7 @@ _POOL_STATUS_REQUEST = Behavior(
     defaults=defaults.default_pool_status_request,
     strategy=Strategy(
         prepare_for_create=_prepare_request,
-        prepare_for_update=lambda obj, old, ctx: keep_status(obj, old),
+        prepare_for_update=_prepare_request_update,
         validate=lambda obj, ctx: resourcepoolstatusrequest.validate_spec(obj["spec"], SPEC),
         validate_update=all_of(
             CORE.updated,
