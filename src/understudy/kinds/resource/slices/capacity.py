@@ -135,7 +135,8 @@ def _whole(amount: Quantity) -> str:
 def _with_fractions(amount: Quantity) -> str:
     """Return an amount with as many decimals as it was written with: 1 and 1000m are two."""
     decimals = max(-amount.exponent, 0)
-    return f"{amount.scaled(-decimals)}e-{decimals}"
+    sign, digits = "-" * (amount.value < 0), f"{abs(amount.scaled(-decimals)):0{decimals + 1}d}"
+    return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}" if decimals else f"{sign}{digits}"
 
 
 def _at_most(value: Quantity, most: Quantity, path: Path, text: str) -> Errors:
