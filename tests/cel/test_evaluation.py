@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.releases import NEWEST
 from understudy.cel import EvaluationError, device_environment
 from understudy.cel import compile as compile_selector
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
-from understudy.machinery.releases.version import V1_35, V1_36
+from understudy.machinery.releases.version import V1_35, V1_36, V1_37
 
 DEVICE = {
     "driver": "dra.example.com",
@@ -174,6 +176,30 @@ def test_libraries_of_later_releases(expression: str, result: bool | str) -> Non
         with pytest.raises(EvaluationError) as failure:
             compiled.evaluate(DEVICE)
         assert str(failure.value) == result
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("lists.range(-1).size() == 1", "lists.range: size must be non-negative, got -1"),
+        ("lists.range(2000000).size() == 1", "lists.range: size 2000000 exceeds maximum allowed (1000000)"),
+        ("'hello'.indexOf('', 100) == 5 && 'hello'.lastIndexOf('', 100) == 5 && 'hello'.indexOf('', 3) == 3", True),
+        ("'hello'.indexOf('', -3) == 3", "index out of range: -3"),
+        ("type(optional.of(1)) == optional_type", True),
+        ("{'a-b': 1}.`a-b` == 1 && has({'a-b': 1}.`a-b`)", True),
+        ("{'a-b': 1}.`a-c` == 1", "no such key: a-c"),
+        ("[1, 2].includes(2) && 'a'.includes('a') && ![[1]].includes(1)", True),
+    ],
+)
+def test_changes_of_cel_go_in_1_37(expression: str, result: bool | str) -> None:
+    """Evaluation has the results and errors of kube-apiserver 1.37, recorded as rules of custom resources."""
+    compiled = compile_selector(expression, device_environment(V1_37, stored=True))
+    assert compiled.error is None, compiled.error
+    if isinstance(result, bool):
+        assert compiled.evaluate(DEVICE) is result
+    else:
+        with pytest.raises(EvaluationError, match=f"^{re.escape(result)}$"):
+            compiled.evaluate(DEVICE)
 
 
 def test_attributes_are_lists_behind_their_gate() -> None:

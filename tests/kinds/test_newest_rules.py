@@ -75,7 +75,7 @@ def test_slices_that_are_accepted(server: Server, accepted: Obj) -> None:
     [("1", "1"), ("1000m", "1.000"), ("500m", "0.500"), ("1e0", "1"), ("0.5", "0.5"), ("2000u", "0.002000")],
 )
 def test_equal_amounts_are_duplicates(server: Server, value: str, shown: str) -> None:
-    """They are shown with the decimals that were sent."""
+    """Equal amounts are shown with the decimals that were sent."""
     answer = send(server, "POST", SLICES, pool_slice(cores(value, value, value)))
     path = "spec.devices[0].capacity[cores].requestPolicy.validValues[1]"
     assert causes(answer) == [(path, f'Duplicate value: "{shown}"')]
@@ -113,7 +113,7 @@ def test_tolerations_of_allocated_devices(server: Server) -> None:
     exactly = {"deviceClassName": "c"}
     claim = {"metadata": {"name": "t"}, "spec": {"devices": {"requests": [{"name": "r0", "exactly": exactly}]}}}
     stored = send(server, "POST", CLAIMS, claim).json()
-    result = {"request": "r0", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    result: Obj = {"request": "r0", "driver": "gpu.example.com", "pool": "p", "device": "d"}
     result["tolerations"] = [{"key": "a", "operator": "Equal", "value": "x y"}]
     stored["status"] = {"allocation": {"devices": {"results": [result]}}}
     [(field, message)] = causes(send(server, "PUT", f"{CLAIMS}/t/status?dryRun=All", stored))
@@ -141,7 +141,7 @@ def test_default_partition_type_needs_its_gate() -> None:
 
 
 def test_pods_with_claims(server: Server) -> None:
-    """They can be resized, also those that use what a node can allocate, and errors say how a status names a claim."""
+    """Pods can be resized that use what a node can allocate, and errors say how the status of a pod names a claim."""
     containers = [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}]
     spec = {"containers": containers, "resourceClaims": [{"name": "gpu", "resourceClaimName": "claim-a"}]}
     stored = send(server, "POST", PODS, {"metadata": {"name": "p"}, "spec": spec}).json()

@@ -243,9 +243,9 @@ class RewrittenQuantity(str):
         rewritten.sent = sent
         return rewritten
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        """Return what makes it again, for copies and pickles."""
-        return str(self), self.sent
+    def __reduce__(self) -> tuple[type[RewrittenQuantity], tuple[str, str]]:
+        """Return the class and its arguments, for copies and pickles."""
+        return RewrittenQuantity, (str(self), self.sent)
 
 
 @cache_short_texts(4096)
