@@ -7,14 +7,11 @@ take it off. A line is that of the file, where the head is line 1; 0 is the orde
 OWN_WORDS = "descriptions in OpenAPI are in our own words"
 
 ANY_BINDING = "several bindings allow it; the real server names the one that its cache gives first"
-TOKEN_OWNER = "the answer with a token has managed fields of the audiences, which are not stored"
 GATE_IS_ON = "DynamicResourceAllocation is on by default, so the policy has its rules in 1.32"
 
 KNOWN: dict[str, dict[int, str]] = {
     "authorization/1.32-policy/bootstrap": dict.fromkeys((54, 57, 125, 127), GATE_IS_ON),
-    "authorization/1.32/authn-accounts": {13: TOKEN_OWNER},
     "authorization/1.32/rules-matrix": {26: ANY_BINDING},
-    "authorization/1.36/authn-accounts": {13: TOKEN_OWNER},
     "authorization/1.36/rules-matrix": {26: ANY_BINDING},
     "custom-resources/1.32/cr_deletion": {50: "1.32 tells of wrong owner references of an apply three times"},
     "custom-resources/1.32/crd_lifecycle": {27: OWN_WORDS},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from understudy.kinds.common import label_selectors
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.selectors.fields import parse_fields
 from understudy.machinery.selectors.labels import SelectorError, parse_labels
 from understudy.machinery.types import Obj
@@ -78,12 +79,15 @@ _SELECTORS: dict[str, tuple[Callable[[str, Version], object], Callable[[Obj], bo
 
 def _attributes(spec: Obj) -> Errors:
     resource, path = spec.get(RESOURCE), spec.get(PATH)
-    if resource is not None and path is not None:
-        text = f"cannot be specified in combination with {RESOURCE}"
-        return [invalid(SPEC.child(PATH), _bad_path(path), text)]
-    if resource is None and path is None:
-        return [invalid(SPEC.child(RESOURCE), None, f"exactly one of {PATH} or {RESOURCE} must be specified")]
-    return []
+    if (resource is None) != (path is None):
+        return []
+    text = f"exactly one of {PATH} or {RESOURCE} must be specified"
+    if path is None:
+        older, bad_value = invalid(SPEC.child(RESOURCE), None, text), None
+    else:
+        bad_value = _bad_path(path)
+        older = invalid(SPEC.child(PATH), bad_value, f"cannot be specified in combination with {RESOURCE}")
+    return [replace(older, newer=(V1_37, invalid(SPEC, bad_value, text)))]
 
 
 def _bad_path(path: Obj) -> object:

@@ -530,3 +530,36 @@ def test_true_and_one_are_two_values(apiserver: Server) -> None:
     for value in (False, 0):
         _, answer = exchange(apiserver, "PATCH", f"{WIDGETS}/w/status", {"status": {"b": value}})
         assert json.dumps(answer["status"]["b"]) == json.dumps(value)
+
+
+@pytest.mark.parametrize(("release", "kept"), [("1.36", False), ("1.37", True)])
+def test_owners_that_cannot_be_worked_out(release: str, kept: bool) -> None:
+    """Stored managed fields stay since 1.37 where the owners of a change cannot be worked out; before, they all go.
+
+    So it is where the version of a request sets a default for a field that the version of an owner lacks.
+    """
+
+    def with_fields(**fields: Obj) -> Obj:
+        return {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}}
+
+    with Server(emulated_version=release) as server:
+        text: Obj = {"type": "string"}
+        old, new = with_fields(a=text), with_fields(a=text, added={**text, "default": "d"})
+        define(server, version(schema=old), version("v2", storage=False, schema=new))
+        created = exchange(server, "POST", WIDGETS, widget(spec={"a": "x"}))[1]["metadata"]["managedFields"]
+        path = WIDGETS.replace("v1", "v2") + "/a"
+        patched = exchange(server, "PATCH", path, {"spec": {"a": "z"}})[1]["metadata"].get("managedFields")
+        assert patched == (created if kept else None)
+        assert exchange(server, "GET", f"{WIDGETS}/a")[1]["metadata"].get("managedFields") == patched
+
+
+@pytest.mark.parametrize(("release", "failed"), [("1.36", "Precondition"), ("1.37", "precondition")])
+def test_preconditions_of_deleted_definitions(release: str, failed: str) -> None:
+    """Definitions have their own words for preconditions, in small letters since 1.37; so have namespaces."""
+    with Server(emulated_version=release) as server:
+        define(server)
+        preconditions = {"preconditions": {"uid": "other"}}
+        refused = exchange(server, "DELETE", f"{DEFINITIONS}/widgets.example.com", preconditions)[1]["message"]
+        assert f'"widgets.example.com": {failed} failed: UID in precondition: other, UID in object meta: ' in refused
+        refused = exchange(server, "DELETE", "/api/v1/namespaces/default", preconditions)[1]["message"]
+        assert '"default": Precondition failed: UID in precondition: other, UID in object meta: ' in refused

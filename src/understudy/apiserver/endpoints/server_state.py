@@ -29,6 +29,7 @@ from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
 
@@ -147,5 +148,6 @@ class ServerState:
                 subresource=scope.subresource,
                 reset=strategy_of(scope.kind, scope.subresource).reset_fields,
                 convert=partial(self.versions.convert, scope.kind),
+                keeps_owners=scope.kind.release >= V1_37,
             )
         return manager

@@ -24,6 +24,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 from understudy.machinery.util import clock
 
@@ -130,7 +131,9 @@ class Deletion:
         kind, name, actual = self.kind, metadata["name"], metadata[field]
         field = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
         if kind.behavior.begin_termination:
-            message = f"Precondition failed: {field} in precondition: {expected}, {field} in object meta: {actual}"
+            small = kind.resource == "customresourcedefinitions" and kind.release >= V1_37
+            failed = "precondition failed" if small else "Precondition failed"
+            message = f"{failed}: {field} in precondition: {expected}, {field} in object meta: {actual}"
             return errors.conflict(kind.group, kind.resource, name, message)
         message = (
             f"the {field} in the precondition ({expected}) does not match the {field} in record ({actual}). "

@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.kinds import apiregistration
 from understudy.kinds.admissionregistration.strategy import service_port
-from understudy.kinds.apiextensions import definitions, format_warnings
+from understudy.kinds.apiextensions import definitions, schema_warnings
 from understudy.kinds.apiextensions.definitions import CLEANUP
 from understudy.kinds.common.compose import all_of, as_on_create
 from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields, remove_fields
@@ -243,8 +243,8 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 validate_metadata=definitions.metadata,
                 validate_update=definitions.UPDATE,
                 canonicalize=_read_again,
-                warn_create=format_warnings.warn_create,
-                warn_update=format_warnings.warn_update,
+                warn_create=schema_warnings.warn_create,
+                warn_update=schema_warnings.warn_update,
                 unconditional_update=False,
             ),
             status=status_strategy(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from understudy.kinds.common import label_selectors
 from understudy.kinds.common.compose import Check
 from understudy.kinds.common.formats import invalid_texts
+from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.context import Context
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
@@ -106,7 +109,8 @@ def same_role(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if obj.get("roleRef") == old.get("roleRef"):
         return []
     bad_value = Typed(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef")
-    return [invalid(Path("roleRef"), bad_value, "cannot change roleRef")]
+    older, newer = (invalid(Path("roleRef"), bad_value, text) for text in ("cannot change roleRef", IMMUTABLE))
+    return [replace(older, newer=(V1_37, newer))]
 
 
 BINDING: Callable[[Obj, Context], Errors] = binding(("Role", "ClusterRole"))

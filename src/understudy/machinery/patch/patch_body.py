@@ -85,6 +85,15 @@ def loads(body: bytes, number: Number = finite_float) -> tuple[Any, list[str]]:
         return _Reader(text, number, False).value(parse(text), "", duplicates), duplicates
 
 
+def is_json(body: bytes) -> bool:
+    """Report whether a body is JSON at all (Go's `json.Valid`)."""
+    try:
+        loads(body, keep_spelling)
+    except DecodeError:
+        return False
+    return True
+
+
 def loads_as_written(body: bytes) -> Any:
     """Parse a body that is known to be JSON, and keep the spelling of its scalars."""
     text = to_text(body)

@@ -11,14 +11,16 @@ from collections.abc import Callable
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _MAIN = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 _EXTENSIONS = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go"
 _OWN = {  # {API group: the name of its own scheme, after the line that makes it}
-    "apiextensions.k8s.io": ByRelease({V1_33: f"{_EXTENSIONS}:55", V1_31: f"{_EXTENSIONS}:53"}),
+    "apiextensions.k8s.io": ByRelease(
+        {V1_37: f"{_EXTENSIONS}:56", V1_33: f"{_EXTENSIONS}:55", V1_31: f"{_EXTENSIONS}:53"}
+    ),
     "apiregistration.k8s.io": ByRelease({V1_31: "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"}),
 }
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from understudy.apiserver.encoding.conversion import bare
 from understudy.apiserver.encoding.encoded import internal, read_again
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.patch import patch_live, patches_of
+from understudy.apiserver.endpoints.handlers.patch import check_patch, patch_live, patches_of
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -72,6 +72,7 @@ async def patch_scale(state: ServerState, request: Request, scope: RequestScope)
     form_of(request, scope)
     request.check_body()
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
+    check_patch(request, media)
     write = WriteRequest(state, request, scope, options)
     view = view_of(scope)
 

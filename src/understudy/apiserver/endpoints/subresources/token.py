@@ -17,6 +17,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_34
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, default_if_nil, split_api_version
 from understudy.machinery.util import clock
 from understudy.machinery.validation.field import Errors, Path, invalid
@@ -30,7 +31,9 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
     body = request_body.read(request, scope.decoder, options.field_validation).obj
-    body["spec"] = _defaulted(body.get("spec") or {})
+    sent_spec = body.get("spec") or {}
+    names_audiences = sent_spec.get("audiences") is not None or was_sent_empty(sent_spec, "audiences")
+    body["spec"] = _defaulted(sent_spec)
     sent = await write.mutate_new_part(body)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
@@ -59,7 +62,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         "status": status,
     }
     # An empty list of audiences belongs to who sent it, as a list that is missing does not.
-    named_audiences = {"audiences": audiences} if (body.get("spec") or {}).get("audiences") is not None else {}
+    named_audiences = {"audiences": audiences} if names_audiences else {}
     as_sent = {
         **answer,
         "metadata": {},

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import bad_request
+from understudy.machinery.golang.json_reader import to_text
 from understudy.machinery.patch import patch_body as bodies
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.serializer.json import DecodeError, yaml_to_json
 from understudy.machinery.types import Obj
 
@@ -18,24 +20,41 @@ class Patch:
     """A parsed apply request.
 
     Duplicate keys (`line 7: key "yaml" already set in map`) are `warnings` by default; with strict field validation
-    they are `duplicates`, for `FieldManager.apply` to refuse; with fieldValidation=Ignore they are dropped.
+    they are `duplicates`, for `FieldManager.apply` to refuse; with fieldValidation=Ignore they are dropped. `what`
+    is what errors call the body.
     """
 
     obj: Obj
     warnings: list[str]
     duplicates: list[str]
+    what: str = "YAML"
 
 
-def parse(body: bytes, validation: str = "Warn") -> Patch:
+_WHAT = ByRelease({V1_37: "patch", V1_31: "YAML"})
+
+
+def check(body: bytes) -> None:
+    """Raise 400 for a body that is no YAML. One that looks like JSON passes (`validateAndTranscodePatch`)."""
+    if to_text(body).lstrip().startswith("{"):
+        return
+    try:
+        yaml_to_json(body)
+    except DecodeError as error:
+        raise bad_request(f"error encoding patch: {error}") from None
+
+
+def parse(body: bytes, validation: str = "Warn", release: Version = V1_31) -> Patch:
     """Parse an apply request. `validation` is the request's fieldValidation. Raises StatusError 400."""
+    what = _WHAT[release]
     try:
         value, duplicates = _value(body)
     except DecodeError as error:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+        raise bad_request(f"error decoding {what}: error converting YAML to JSON: {error}") from None
     if value is not None and not isinstance(value, dict):
         unusable = f"json: cannot unmarshal {bodies.kind_of(value)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {unusable}")
-    return Patch(value or {}, duplicates if validation == "Warn" else [], duplicates if validation == "Strict" else [])
+        raise bad_request(f"error decoding {what}: error unmarshaling JSON: while decoding JSON: {unusable}")
+    warnings, refused = (duplicates if validation == each else [] for each in ("Warn", "Strict"))
+    return Patch(value or {}, warnings, refused, what)
 
 
 def _value(body: bytes) -> tuple[Any, list[str]]:
@@ -49,4 +68,4 @@ def _value(body: bytes) -> tuple[Any, list[str]]:
 
 _read_json = bodies.decoder(bodies.yaml_number)
 
-__all__ = ["Patch", "parse"]
+__all__ = ["Patch", "check", "parse"]

@@ -37,6 +37,8 @@ class FieldManager:
     reset                paths that the endpoint cannot change, which no manager owns through it (`ResetFields`);
                          owners in a version that it does not name lose them to writers that change them
     convert              converts objects between API versions, for owners that wrote in another one
+    keeps_owners         whether the owners stay as they are where those of a change cannot be worked out (since 1.37);
+                         else an object loses all of them
     """
 
     def __init__(
@@ -47,9 +49,11 @@ class FieldManager:
         subresource: str = "",
         reset: ResetFields = MappingProxyType({}),
         convert: Convert = no_conversion,
+        keeps_owners: bool = False,
     ) -> None:
         self.api_version = api_version
         self.subresource = subresource
+        self._keeps_owners = keeps_owners
         self._updater = Updater(type_, api_version, reset, convert)
 
     def update(self, live: Obj | None, new: Obj, manager: str, now: str) -> list[Obj]:
@@ -66,7 +70,7 @@ class FieldManager:
         try:
             after = self._updater.update(live, new, before, writer, now)
         except (InvalidValue, UnconvertibleError):
-            return []
+            return (live["metadata"].get("managedFields") or []) if live is not None and self._keeps_owners else []
         return managers.encode(cap_update_managers(after))
 
     def apply(self, live: Obj | None, patch: Patch, manager: str, now: str, *, force: bool) -> Obj:
@@ -80,6 +84,6 @@ class FieldManager:
         if patch.duplicates:
             lines = "\n  ".join(patch.duplicates)
             raise bad_request(
-                f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
+                f"error strict decoding {patch.what}: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
             )
         return new
