@@ -8,7 +8,7 @@ from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import is_allocated, is_done, is_group, owning_pod, reservations
 from understudy.controlplane.client.resources import PODS, Resource
 from understudy.controlplane.client.store import Store
-from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
+from understudy.controlplane.resourceclaim.pod_groups import PodGroups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 from understudy.machinery.types import Obj
@@ -71,7 +71,7 @@ class ClaimSync:
         """Report whether a reservation stays: that of a pod that may run or a group, and of whatever else there is."""
         if self._groups.enabled and is_group(consumer):
             group = self._groups.get(namespace, consumer["name"])
-            return await self._lives(POD_GROUPS, namespace, consumer, group)
+            return await self._lives(self._groups.resource, namespace, consumer, group)
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             if self._version < V1_36:
                 text = f"{{{consumer.get('apiGroup', '')} {consumer['resource']} {consumer['name']} {consumer['uid']}}}"

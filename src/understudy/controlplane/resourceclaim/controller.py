@@ -28,7 +28,7 @@ from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation
 from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedOwners
 from understudy.controlplane.resourceclaim.pod_group_sync import PodGroupSync
-from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
+from understudy.controlplane.resourceclaim.pod_groups import PodGroups, pod_groups
 from understudy.controlplane.resourceclaim.pod_sync import PodSync
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
 from understudy.machinery.releases import features
@@ -75,8 +75,9 @@ class Controller(framework.Controller[Key]):
         self._templates = self.informers.of(resource_claim_templates(context.version))
         self._contexts = SchedulingContexts(client, self.informers) if context.version < V1_32 else None
         self._deleted = DeletedOwners()
-        group_informer = self.informers.of(POD_GROUPS) if context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS] else None
-        self._groups = groups = PodGroups(group_informer)
+        grouped, with_claims = pod_groups(context.version), context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
+        group_informer = self.informers.of(grouped) if with_claims else None
+        self._groups = groups = PodGroups(grouped, group_informer)
         pods = self._pods.store
         creation = ClaimCreation(context, client, events, self.informers, self._claims, self._templates.store)
         self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
@@ -201,7 +202,7 @@ class Controller(framework.Controller[Key]):
         for pod in self._pods.store.by_index(index, name):
             self._pod_changed(pod)
         if self._groups.enabled:
-            for group in self.informers.of(POD_GROUPS).store.by_index(index, name):
+            for group in self.informers.of(self._groups.resource).store.by_index(index, name):
                 self._group_changed(group)
 
 

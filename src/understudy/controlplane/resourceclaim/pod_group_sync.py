@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.controlplane.client.pod_claims import entries_of
 from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation, CreationError, Owner
-from understudy.controlplane.resourceclaim.pod_groups import POD_GROUPS, PodGroups
+from understudy.controlplane.resourceclaim.pod_groups import PodGroups
 from understudy.machinery.errors import StatusError
 
 
@@ -20,7 +20,7 @@ class PodGroupSync:
         group = self._groups.get(namespace, name)
         if group is None or group["metadata"].get("deletionTimestamp"):
             return
-        owner = Owner(POD_GROUPS, group)
+        owner = Owner(self._groups.resource, group)
         names: dict[str, str] = {}
         for entry in entries_of(group):
             try:

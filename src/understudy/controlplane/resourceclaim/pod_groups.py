@@ -6,15 +6,25 @@ from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import SCHEDULING, entries_of, group_name
 from understudy.controlplane.client.resources import Resource
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 
-POD_GROUPS = Resource(SCHEDULING, "v1alpha2", "podgroups", "PodGroup")
+_API = ByRelease({V1_37: "v1beta1", V1_31: "v1alpha2"})
+
+
+def pod_groups(release: Version) -> Resource:
+    """Return PodGroups in the version that the controller of a release uses."""
+    return Resource(SCHEDULING, _API[release], "podgroups", "PodGroup")
 
 
 class PodGroups:
-    """The groups that there are; none without the feature."""
+    """The groups that there are; none without the feature.
 
-    def __init__(self, informer: Informer | None) -> None:
+    resource  PodGroups in the version of the release
+    """
+
+    def __init__(self, resource: Resource, informer: Informer | None) -> None:
+        self.resource = resource
         self._store = informer.store if informer is not None else None
 
     @property
@@ -47,6 +57,6 @@ class PodGroups:
         """Return for whom the claim of an entry of a pod is reserved: for its group, or for the pod."""
         if group is not None and self.is_of_group(group, entry):
             metadata = group["metadata"]
-            kind = {"apiGroup": SCHEDULING, "resource": POD_GROUPS.plural}
+            kind = {"apiGroup": SCHEDULING, "resource": self.resource.plural}
             return {**kind, "name": metadata["name"], "uid": metadata["uid"]}
         return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}

@@ -90,6 +90,29 @@ def test_what_is_empty_is_shown_as_it_was_sent(release: Version, created: Obj) -
     }
 
 
+@pytest.mark.parametrize(
+    ("release", "gate", "asked"),
+    [("1.36", {}, True), ("1.37", {}, False), ("1.37", {"ExcludeAdmissionWebhookVirtualResources": False}, True)],
+)
+def test_reviews_are_hidden(release: str, gate: dict[str, bool], asked: bool) -> None:
+    """Since 1.37 no webhook is asked about reviews of tokens and access: it could lock everybody out."""
+    seen: list[str] = []
+    with Server(emulated_version=release, feature_gates=gate) as server:
+
+        @server.webhook("tokenreviews.authentication.k8s.io", "selfsubjectreviews.authentication.k8s.io", "configmaps")
+        def hook(request: Obj) -> bool:
+            seen.append(request["resource"]["resource"])
+            return False
+
+        codes = [
+            send(server, "POST", f"/apis/authentication.k8s.io/v1/{resource}", body).status
+            for resource, body in (("tokenreviews", {"spec": {"token": "x"}}), ("selfsubjectreviews", {}))
+        ]
+        send(server, "POST", MAPS, config_map())
+    assert codes == [400 if asked else 201] * 2
+    assert seen == [*(["tokenreviews", "selfsubjectreviews"] if asked else []), "configmaps"]
+
+
 def test_empty_lists_survive_a_patch(server: Server) -> None:
     """A webhook sees a list that was sent empty after another webhook has patched the object."""
     seen: list[Any] = []

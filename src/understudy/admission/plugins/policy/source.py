@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from understudy.admission.chain import Point
+from understudy.admission.matching import rules
 from understudy.admission.matching.resources import may_match
 from understudy.admission.objects import ObjectInterfaces
 from understudy.machinery.types import Obj
@@ -19,18 +20,7 @@ GROUP = "admissionregistration.k8s.io"
 _CONFIGURATION = frozenset(
     f"{kind}admission{part}" for kind in ("validating", "mutating") for part in ("policies", "policybindings")
 )
-# Requests that are not stored and would lock everybody out if a policy refused them.
-_EXCLUDED = frozenset(
-    (
-        ("authentication.k8s.io", "selfsubjectreviews"),
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authorization.k8s.io", "localsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectrulesreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-        *((GROUP, resource) for resource in _CONFIGURATION),
-    )
-)
+_EXCLUDED = rules.REVIEWS | {(GROUP, resource) for resource in _CONFIGURATION}
 
 E = TypeVar("E")
 

@@ -17,6 +17,7 @@ from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.kinds.context import Context
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
+from understudy.machinery.releases import features
 from understudy.machinery.types import GroupVersionKind, Obj
 
 ADMIT, VALIDATING = "admit", "validating"  # types of admission, as metrics call them
@@ -108,6 +109,9 @@ class HookSource:
 
         Raises 403 for match conditions that fail, 404 for a namespace that does not exist.
         """
+        is_review = (attributes.point.group, attributes.point.resource) in rules.REVIEWS
+        if is_review and ctx.gates[features.EXCLUDE_ADMISSION_WEBHOOK_VIRTUAL_RESOURCES]:
+            return None
         resource_rules = hook.fields.get("rules")
         if not resource_rules:  # as constraints of a policy, these would include every request
             return None

@@ -15,6 +15,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.storage.interface import Entry
+from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
@@ -26,7 +28,20 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     if request.query:
         await state.registry.not_older(scope.kind, minimum_version(request.query))
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
-    return object_response(request, scope, read_again(entry, scope.kind), form=form)
+    try:
+        return object_response(request, scope, read_again(entry, scope.kind), form=form)
+    except StatusError as error:
+        if scope.kind.custom is None or not state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]:
+            raise
+        raise _corrupt_object(entry, error) from None
+
+
+def _corrupt_object(entry: Entry, error: StatusError) -> StatusError:
+    """Return the error for a stored object that a webhook does not convert (upstream: `NewCorruptObjError`)."""
+    return internal_error(
+        f"StorageError: corrupt object, Code: 7, Key: {entry.key.removeprefix('/registry')}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: object not decodable revision={entry.revision}: {error.message}"
+    )
 
 
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
