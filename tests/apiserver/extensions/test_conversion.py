@@ -24,6 +24,8 @@ from tests.http import exchange, send
 from understudy import Server
 from understudy.machinery.types import Obj
 
+UNSAFE = "AllowUnsafeMalformedObjectDeletion"
+
 
 def test_every_version_has_its_own_fields(server: Server) -> None:
     """Objects are written, read, listed, watched and deleted in either version, whatever version is stored."""
@@ -188,6 +190,26 @@ def test_bad_answers(server: Server, webhook: Webhook, convert: Callable[[Obj], 
     assert (code, status["code"], "reason" in status) == (500, 500, False)
     assert status["message"].startswith(message)
     assert exchange(server, "GET", f"{V1}/a")[1]["spec"] == {"size": 1}
+
+
+@pytest.mark.parametrize(
+    ("release", "gate", "corrupt"), [("1.36", {}, False), ("1.36", {UNSAFE: True}, True), ("1.37", {}, True)]
+)
+def test_an_object_that_is_not_converted(webhook: Webhook, release: str, gate: dict[str, bool], corrupt: bool) -> None:
+    """GET of a stored object that its webhook does not convert says that it is corrupt, since 1.37 by default."""
+    with Server(emulated_version=release, feature_gates=gate) as server:
+        define(server, conversion=webhook.conversion())
+        created = exchange(server, "POST", V1, widget(size=1))[1]
+        webhook.convert = lambda review: converted(review, result={"status": "Failure", "message": "no"})
+        code, body = exchange(server, "GET", f"{V2}/a")
+        revision = created["metadata"]["resourceVersion"]
+        text = (
+            "StorageError: corrupt object, Code: 7, Key: /example.com/widgets/default/a, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: object not decodable revision={revision}: {FAILED}no"
+        )
+        assert (code, body["message"]) == (500, f"Internal error occurred: {text}" if corrupt else f"{FAILED}no")
+        assert body.get("reason") == ("InternalError" if corrupt else None)
+        assert exchange(server, "GET", f"{V1}/a") == (200, created)
 
 
 def test_a_failure_does_not_write(server: Server, webhook: Webhook) -> None:
