@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.encoding.encoded import read_again
+from understudy.apiserver.encoding.encoded import load, read_again
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
@@ -28,12 +28,14 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     if request.query:
         await state.registry.not_older(scope.kind, minimum_version(request.query))
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
+    entry = read_again(entry, scope.kind)
     try:
-        return object_response(request, scope, read_again(entry, scope.kind), form=form)
+        load([entry], scope.kind)
     except StatusError as error:
-        if scope.kind.custom is None or not state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]:
+        if not state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]:
             raise
         raise _corrupt_object(entry, error) from None
+    return object_response(request, scope, entry, form=form)
 
 
 def _corrupt_object(entry: Entry, error: StatusError) -> StatusError:
