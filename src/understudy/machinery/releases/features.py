@@ -28,6 +28,7 @@ AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE = Gate("AggregatedDiscoveryRemoveBetaType"
 ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS = Gate("AllowInsecureKubeletCertificateSigningRequests")
 ALLOW_PARSING_USER_UID_FROM_CERT_AUTH = Gate("AllowParsingUserUIDFromCertAuth")
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
+ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION = Gate("AllowUnsafeMalformedObjectDeletion")
 ANONYMOUS_AUTH_CONFIGURABLE_ENDPOINTS = Gate("AnonymousAuthConfigurableEndpoints")
 AUTHORIZE_NODE_WITH_SELECTORS = Gate("AuthorizeNodeWithSelectors")
 AUTHORIZE_WITH_SELECTORS = Gate("AuthorizeWithSelectors")
