@@ -11,7 +11,7 @@ import pytest
 from tests.http import send
 from tests.releases import since
 from understudy import Server
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 
 CORE = "/api/v1/namespaces/default"
@@ -48,6 +48,7 @@ MEDIA = {
 SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 SCHEME = 'in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 CRD_SCHEME = 'in scheme "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:%s"'
+SCHEME_LINES = ByRelease({V1_37: 56, V1_33: 55, V1_32: 53})  # at which it is made
 LONG = "1" * 5000  # more digits than Python reads
 NAMELESS = "the name of the object (there based on URL) was undeterminable: name must be provided"
 
@@ -136,7 +137,7 @@ def test_other_kind_is_refused(server: Server, patch: Any, why: str) -> None:
 def test_definitions_know_only_their_own_scheme(server: Server) -> None:
     """Custom resource definitions are decoded with a scheme that has no pods but knows DeleteOptions."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.e.io"
-    scheme = CRD_SCHEME % (53 if send(server, "GET", "/version").json()["minor"] == "32" else 55)
+    scheme = CRD_SCHEME % SCHEME_LINES[server.state.release.version]
     for sent, why in (
         ({"apiVersion": "v1", "kind": "Pod"}, f'no kind "Pod" is registered for version "v1" {scheme}'),
         (
@@ -252,8 +253,10 @@ def test_apply_without_changes_keeps_opaque_bytes(server: Server) -> None:
 @pytest.mark.parametrize("part", ["scale", "status"])
 @pytest.mark.parametrize("form", ["json", "merge", "strategic", "apply"])
 def test_patch_of_a_missing_object_is_not_read(server: Server, form: str, part: str) -> None:
-    """A patch of a subresource of a missing object is 404, whatever its body."""
-    assert patched(server, form, f"/apis/apps/v1/namespaces/default/deployments/missing/{part}", b"{")[0] == 404
+    """A patch of a subresource of a missing object is 404, whatever its body; since 1.37 one that is no JSON is 400."""
+    is_read = form != "apply" and server.state.release.version >= V1_37
+    code = patched(server, form, f"/apis/apps/v1/namespaces/default/deployments/missing/{part}", b"{")[0]
+    assert code == (400 if is_read else 404)
 
 
 @pytest.mark.parametrize("sent", [{"apiVersion": None}, {"apiVersion": "autoscaling/__internal"}])
