@@ -165,3 +165,32 @@ def test_pods_with_claims(server: Server) -> None:
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when "
         "container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty"
     )
+
+
+@pytest.mark.parametrize(("method", "media"), [("PUT", None), ("PATCH", "application/apply-patch+yaml")])
+def test_objects_created_by_an_update_lose_system_metadata(server: Server, method: str, media: str | None) -> None:
+    """What only the server sets is taken from an object that PUT or apply creates, as from one that POST does."""
+    name = f"by-{method.lower()}"
+    path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{name}?fieldManager=m"
+    sent = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5, "selfLink": "/x"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, **sent}}
+    for dry_run in ("&dryRun=All", ""):
+        answer = send(server, method, path + dry_run, lease, media)
+        assert answer.status == 201, answer.json()
+        assert not answer.json()["metadata"].keys() & sent
+
+
+def test_equal_errors_are_reported_where_they_are_first(server: Server) -> None:
+    """Common rules find what the rules of the kind find again; each error is told once, in the order of the former."""
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    labels = {"a": "b"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    stored = send(
+        server,
+        "POST",
+        path,
+        {"metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": labels}, "template": template}},
+    ).json()
+    stored["metadata"] |= {"finalizers": ["Not valid!"], "labels": {"a": "not valid!"}}
+    refused = causes(send(server, "PUT", f"{path}/r", stored))
+    assert [field for field, _ in refused] == ["metadata.labels", "metadata.finalizers"]

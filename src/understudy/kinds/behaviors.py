@@ -23,6 +23,7 @@ from understudy.kinds.core.pods.strategies import pod_templates, pods
 from understudy.kinds.core.services import strategy as services
 from understudy.kinds.declarations.kind import Behavior
 from understudy.kinds.flowcontrol import strategy as flowcontrol
+from understudy.kinds.lifecycle import strategy as lifecycle
 from understudy.kinds.networking import strategy as networking
 from understudy.kinds.node import strategy as node
 from understudy.kinds.policy import strategy as policy
@@ -61,6 +62,7 @@ FAMILIES = (
     apiextensions,
     admissionregistration,
     flowcontrol,
+    lifecycle,
 )
 
 

@@ -26,6 +26,7 @@ from understudy.apiserver.registry.rest import (
     is_unchanged,
     sent_version,
     should_delete_during_update,
+    wipe_object_meta_system_fields,
 )
 from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
 from understudy.kinds.context import Context
@@ -33,7 +34,7 @@ from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions
-from understudy.machinery.releases.version import V1_34
+from understudy.machinery.releases.version import V1_34, V1_37
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.types import Obj, deep_copy
 
@@ -202,6 +203,8 @@ class Registry:
         """Create an object that an update did not find."""
         obj = await transform(None)
         sent_version(obj)
+        if target.kind.release >= V1_37:
+            wipe_object_meta_system_fields(obj, {})
         if not target.dry_run:
             for name in ("resourceVersion", "selfLink"):
                 obj["metadata"].pop(name, None)

@@ -38,6 +38,9 @@ def validate(conditions: Sequence[Obj], path: Path, *, missing: str | TextByRele
 def _condition(condition: Obj, path: Path, missing: str | TextByRelease) -> Errors:
     kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
     errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
+    if not kind:
+        no_type = required(path.child("type"), "is required")
+        errors = [replace(error, newer=(V1_37, no_type)) for error in errors]  # equal errors are reported once
     if status not in STATUSES:
         older = not_supported(path.child("status"), status or "", STATUSES)
         errors.append(older if status else replace(older, newer=(V1_37, required(path.child("status")))))

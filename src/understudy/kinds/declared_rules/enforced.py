@@ -15,7 +15,7 @@ from understudy.kinds.declared_rules.run import Run
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path
+from understudy.machinery.validation.field import Errors, FieldError, Path
 
 # Paths of versions, as those of the internal form that rules written by hand speak of (`NormalizationRule`).
 _NORMALIZED = [
@@ -35,7 +35,7 @@ _NORMALIZED = [
 def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, errors: Errors) -> Errors:
     """Return the errors of a write, those of declared rules included. `old` is the stored object, None for a new one.
 
-    They come last, and take the place of those that say the same.
+    They come last. Those of beta rules take the place of those that say the same: no others have a double.
     """
     if ctx.release < V1_37 or kind.custom is not None:
         return errors
@@ -45,13 +45,12 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
         return errors
     new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
     declared = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
-    enforced = [one.error for one in declared if one.stage != "a"]
-    covered = {(error.type, _normalized(error.field)) for error in enforced}
-    by_text = {error.text(ctx.release): error for error in reversed(errors)}  # Go's filter has equal texts once
-    kept = [
-        error for error in reversed(by_text.values()) if error.undeclared or (error.type, error.field) not in covered
-    ]
-    return kept + enforced
+    covered = {(one.error.type, _normalized(one.error.field)) for one in declared if one.stage == "b"}
+    by_text: dict[str, FieldError] = {}
+    for error in (error.of(ctx.release) for error in errors):
+        by_text.setdefault(error.text(ctx.release), error)  # Go's filter has equal texts once
+    kept = [error for error in by_text.values() if error.undeclared or (error.type, error.field) not in covered]
+    return kept + [one.error for one in declared if one.stage != "a"]
 
 
 def _versioned(kind: Kind, version: str, obj: Obj) -> Obj:
