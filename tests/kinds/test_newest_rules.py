@@ -193,4 +193,4 @@ def test_equal_errors_are_reported_where_they_are_first(server: Server) -> None:
     ).json()
     stored["metadata"] |= {"finalizers": ["Not valid!"], "labels": {"a": "not valid!"}}
     refused = causes(send(server, "PUT", f"{path}/r", stored))
-    assert [field for field, _ in refused] == ["metadata.labels", "metadata.finalizers"]
+    assert [field for field, _ in refused] == ["metadata.labels", "metadata.finalizers", "metadata.finalizers[0]"]
