@@ -43,11 +43,24 @@ def frozen_values() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Run more tests at once than there are processors (`-n auto`): they wait for others for a third of their time."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) * 3 // 2
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of tests and their parameters out of Python's searches for cycles."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
 def ordinary_garbage_collection() -> Iterator[None]:
-    """Let Python look for cycles again in what a command of this process has left at its end."""
-    yield
-    gc.unfreeze()
+    """Leave nothing else out of them: a command that runs in this process would leave out what it knows at its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "freeze", lambda: None)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
 LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())
+pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheels
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 DATA = {".py", ".json", ".yaml", ".pyi", ".typed"}
 
@@ -67,10 +68,17 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {form: next((out / form).glob("*.whl")) for form in ("plain", "zip", "sdist")}
 
 
-@pytest.fixture(params=["plain", "zip", "sdist"])
-def wheel(request: pytest.FixtureRequest, wheels: dict[str, Path]) -> Path:
-    built: Path = wheels[request.param]
-    return built
+@pytest.fixture(scope="module")
+def wheel(wheels: dict[str, Path]) -> Path:
+    return wheels["plain"]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel in a folder that is not on Python's path."""
+    target = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel)
+    return target
 
 
 def test_links_point_to_the_source_folders() -> None:
@@ -78,6 +86,16 @@ def test_links_point_to_the_source_folders() -> None:
     folders = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")
     assert folders == LINKS
     assert all((ROOT / name).resolve() == PACKAGE / name for name in LINKS)
+
+
+def test_every_form_makes_the_same_wheel(wheels: dict[str, Path]) -> None:
+    """What is installed is the same, whether pip gets a checkout without links, a zip archive or the sdist."""
+    contents = {}
+    for form, path in wheels.items():
+        with zipfile.ZipFile(path) as archive:
+            contents[form] = {name: archive.read(name) for name in archive.namelist()}
+    assert contents["zip"] == contents["plain"]
+    assert contents["sdist"] == contents["plain"]
 
 
 def test_wheel_holds_everything(wheel: Path) -> None:
@@ -97,14 +115,13 @@ def test_sdist_holds_the_package_and_no_links(wheels: dict[str, Path]) -> None:
         assert any(member.name.endswith("src/understudy/py.typed") for member in archive)
 
 
-def test_installed_modules_can_be_imported(wheel: Path, tmp_path: Path) -> None:
+def test_installed_modules_can_be_imported(installed: Path, tmp_path: Path) -> None:
     """Installed elsewhere, every module can be imported, without a warning."""
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", tmp_path, wheel)
     code = (
         "import importlib, pkgutil, sys\n"
-        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"sys.path.insert(0, {str(installed)!r})\n"
         "import understudy\n"
-        f"assert understudy.__file__.startswith({str(tmp_path)!r}), understudy.__file__\n"
+        f"assert understudy.__file__.startswith({str(installed)!r}), understudy.__file__\n"
         "for module in pkgutil.walk_packages(understudy.__path__, 'understudy.'):\n"
         "    importlib.import_module(module.name)\n"
     )
@@ -112,18 +129,17 @@ def test_installed_modules_can_be_imported(wheel: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_installed_worlds_are_loaded_by_name(wheel: Path, tmp_path: Path) -> None:
+def test_installed_worlds_are_loaded_by_name(installed: Path, tmp_path: Path) -> None:
     """Installed elsewhere, the worlds of the quick start are there, whatever the working directory is."""
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", tmp_path, wheel)
     code = (
         "import sys\n"
-        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"sys.path.insert(0, {str(installed)!r})\n"
         "from understudy import Server\n"
         "with Server(load=['gpu-cluster']) as server:\n"
         "    print(sys.modules['understudy'].__file__, len(server.list('resourceslices')))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.split() == [str(tmp_path / "understudy" / "__init__.py"), "2"], done.stderr
+    assert done.stdout.split() == [str(installed / "understudy" / "__init__.py"), "2"], done.stderr
 
 
 def test_wheel_says_for_whom_it_is(wheel: Path) -> None:
