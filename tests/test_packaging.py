@@ -89,7 +89,7 @@ def test_links_point_to_the_source_folders() -> None:
 
 
 def test_every_form_makes_the_same_wheel(wheels: dict[str, Path]) -> None:
-    """What is installed is the same, whether pip gets a checkout without links, a zip archive or the sdist."""
+    """A checkout without links, a zip archive and the sdist install the same files."""
     contents = {}
     for form, path in wheels.items():
         with zipfile.ZipFile(path) as archive:

@@ -169,7 +169,7 @@ def test_pods_with_claims(server: Server) -> None:
 
 @pytest.mark.parametrize(("method", "media"), [("PUT", None), ("PATCH", "application/apply-patch+yaml")])
 def test_objects_created_by_an_update_lose_system_metadata(server: Server, method: str, media: str | None) -> None:
-    """What only the server sets is taken from an object that PUT or apply creates, as from one that POST does."""
+    """An object that PUT or apply creates loses what only the server sets, as one that POST creates does."""
     name = f"by-{method.lower()}"
     path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{name}?fieldManager=m"
     sent = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5, "selfLink": "/x"}

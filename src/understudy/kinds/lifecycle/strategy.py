@@ -42,7 +42,7 @@ def _progress(obj: Obj) -> str:
 
 def _request_row(request: Obj, now: float) -> list[Any]:
     """Return the cells of an EvictionRequest."""
-    spec = request["spec"]
+    spec = request.get("spec") or {}
     who = [spec.get("requester", ""), spec.get("intent", "")]
     return [name(request), *_target(request), _progress(request), *who, age(request, now)]
 
