@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.controlplane.kubelet.dra.api import (
-    HEALTH_SERVICE,
+    HEALTH_V1ALPHA1,
     PREPARE,
     V1,
     WATCH,
@@ -80,5 +80,5 @@ async def test_stream_that_cannot_begin(root: Path) -> None:
     """A stream fails as a call does."""
     channel = GRPCChannel(str(root / "s"))
     with pytest.raises(RPCError, match="code = Unavailable"):
-        await anext(channel.stream(f"{HEALTH_SERVICE}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse))
+        await anext(channel.stream(f"{HEALTH_V1ALPHA1}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse))
     await channel.close()

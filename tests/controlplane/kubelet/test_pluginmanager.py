@@ -11,6 +11,7 @@ import pytest
 
 from tests.waiting import running, until
 from understudy.controlplane.kubelet import pluginmanager
+from understudy.controlplane.kubelet.dra.api import V1
 from understudy.controlplane.kubelet.pluginmanager import PluginManager, RegistrationError, RegistrationStatus
 from understudy.testing import FakeDriver
 
@@ -50,9 +51,9 @@ def managing(root: Path, handler: Handler) -> AbstractAsyncContextManager[object
 async def test_plugins_come_and_go(root: Path) -> None:
     """A plugin is registered while its socket is there, be it older or newer than the kubelet."""
     handler = Handler()
-    async with FakeDriver(root, "a") as older, managing(root, handler):
+    async with FakeDriver(root, "a", versions=(V1,)) as older, managing(root, handler):
         assert await older.registered() == RegistrationStatus(True)
-        async with FakeDriver(root, "b") as newer:
+        async with FakeDriver(root, "b", versions=(V1,)) as newer:
             await newer.registered()
         await until(lambda: len(handler.lines) == 3)
     assert handler.lines == ["+a.sock v1.DRAPlugin", "+b.sock v1.DRAPlugin", "-b.sock"]
@@ -61,7 +62,7 @@ async def test_plugins_come_and_go(root: Path) -> None:
 async def test_replaced_socket(root: Path) -> None:
     """A socket in place of another one is another plugin: the first is deregistered, the second registered."""
     handler = Handler()
-    async with FakeDriver(root, "a") as first, managing(root, handler):
+    async with FakeDriver(root, "a", versions=(V1,)) as first, managing(root, handler):
         await first.registered()
         async with FakeDriver(root, "a", versions=("v2",)) as second:
             await second.registered()
@@ -95,7 +96,7 @@ async def test_what_is_no_plugin(root: Path) -> None:
     registry = root / "plugins_registry"
     async with FakeDriver(root, "../plugins_registry/.hidden", instance="") as hidden, managing(root, handler):
         (registry / "file-reg.sock").write_text("")
-        async with FakeDriver(root, "a") as plugin:
+        async with FakeDriver(root, "a", versions=(V1,)) as plugin:
             await plugin.registered()
             assert [handler.lines, hidden.statuses] == [["+a.sock v1.DRAPlugin"], []]
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.controlplane.kubelet.dra.api import Device
+from understudy.controlplane.kubelet.dra.api import PREPARE, UNPREPARE, Device
 from understudy.controlplane.kubelet.dra.claim_info import CheckpointError, ClaimInfo, ClaimInfoCache
-from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, V1_37, Version
+from understudy.machinery.types import Obj
 
 PREFIX = {
     V1_33: "failed to create claimInfo cache: error calling GetOrCreate() on checkpoint state: ",
@@ -43,6 +45,41 @@ def test_format(root: Path, release: Version, share_id: str) -> None:
         r"\"DeviceName\":\"\\u003cdev\\u003e\"," + share_id + r"\"RequestNames\":null,\"CDIDeviceIDs\":[\"a/b=c\"]}]},"
         r"\"b\":{\"Devices\":null}}}]}"
     ) in stored(root)
+
+
+@pytest.mark.parametrize(
+    ("operations", "skipped"),
+    [
+        ([[]], ()),
+        ([["*"], []], ()),
+        ([["*"], ["*", "NodePrepareResources"]], ("*",)),
+        ([["*"], ["NodeUnprepareResources"]], ("NodeUnprepareResources",)),
+        ([["NodeUnprepareResources"], ["NodePrepareResources", "NodeUnprepareResources"]], ("NodeUnprepareResources",)),
+        (
+            [["NodeUnprepareResources", "NodePrepareResources"], ["*"]],
+            ("NodePrepareResources", "NodeUnprepareResources"),
+        ),
+    ],
+)
+def test_skipped_operations(root: Path, operations: list[list[str]], skipped: tuple[str, ...]) -> None:
+    """A driver is not asked for what all its devices skip; a kubelet that does not know of this refuses the claim."""
+    results: list[Obj] = [{"driver": "a", **({"skipNodeOperations": names} if names else {})} for names in operations]
+    allocation = {"devices": {"results": [*results, {"driver": "b"}]}}
+    metadata = {"uid": "u", "name": "c", "namespace": "default"}
+    claim = {"metadata": metadata, "status": {"allocation": allocation}}
+    made = ClaimInfo.of(claim, Gates.of(V1_37, {"DRAOptionalNodeOperations": True}))
+    assert made.skipped.get("a", ()) == skipped
+    asked = [verb for verb in (PREPARE, UNPREPARE) if "a" in made.drivers(verb)]
+    assert asked == [verb for verb in (PREPARE, UNPREPARE) if not {verb, "*"} & set(skipped)]
+    assert made.drivers(PREPARE)[-1] == "b"
+    cache = ClaimInfoCache(root, V1_37)
+    cache.add(made)
+    cache.save()
+    assert list(ClaimInfoCache(root, V1_37)) == [made]
+    if skipped:
+        assert rf"\"skipNodeOperations\":[\"{skipped[0]}\"" in stored(root)
+        with pytest.raises(ValueError, match=r"^DRAOptionalNodeOperations feature gate is disabled on kubelet$"):
+            ClaimInfo.of(claim, Gates.of(V1_37))
 
 
 def test_claims_survive(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tests.clock import FixedClock
 from tests.controlplane.kubelet.conftest import DRIVER, Cluster
 from tests.waiting import until
+from understudy.controlplane.kubelet.dra import health_info
 from understudy.controlplane.kubelet.dra.api import (
     Device,
     DeviceHealth,
@@ -22,7 +24,7 @@ from understudy.controlplane.kubelet.dra.api import (
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
 from understudy.controlplane.kubelet.dra.health_info import DeviceHealthCache
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.testing import FakeDriver
 
@@ -169,6 +171,36 @@ async def test_old_reports(root: Path, release: Version, timeout: int, after: in
         assert healths(node.status(generated=True) or node.status())[0] == ("x/y=1", health)
 
     await node.cache.follow("d", stream())
+
+
+@pytest.mark.parametrize(("release", "kept"), [(V1_36, ["1", "2"]), (V1_37, ["2"])], ids=str)
+async def test_devices_that_are_no_longer_reported(root: Path, release: Version, kept: list[str]) -> None:
+    """From 1.37 a device that a driver reports on no more is forgotten when its health has timed out."""
+    node, devices = Node(root, release), [report("1", HealthStatus.HEALTHY), report("2", HealthStatus.HEALTHY)]
+    files = []
+
+    async def stream() -> AsyncIterator[WatchResourcesResponse]:
+        for seconds, reports in ((0, devices), (31, devices[1:])):
+            node.clock.seconds += seconds
+            yield WatchResourcesResponse(tuple(reports))
+            files.append(orjson.loads((root / "dra_health_state").read_bytes())["d"]["Devices"])
+
+    await node.cache.follow("d", stream())
+    assert [device["DeviceName"] for device in files[-1].values()] == kept
+    assert node.woken == [{"u"}, {"u"}]
+
+
+@pytest.mark.parametrize(("release", "count"), [(V1_36, 4), (V1_37, 2)], ids=str)
+async def test_too_many_devices(
+    root: Path, release: Version, count: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From 1.37 the health of so many devices of a driver is kept, and the log says what is ignored."""
+    monkeypatch.setattr(health_info, "MOST_DEVICES", ByRelease({V1_31: 4, V1_37: 2}))
+    node = Node(root, release)
+    with caplog.at_level(logging.WARNING):
+        await node.hears([report(str(number), HealthStatus.HEALTHY) for number in range(4)])
+    assert len(node.woken) == 1
+    assert ("2 devices beyond" in caplog.text) == (count == 2)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from understudy.controlplane.kubelet.dra.api import (
     UnpreparedClaim,
     UnprepareResponse,
 )
-from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_33, V1_34, V1_36, V1_37, Version
 from understudy.testing import FakeDriver
 
 PREFIX = "Failed to prepare dynamic resources: "
@@ -135,6 +135,44 @@ async def test_claim_that_was_replaced(cluster: Cluster) -> None:
         await cluster.client.delete(PODS, "p", "default")
         await cluster.reaches("Running", "q")
         assert driver.calls == ["prepare c", "unprepare c", "prepare c"]
+
+
+@pytest.mark.parametrize("release", [V1_37], ids=str)
+async def test_claim_that_is_being_unprepared(cluster: Cluster, release: Version) -> None:
+    """From 1.37 a pod is refused, and tried again, while its claim is unprepared for the last pod before it."""
+    await cluster.create_pod("p", "c")
+    claim = await cluster.claim("c", "p")
+    async with FakeDriver(cluster.root, hold=asyncio.Event()) as driver, cluster.kubelet():
+        hold = driver.hold
+        driver.hold = None
+        await cluster.reaches("Running", "p")
+        driver.hold = hold
+        await cluster.client.delete(PODS, "p", "default")
+        await until(lambda: "unprepare c" in driver.calls)
+        claim = await cluster.client.get(resource_claims(release), claim["metadata"]["name"], "default")
+        await cluster.create_pod("r", "c")
+        await cluster.reserve(claim, "p", "r")
+        await cluster.event("r", f"{FROM_1_34}ResourceClaim c is being unprepared")
+        assert hold is not None
+        hold.set()
+        await cluster.reaches("Running", "r")
+    assert driver.calls == ["prepare c", "unprepare c", "prepare c"]
+
+
+@pytest.mark.parametrize(("release", "unprepared"), [(V1_36, True), (V1_37, False)], ids=str)
+async def test_claim_of_another_pod(cluster: Cluster, release: Version, unprepared: bool) -> None:
+    """Up to 1.36 a pod that was refused takes the claim of another one with it, since nobody asks whose it is."""
+    await cluster.create_pod("p", "c")
+    await cluster.claim("c", "p")
+    async with FakeDriver(cluster.root) as driver, cluster.kubelet():
+        await cluster.reaches("Running", "p")
+        pod = await cluster.create_pod("q", "c")
+        claim = await cluster.client.get(resource_claims(release), "c", "default")
+        who = f"pod q ({pod['metadata']['uid']}) is not allowed to use ResourceClaim c ({claim['metadata']['uid']})"
+        await cluster.event("q", FROM_1_34 + who)
+        await cluster.client.delete(PODS, "q", "default")
+        await cluster.reaches("", "q")
+    assert ("unprepare c" in driver.calls) == unprepared
 
 
 async def test_pod_whose_driver_never_came(cluster: Cluster) -> None:

@@ -11,10 +11,10 @@ from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.waiting import PATIENCE, until
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
-from understudy.controlplane.kubelet.dra.api import V1, V1ALPHA4, V1BETA1
+from understudy.controlplane.kubelet.dra.api import HEALTH_V1, HEALTH_V1ALPHA1, V1, V1ALPHA4, V1BETA1
 from understudy.controlplane.kubelet.dra.plugins import DRAPluginManager
 from understudy.controlplane.kubelet.pluginmanager import RegistrationError
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 from understudy.testing import FakeDriver
 
 NOT_PARSED = (
@@ -42,6 +42,22 @@ def manager(release: Version) -> DRAPluginManager:
 def test_service_of_a_driver(release: Version, versions: list[str], service: str) -> None:
     """The service of a driver that is called depends on the release."""
     assert manager(release)._choose_service("gpu", tuple(versions)) == service
+
+
+@pytest.mark.parametrize(
+    ("release", "versions", "service"),
+    [
+        (V1_33, [V1BETA1, HEALTH_V1ALPHA1], ""),
+        (V1_34, [V1], HEALTH_V1ALPHA1),  # whether the driver has it or not
+        (V1_36, [V1, HEALTH_V1], HEALTH_V1ALPHA1),
+        (V1_37, [V1], ""),
+        (V1_37, [V1, HEALTH_V1ALPHA1], HEALTH_V1ALPHA1),
+        (V1_37, [HEALTH_V1ALPHA1, V1, HEALTH_V1], HEALTH_V1),
+    ],
+)
+def test_health_service_of_a_driver(release: Version, versions: list[str], service: str) -> None:
+    """From 1.37 the newest service that tells the health of devices is called, if a driver names one."""
+    assert manager(release)._choose_health_service(tuple(versions)) == service
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ WIRE_NAMES = {
     V1BETA1: "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin",
     V1ALPHA4: "v1alpha3.Node",
 }
-HEALTH_SERVICE = "v1alpha1.DRAResourceHealth"
+HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"  # named so on the wire as well
 PREPARE, UNPREPARE, WATCH = "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"
 
 

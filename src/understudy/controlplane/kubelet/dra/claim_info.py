@@ -8,7 +8,7 @@ it: after a restart drivers are asked once more.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,13 @@ from understudy.controlplane.kubelet.dra.api import Claim, Device
 from understudy.controlplane.kubelet.files import replace_file
 from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
 from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, Version
 from understudy.machinery.types import Obj
 
 FILE = "dra_manager_state"
+ALL = "*"  # of the operations that a device may skip
 _TYPE = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
 
 
@@ -40,17 +43,29 @@ class ClaimInfo:
     namespace: str
     pod_uids: set[str]
     devices: dict[str, list[Device]]  # has each driver of the allocation from the beginning
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by driver, what it is not asked for
     prepared: bool = field(default=False, compare=False)
+    unpreparing: bool = field(default=False, compare=False)  # drivers are asked to unprepare it, or were and failed
 
     @staticmethod
-    def of(claim: Obj) -> ClaimInfo:
-        """Return the entry of a claim. Raises ValueError if it is not allocated."""
+    def of(claim: Obj, gates: Gates) -> ClaimInfo:
+        """Return the entry of a claim. Raises ValueError if it is not allocated, or allows to skip what is not known.
+
+        Upstream: `newClaimInfoFromClaim`.
+        """
         metadata, allocation = claim["metadata"], claim.get("status", {}).get("allocation")
         if allocation is None:
             raise ValueError("not allocated")
         results = allocation.get("devices", {}).get("results") or ()
         devices: dict[str, list[Device]] = {result["driver"]: [] for result in results}
-        return ClaimInfo(metadata["uid"], metadata["name"], metadata["namespace"], set(), devices)
+        skipped = _skipped_operations(results)
+        if skipped and not gates[features.DRA_OPTIONAL_NODE_OPERATIONS]:
+            raise ValueError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
+        return ClaimInfo(metadata["uid"], metadata["name"], metadata["namespace"], set(), devices, skipped)
+
+    def drivers(self, method: str) -> list[str]:
+        """Return the drivers that are asked for an operation: NodePrepareResources or NodeUnprepareResources."""
+        return [driver for driver in self.devices if not {method, ALL} & set(self.skipped.get(driver, ()))]
 
     @property
     def key(self) -> Key:
@@ -93,6 +108,10 @@ class ClaimInfoCache:
         """Return the entry of a claim, None if no pod uses it."""
         return self._entries.get(Key(namespace, name))
 
+    def names_for_pod(self, uid: str) -> list[str]:
+        """Return the names of the claims that a pod uses. Upstream: `claimNamesForPod`."""
+        return [info.name for info in self._entries.values() if uid in info.pod_uids]
+
     def add(self, info: ClaimInfo) -> None:
         """Hold an entry."""
         self._entries[info.key] = info
@@ -112,7 +131,10 @@ class ClaimInfoCache:
             "Namespace": info.namespace,
             "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
             "DriverState": {
-                driver: {"Devices": [self._device_state(device) for device in devices] or None}
+                driver: {
+                    "Devices": [self._device_state(device) for device in devices] or None,
+                    **({"skipNodeOperations": list(info.skipped[driver])} if driver in info.skipped else {}),
+                }
                 for driver, devices in sorted(info.devices.items())
             },
         }
@@ -173,5 +195,26 @@ def _info_of(state: dict[str, Any]) -> ClaimInfo:
         ]
         for driver, driver_state in (state["DriverState"] or {}).items()
     }
+    skipped = {
+        driver: tuple(driver_state["skipNodeOperations"])
+        for driver, driver_state in (state["DriverState"] or {}).items()
+        if driver_state.get("skipNodeOperations")
+    }
     pod_uids = set(state["PodUIDs"] or ())
-    return ClaimInfo(state["ClaimUID"], state["ClaimName"], state["Namespace"], pod_uids, devices)
+    return ClaimInfo(state["ClaimUID"], state["ClaimName"], state["Namespace"], pod_uids, devices, skipped)
+
+
+def _skipped_operations(results: Iterable[Obj]) -> dict[str, tuple[str, ...]]:
+    """Return the operations that all devices of a driver skip, by driver. Upstream: `computeDriverStates`."""
+    by_driver: dict[str, list[set[str]]] = {}
+    for result in results:
+        by_driver.setdefault(result["driver"], []).append(set(result.get("skipNodeOperations") or ()))
+    skipped: dict[str, tuple[str, ...]] = {}
+    for driver, operations in by_driver.items():
+        named = set().union(*operations) - {ALL}
+        common = sorted(name for name in named if all(each & {name, ALL} for each in operations))
+        if all(ALL in each for each in operations):
+            skipped[driver] = (ALL,)
+        elif common:
+            skipped[driver] = tuple(common)
+    return skipped

@@ -7,6 +7,8 @@ started again knows it until drivers report again.
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -22,11 +24,14 @@ from understudy.controlplane.kubelet.dra.health_state import (
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
 
+log = logging.getLogger(__name__)
+
 LONGEST_MESSAGE = 1024
+MOST_DEVICES = ByRelease({V1_31: sys.maxsize, V1_37: 16384})  # of a driver whose health is kept
 _NAMES = {HealthStatus.HEALTHY: "Healthy", HealthStatus.UNHEALTHY: "Unhealthy"}
 
 
@@ -136,17 +141,40 @@ class DeviceHealthCache:
         reports = self._reports.setdefault(driver, {})
         changed = set()
         reported = {(d.device.pool_name, d.device.device_name): self._read(d) for d in devices}
+        ignored = 0
         for key, health in reported.items():
+            if key not in reports and len(reports) >= MOST_DEVICES[self._release]:
+                ignored += 1
+                continue
             if key not in reports or reports[key].health != health:
                 changed.add(key)
             reports[key] = Report(health, now)
-        for key in reports.keys() - reported.keys():
-            if now - reports[key].at > reports[key].health.timeout and reports[key].health.health != "Unknown":
-                reports[key] = Report(Health(timeout=reports[key].health.timeout), now)
-                changed.add(key)
-        if changed:
+        if ignored:
+            log.warning("driver %s: %d devices beyond %d are ignored", driver, ignored, MOST_DEVICES[self._release])
+        forgotten = self._forget_timed_out(reports, reports.keys() - reported.keys(), changed)
+        if changed or forgotten:
             self._save()
         return changed
+
+    def _forget_timed_out(
+        self, reports: dict[tuple[str, str], Report], left_out: set[tuple[str, str]], changed: set[tuple[str, str]]
+    ) -> bool:
+        """Forget the health of devices that a driver reports on no more, once it has timed out; return whether it did.
+
+        changed  gets those whose health was known. Up to 1.36 they stay, as unknown.
+        """
+        now, forgotten = self._clock.now(), False
+        for key in left_out:
+            health = reports[key].health
+            if now - reports[key].at <= health.timeout:
+                continue
+            if health.health != "Unknown":
+                reports[key] = Report(Health(timeout=health.timeout), now)
+                changed.add(key)
+            if self._release >= V1_37:
+                del reports[key]
+                forgotten = True
+        return forgotten
 
     def _save(self) -> None:
         if not self._closed:

@@ -41,7 +41,7 @@ from understudy.controlplane.kubelet.grpc_channel import RPCError
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 
 log = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class DRAManager:
         """Prepare the claims of a pod that are not prepared yet. Raises DRAError. Upstream: `PrepareResources`."""
         try:
             claims = self._claims(pod, "prepare")
+            await self._refuse_unpreparing(pod, claims)
             async with self._locked(pod["metadata"]["namespace"], (name for name, _ in claims)):
                 await self._prepare(pod, claims)
         except DRAError as why:
@@ -130,9 +131,10 @@ class DRAManager:
     async def unprepare(self, pod: Obj) -> None:
         """Unprepare the claims that only this pod uses. Raises DRAError. Upstream: `UnprepareResources`."""
         try:
-            claims = self._claims(pod, "unprepare")
-            names = [name for name, _ in claims]
-            await self._unprepare(pod["metadata"]["uid"], pod["metadata"]["namespace"], names)
+            metadata = pod["metadata"]
+            names = self._cache.names_for_pod(metadata["uid"]) if self._release >= V1_37 else []
+            names = names or [name for name, _ in self._claims(pod, "unprepare")]
+            await self._unprepare(metadata["uid"], metadata["namespace"], names)
         except DRAError as why:
             raise DRAError(self._texts.unprepare.format(why=why)) from why
 
@@ -174,11 +176,11 @@ class DRAManager:
                 self._note(pod, claim, unprepared)
             else:
                 checked.append(claim)
-                for driver in self._info_of(claim).devices:
+                for driver in self._info_of(claim).drivers(PREPARE):
                     self._plugin(driver, self._texts.prepare_driver)
         for claim in checked:
             self._note(pod, claim, unprepared)
-        for driver, infos in _by_driver(unprepared).items():
+        for driver, infos in _by_driver(unprepared, PREPARE).items():
             await self._prepare_batch(driver, infos)
         for info in unprepared:
             info.prepared = True
@@ -208,24 +210,39 @@ class DRAManager:
 
     def _info_of(self, claim: Obj) -> ClaimInfo:
         try:
-            return ClaimInfo.of(claim)
+            return ClaimInfo.of(claim, self._gates)
         except ValueError as why:
             metadata = claim["metadata"]
             text = self._texts.not_allocated
             raise DRAError(text.format(namespace=metadata["namespace"], claim=metadata["name"], why=why)) from why
 
-    def _note(self, pod: Obj, claim: Obj, unprepared: list[ClaimInfo]) -> None:
-        """Note in memory and in the file that a pod uses a claim; append it to `unprepared` if it is not prepared."""
+    async def _refuse_unpreparing(self, pod: Obj, claims: list[tuple[str, bool]]) -> None:
+        """Refuse a pod with a claim that is being unprepared, which it need not wait for. Raises DRAError."""
+        namespace = pod["metadata"]["namespace"]
+        infos = [self._cache.get(namespace, name) for name, _ in claims]
+        if self._release >= V1_37 and any(info is not None and info.unpreparing for info in infos):
+            for claim in [await self._check(pod, name, is_generated) for name, is_generated in claims]:
+                self._known_info(claim)
+
+    def _known_info(self, claim: Obj) -> ClaimInfo | None:
+        """Return the entry of a claim, None if there is none. Raises DRAError if no other pod may use it now."""
         metadata = claim["metadata"]
         info = self._cache.get(metadata["namespace"], metadata["name"])
-        if info is None:
-            info = self._info_of(claim)
-            self._cache.add(info)
-        elif info.uid != metadata["uid"] and self._release >= V1_34:
+        if info is not None and info.uid != metadata["uid"] and self._release >= V1_34:
             raise DRAError(
                 f"old ResourceClaim with same name {info.name} and different UID {info.uid} still exists"
                 " (previous pod force-deleted?!)"
             )
+        if info is not None and info.unpreparing and self._release >= V1_37:
+            raise DRAError(f"ResourceClaim {info.name} is being unprepared")
+        return info
+
+    def _note(self, pod: Obj, claim: Obj, unprepared: list[ClaimInfo]) -> None:
+        """Note in memory and in the file that a pod uses a claim; append it to `unprepared` if it is not prepared."""
+        info = self._known_info(claim)
+        if info is None:
+            info = self._info_of(claim)
+            self._cache.add(info)
         info.pod_uids.add(pod["metadata"]["uid"])
         self._cache.save()
         if not info.prepared:
@@ -248,13 +265,14 @@ class DRAManager:
             unused: list[ClaimInfo] = []
             for name in claim_names:
                 info = self._cache.get(namespace, name)
-                if info is None:
+                if info is None or (self._release >= V1_37 and pod_uid not in info.pod_uids):
                     continue
                 if len(info.pod_uids) > 1:
                     info.pod_uids.discard(pod_uid)
-                else:  # upstream does not ask whether the one pod that uses the claim is this one
+                else:  # up to 1.36 nobody asks whether the one pod that uses the claim is this one
+                    info.unpreparing = True
                     unused.append(info)
-            for driver, infos in _by_driver(unused).items():
+            for driver, infos in _by_driver(unused, UNPREPARE).items():
                 await self._unprepare_batch(driver, infos)
             for info in unused:
                 self._cache.delete(info)
@@ -339,10 +357,10 @@ class DRAManager:
         return [] if info is None else info.cdi_devices(request)
 
 
-def _by_driver(infos: list[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
-    """Return claims by the drivers that have a part in them."""
+def _by_driver(infos: list[ClaimInfo], method: str) -> dict[str, list[ClaimInfo]]:
+    """Return claims by the drivers that are asked for an operation."""
     batches: dict[str, list[ClaimInfo]] = {}
     for info in infos:
-        for driver in info.devices:
+        for driver in info.drivers(method):
             batches.setdefault(driver, []).append(info)
     return batches

@@ -16,7 +16,8 @@ from typing import TypeVar
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
 from understudy.controlplane.kubelet.dra.api import (
-    HEALTH_SERVICE,
+    HEALTH_V1,
+    HEALTH_V1ALPHA1,
     PREPARE,
     UNPREPARE,
     V1,
@@ -35,7 +36,7 @@ from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
 from understudy.controlplane.kubelet.pluginmanager import RegistrationError
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_37, ByRelease, Version
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ FIRST_RETRY, LONGEST_RETRY = 1.0, 300.0  # until slices that could not be delete
 
 # The services that the kubelet of a release speaks, its favourite first.
 SERVICES = ByRelease({V1_31: (V1ALPHA4,), V1_32: (V1BETA1, V1ALPHA4), V1_34: (V1, V1BETA1)})
+HEALTH_SERVICES = ByRelease({V1_34: (HEALTH_V1ALPHA1,), V1_37: (HEALTH_V1, HEALTH_V1ALPHA1)})
 # Seconds that a driver may be away before its slices are deleted.
 WIPING_DELAY = ByRelease({V1_31: 0.0, V1_33: 30.0})
 
@@ -58,13 +60,19 @@ class UnknownDriverError(Exception):
 
 
 class DRAPlugin:
-    """A registered endpoint of a driver, and the connection to it."""
+    """A registered endpoint of a driver, and the connection to it.
 
-    def __init__(self, driver: str, endpoint: str, service: str) -> None:
+    health_service   the service that tells the health of devices, "" if there is none
+    keeps_following  whether a driver is asked again that says that it does not know the health of devices
+    """
+
+    def __init__(self, driver: str, endpoint: str, service: str, health_service: str, keeps_following: bool) -> None:
         self.driver = driver
         self.endpoint = endpoint
         self.connected = False
         self._service = WIRE_NAMES[service]
+        self._health_service = health_service
+        self._keeps_following = keeps_following
         self._channel = GRPCChannel(endpoint)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -76,7 +84,7 @@ class DRAPlugin:
             changed()
 
         self._tasks.append(asyncio.create_task(self._channel.keep_connected(set_connected)))
-        if health is not None:
+        if health is not None and self._health_service:
             self._tasks.append(asyncio.create_task(self._follow_health(health)))
 
     async def prepare(self, claims: tuple[Claim, ...]) -> PrepareResponse:
@@ -98,14 +106,19 @@ class DRAPlugin:
         return await self._channel.call(f"{self._service}/{method}", ClaimsRequest(claims), answer, CALL_TIMEOUT)
 
     async def _follow_health(self, handler: HealthHandler) -> None:
-        """Follow the health of devices; try again when the stream ends, as it does immediately if there is no
-        service."""
+        """Follow the health of devices; try again when the stream ends.
+
+        Up to 1.36 it ends immediately, again and again, if there is no service.
+        """
         while True:
-            stream = self._channel.stream(f"{HEALTH_SERVICE}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse)
+            method = f"{self._health_service}/{WATCH}"
+            stream = self._channel.stream(method, WatchResourcesRequest(), WatchResourcesResponse)
             try:
                 await handler(self.driver, stream)
             except RPCError as why:
                 log.debug("health of %s: %s", self.driver, why)
+                if why.code == "Unimplemented" and not self._keeps_following:
+                    return
             await asyncio.sleep(HEALTH_RETRY)
 
 
@@ -182,7 +195,9 @@ class DRAPluginManager:
         elif any(plugin.endpoint == endpoint for plugin in plugins):
             what = "DRA driver plugin" if self._release >= V1_34 else "plugin"
             raise RegistrationError(f"endpoint {endpoint} already registered for {what} {name}")
-        plugin = DRAPlugin(name, endpoint, service)
+        plugin = DRAPlugin(
+            name, endpoint, service, self._choose_health_service(versions), keeps_following=self._release < V1_37
+        )
         plugins.append(plugin)
         plugin.start(lambda: self._connection_changed(name), self._health)
         if self._release < V1_34:
@@ -233,6 +248,18 @@ class DRAPluginManager:
             f"none of services supported by the plugin ({_quoted(versions)}) are supported by the kubelet"
             f" ({_quoted(known)})"
         )
+
+    def _choose_health_service(self, versions: tuple[str, ...]) -> str:
+        """Return the service that tells the health of devices, "" if a driver has none.
+
+        Up to 1.36 there is one, which is called whatever a driver says. Upstream: `pickHealthService`.
+        """
+        if self._release < V1_34:
+            return ""
+        known = HEALTH_SERVICES[self._release]
+        if self._release < V1_37:
+            return known[0]
+        return next((service for service in known if service in versions), "")
 
     def _connection_changed(self, driver: str) -> None:
         """Begin or stop to wait for a driver to come back. From 1.34 one that is not connected is away."""

@@ -25,7 +25,8 @@ from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import resource_claims
 from understudy.controlplane.kubelet.dra.api import (
-    HEALTH_SERVICE,
+    HEALTH_V1,
+    HEALTH_V1ALPHA1,
     PREPARE,
     UNPREPARE,
     V1,
@@ -57,13 +58,21 @@ from understudy.controlplane.kubelet.pluginmanager import (
     RegistrationStatusResponse,
 )
 from understudy.machinery.errors import StatusError
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 
 TIMEOUT = 60.0  # seconds to wait for the kubelet
 NOWHERE = "devices are published on the API server and for the node that the options server and node name"
 # What a driver for a release says that it supports: from 1.32 on its gRPC services, before that a version.
-VERSIONS = ByRelease({V1_31: ("1.0.0",), V1_32: (V1BETA1, V1ALPHA4), V1_34: (V1, V1BETA1)})
+VERSIONS = ByRelease(
+    {
+        V1_31: ("1.0.0",),
+        V1_32: (V1BETA1, V1ALPHA4),
+        V1_34: (V1, V1BETA1, HEALTH_V1ALPHA1),
+        V1_37: (V1, V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1),
+    }
+)
+WITHOUT_SERVER = (V1, HEALTH_V1, HEALTH_V1ALPHA1)
 
 
 @dataclass
@@ -76,7 +85,8 @@ class FakeDriver:
                      server nothing is published, and prepared devices are made up
     devices          to publish, once a kubelet has registered the driver: names, or devices as a slice has them, such
                      as {"name": "gpu-0", "attributes": {…}, "taints": […]}
-    versions         what it says that it supports: what drivers for the server's release do, or v1 without a server
+    versions         what it says that it supports: what drivers for the server's release do, or v1 without a server;
+                     device health is told by the services that it names (before 1.37 anyway)
     plugin_type, instance
                      of its registration; a second endpoint of the same driver has another instance
     calls            ["prepare c1 c2", "unprepare c1 c2", …]: the names of the claims of each call
@@ -141,13 +151,15 @@ class FakeDriver:
                 connection = Connection(url=self.server) if isinstance(self.server, str) else self.server
                 self._client = await stack.enter_async_context(APIClient(connection, self.name))
                 self._release = await _release_of(self._client)
-            versions = self.versions or (VERSIONS[self._release] if self._client else (V1,))
+            versions = self.versions or (VERSIONS[self._release] if self._client else WITHOUT_SERVER)
             services: dict[str, Methods] = {
-                WIRE_NAMES.get(version, WIRE_NAMES[V1ALPHA4]): self._dra_service() for version in versions
+                WIRE_NAMES.get(version, WIRE_NAMES[V1ALPHA4]): self._dra_service()
+                for version in versions
+                if version not in (HEALTH_V1, HEALTH_V1ALPHA1)
             }
             health: Methods = {WATCH: stream(WatchResourcesRequest, self._watch)}
             self._servers = [
-                await serve(self.endpoint, {**services, HEALTH_SERVICE: health}),
+                await serve(self.endpoint, {**services, HEALTH_V1: health, HEALTH_V1ALPHA1: health}),
                 await serve(self.registration_socket, {SERVICE: self._registration_service(versions)}),
             ]
             stack.push_async_callback(self._stop)
