@@ -29,16 +29,17 @@ from typing import Any
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource
 from understudy.machinery.golang.yaml_reader import load_yaml
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 STORIES = Path(__file__).parent.parent / "fixtures" / "controllers"
 GROUP = "resource.k8s.io"
 # The version in which the stories write claims, templates and slices: all that have it write them the same.
 VERSION = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1"})
-RULES = Resource(GROUP, "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False)
+# The versions of rules, which the releases before 1.36 have only in this one, and of groups.
+RULES = ByRelease({V1_37: "v1", V1_31: "v1alpha3"})
+GROUPS = ByRelease({V1_37: "v1beta1", V1_31: "v1alpha2"})
 CONTEXTS = Resource(GROUP, "v1alpha3", "podschedulingcontexts", "PodSchedulingContext")
-GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
 # What differs from one run to the next and means nothing.
 TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
 DROPPED = TIMES | {"resourceVersion", "count"}
@@ -96,8 +97,10 @@ def resources_of(release: Version) -> dict[str, Resource]:
         Resource(GROUP, version, "resourceclaims", "ResourceClaim"),
         Resource(GROUP, version, "resourceclaimtemplates", "ResourceClaimTemplate"),
         Resource(GROUP, version, "resourceslices", "ResourceSlice", namespaced=False),
+        Resource(GROUP, RULES[release], "devicetaintrules", "DeviceTaintRule", namespaced=False),
+        Resource("scheduling.k8s.io", GROUPS[release], "podgroups", "PodGroup"),
     ]
-    return {resource.kind: resource for resource in (PODS, *made, RULES, GROUPS)}
+    return {resource.kind: resource for resource in (PODS, *made)}
 
 
 def is_alone(story: Obj) -> bool:
@@ -130,8 +133,8 @@ class _Teller:
             PODS,
             self._resources["ResourceClaim"],
             *([CONTEXTS] if release < V1_32 else []),
-            *([RULES] if release >= V1_33 else []),
-            *([GROUPS] if "PodGroup" in repr(story) else []),
+            *([self._resources["DeviceTaintRule"]] if release >= V1_33 else []),
+            *([self._resources["PodGroup"]] if "PodGroup" in repr(story) else []),
         ]
         self._names: dict[str, str] = {}  # of uids and of generated names
 

@@ -152,8 +152,9 @@ def test_why_a_claim_gets_no_devices(lines: list[str]) -> None:
 
 def test_repeated_waits_are_one_line(account: Account, lines: list[str]) -> None:
     """A reason that comes again is no second line, nor is another note on preemption; after a node it may be one."""
-    tail = " still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-    reasons = ["no room.", f"no room.{tail}", "no devices.", f"no room.{tail}"]
+    tail = " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    before_1_37 = f" still not schedulable,{tail}"
+    reasons = ["no room.", f"no room.{tail}", "no devices.", f"no room.{before_1_37}"]
     pods = [pod_obj(**USED), *(pod_obj(status=waiting(reason), **USED) for reason in reasons)]
     for old, new in itertools.pairwise(pods):
         account.pod_updated(old, new)

@@ -27,7 +27,7 @@ from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
 
 NOT_HELPFUL = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
@@ -170,6 +170,46 @@ def test_pod_without_claims_is_not_told_about_them_in_1_33() -> None:
     assert failure.message == f"0/1 nodes are available: {reason} {NOT_HELPFUL.format(n=1)}"
 
 
+def test_words_of_1_37() -> None:
+    """From 1.37 nothing is said about claims where none could be freed."""
+    cluster = Cluster(release=V1_37)
+    reason = "1 node(s) didn't match Pod's node affinity/selector."
+    failure = cluster.failure(pod(nodeSelector={"no": "where"}))
+    assert failure.message == f"0/1 nodes are available: {reason} {NOT_HELPFUL.format(n=1)}"
+    cluster.claims.put(claim(status=allocated("dev-0")))
+    failure = cluster.failure(user(containers=[container(cpu="5")]))
+    assert failure.message == f"0/1 nodes are available: 1 Insufficient cpu. {NOT_HELPFUL.format(n=1)}"
+
+
+@pytest.mark.parametrize(("declared", "fits"), [([], False), (["DRAOptionalNodeOperations"], True)])
+def test_devices_that_skip_operations(declared: list[str], fits: bool) -> None:
+    """A pod whose device is not prepared goes only to a node whose kubelet knows of this."""
+    cluster = Cluster(release=V1_37)
+    node = node_obj("n")
+    cluster.cache.set_node({**node, "status": {**node["status"], "declaredFeatures": declared}})
+    status = allocated("dev-0")
+    status["allocation"]["devices"]["results"][0]["skipNodeOperations"] = ["*"]
+    cluster.claims.put(claim(status=status))
+    outcome = cluster.scheduler.schedule(user())
+    assert isinstance(outcome, Placement) is fits
+    if isinstance(outcome, Failure):
+        assert "1 resourceclaim not available on the node. deallocation of" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "fractions", "derived"),
+    [
+        (V1_37, {}, False, False),
+        (V1_37, {"DRAFractionalCapacityRange": True}, True, False),
+        (V1_37, {"DRADerivedAttributes": True}, False, True),
+    ],
+)
+def test_gates_of_the_allocator(release: Version, gates: dict[str, bool], fractions: bool, derived: bool) -> None:
+    """The allocator knows the gates of the scheduler that concern it."""
+    rules = Cluster(release=release, gates=gates).devices.allocator().rules
+    assert (rules.fractions, rules.derived_attributes) == (fractions, derived)
+
+
 def test_no_nodes() -> None:
     """A cluster without nodes has a message of its own."""
     cluster = Cluster()
@@ -295,6 +335,15 @@ def test_events_that_may_help_a_pod_with_claims(event: ClusterEvent, helps: bool
     cluster = Cluster()
     cluster.claims.put(claim("c"))
     assert cluster.dra.is_schedulable_after(user(), event) is helps
+
+
+@pytest.mark.parametrize(("status", "helps"), [(None, False), (allocated("dev-0"), True)], ids=["free", "allocated"])
+def test_deleted_claims_are_followed_from_1_37_on(status: Obj | None, helps: bool) -> None:
+    """The devices of a claim that is deleted together with its allocation may help any pod."""
+    event = ClusterEvent(Kind.CLAIM, Action.DELETE, claim("d", status=status))
+    assert event.trigger not in Cluster(release=V1_36).dra.triggers
+    assert event.trigger in Cluster(release=V1_37).dra.triggers
+    assert Cluster(release=V1_37).dra.is_schedulable_after(user(), event) is helps
 
 
 @pytest.mark.parametrize(("release", "follows"), [(V1_31, False), (V1_32, True)])

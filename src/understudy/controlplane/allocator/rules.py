@@ -249,6 +249,9 @@ _ALL = _FRACTIONS | {
     features.DRA_OPTIONAL_NODE_OPERATIONS,
 }
 
+# The feature gates that allocators of some release ask for. Upstream: `AllocatorFeatures`.
+GATES = _ALL
+
 # The feature gates that each allocator of a release supports, in the order in which the allocators are tried.
 # Up to 1.36 kube-scheduler does not pass DRAListTypeAttributes on to any of them.
 _VARIANTS: ByRelease[Mapping[Variant, frozenset[Gate]]] = ByRelease(

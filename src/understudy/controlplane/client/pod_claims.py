@@ -5,6 +5,8 @@ Upstream: `k8s.io/dynamic-resource-allocation/resourceclaim`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, controller_of, nested_field
@@ -66,17 +68,27 @@ def claim_name(pod: Obj, entry: Obj) -> tuple[str | None, bool]:
     raise ClaimNotFoundError(pod)
 
 
-def known_claim_names(pod: Obj) -> list[str]:
-    """Return the names of the claims that a pod uses and that exist as far as the pod knows."""
-    names = []
+def pod_claims(pod: Obj, *, extended: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each claim of a pod that exists as far as the pod knows, and whether the pod has to own it.
+
+    extended  whether to yield the claim for extended resources as well, which the scheduler has made
+
+    Upstream: `resourceclaim.PodClaims`.
+    """
     for entry in entries_of(pod):
         try:
-            name, _ = claim_name(pod, entry)
+            name, generated = claim_name(pod, entry)
         except PodClaimError:
             continue
         if name is not None:
-            names.append(name)
-    return names
+            yield name, generated
+    if extended and (name := nested_field(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")):
+        yield name, True
+
+
+def known_claim_names(pod: Obj) -> list[str]:
+    """Return the names of the claims of a pod's entries that exist as far as the pod knows."""
+    return [name for name, _ in pod_claims(pod, extended=False)]
 
 
 def is_for_pod(pod: Obj, claim: Obj, groups: bool = False) -> bool:

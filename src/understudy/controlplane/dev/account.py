@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from understudy.controlplane.allocator.checks.taints import taint_text
@@ -9,7 +10,8 @@ from understudy.machinery.types import Obj
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"  # annotation of claims that were made from a template
 
-PREEMPTION = " still not schedulable, preemption: "  # what the scheduler adds to each reason: devices are not preempted
+# What the scheduler adds to each reason, from 1.37 on without the words about claims: devices are not preempted.
+PREEMPTION = re.compile(r"( still not schedulable,)? preemption: .*", re.DOTALL)
 NO_DEVICES = "cannot allocate all claims"  # part of the scheduler's words
 
 
@@ -181,4 +183,4 @@ def _waits_for(status: Obj) -> str:
     conditions = status.get("conditions") or ()
     scheduled: Obj = next((condition for condition in conditions if condition["type"] == "PodScheduled"), {})
     message = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
-    return message.partition(PREEMPTION)[0]
+    return PREEMPTION.sub("", message)

@@ -30,7 +30,7 @@ from understudy.controlplane.devicetainteviction.rule_status import RuleStatus
 from understudy.controlplane.devicetainteviction.tainted_claims import TaintedClaims
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_33, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,9 @@ GROUP = "group"  # the index of pods by their PodGroup
 STOPS_AT_MISSING_PODS = ByRelease({V1_33: True, V1_36: False})
 # Whether a pod that was evicted is not evicted again while it is being deleted.
 REMEMBERS_EVICTED = ByRelease({V1_33: False, V1_36: True})
+# The fields of a pod whose changes matter.
+_NODE_AND_CLAIMS = (("spec", "nodeName"), ("status", "resourceClaimStatuses"))
+CHANGES = ByRelease({V1_37: (*_NODE_AND_CLAIMS, ("status", "extendedResourceClaimStatus")), V1_33: _NODE_AND_CLAIMS})
 MOST_EVICTED = 500  # evicted pods that are remembered
 
 WorkItem = PodReference | RuleReference
@@ -69,7 +72,7 @@ class Controller(framework.Controller[WorkItem]):
         classes = self.informers.of(device_classes(version))
         self._with_groups = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
         matcher = RuleMatcher(version, lambda name: classes.store.get("", name))
-        self._claims = TaintedClaims(Pools(), matcher, self._with_groups)
+        self._claims = TaintedClaims(version, Pools(), matcher, self._with_groups)
         self._eviction = PodEviction(version, client, events)
         self._evictions: dict[PodReference, Eviction] = {}  # of pods that wait for theirs. Upstream: `deletePodAt`
         self._evicted: dict[str, None] = {}  # the uids of pods, the newest last
@@ -137,8 +140,7 @@ class Controller(framework.Controller[WorkItem]):
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
         """Look at a pod that got its node or its claims; other changes of a pod do not matter here."""
-        fields = (("spec", "nodeName"), ("status", "resourceClaimStatuses"))
-        if any(nested_field(old, *field) != nested_field(new, *field) for field in fields):
+        if any(nested_field(old, *field) != nested_field(new, *field) for field in CHANGES[self._version]):
             self._pod_changed(new)
 
     def _pod_deleted(self, pod: Obj) -> None:

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
 from understudy.controlplane.client.pod_claims import (
-    PodClaimError,
-    claim_name,
-    entries_of,
     is_allocated,
     is_for_pod,
     is_reserved_for,
+    pod_claims,
 )
 from understudy.controlplane.client.store import Key, key_of
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction, Reason, TrackedTaint, eviction_by
 from understudy.controlplane.devicetainteviction.pools import Pools
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
 
 
@@ -32,8 +31,9 @@ class AllocatedClaim:
 class TaintedClaims:
     """The allocated claims, the published devices and the rules that evict; answers when a pod has to go."""
 
-    def __init__(self, pools: Pools, matcher: RuleMatcher, groups: bool) -> None:
+    def __init__(self, version: Version, pools: Pools, matcher: RuleMatcher, groups: bool) -> None:
         """Begin without claims. `groups`: whether claims may belong to the PodGroup of a pod."""
+        self._version = version
         self.pools = pools
         self.matcher = matcher
         self._groups = groups
@@ -42,7 +42,7 @@ class TaintedClaims:
 
     def simulating(self, rule: Obj) -> TaintedClaims:
         """Return the same claims and devices with one rule only, as if its effect were NoExecute."""
-        simulated = TaintedClaims(self.pools, self.matcher, self._groups)
+        simulated = TaintedClaims(self._version, self.pools, self.matcher, self._groups)
         taint = {**rule["spec"]["taint"], "effect": NO_EXECUTE}
         simulated.rules = {rule["metadata"]["name"]: {**rule, "spec": {**rule["spec"], "taint": taint}}}
         for allocated in self._claims.values():
@@ -79,13 +79,9 @@ class TaintedClaims:
         if not pod["spec"].get("nodeName"):
             return None
         eviction: Eviction | None = None
-        for entry in entries_of(pod):
-            try:
-                name, generated = claim_name(pod, entry)
-                allocated = self._claims.get(Key(pod["metadata"]["namespace"], name)) if name is not None else None
-                if allocated is None:
-                    continue
-            except PodClaimError:  # the claim has not been made yet
+        for name, generated in pod_claims(pod, extended=self._version >= V1_37):
+            allocated = self._claims.get(Key(pod["metadata"]["namespace"], name))
+            if allocated is None:
                 continue
             if generated and not is_for_pod(pod, allocated.claim, groups=self._groups):
                 continue

@@ -15,14 +15,14 @@ from understudy.controlplane.client.pod_claims import (
     generate_name,
     is_for_pod,
 )
-from understudy.controlplane.client.resources import Resource
+from understudy.controlplane.client.resources import PODS, Resource
 from understudy.controlplane.client.store import Store
 from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.created_claims import CreatedClaims
 from understudy.machinery.errors import StatusError, not_found
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_32, V1_33, V1_35
-from understudy.machinery.types import Obj
+from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_37
+from understudy.machinery.types import Obj, nested_field
 
 FIELD_MANAGER = "ResourceClaimController"  # of the owner's status
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
@@ -59,12 +59,12 @@ class ClaimCreation:
         self._events = events
         self._informers = informers
         self._resource = claims.resource
-        self._created = CreatedClaims(claims.store)
+        self._created = CreatedClaims(claims.store, context.version)
         self._claims = claims.store
         self._templates = templates
         self._with_groups = context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
 
-    def has_claim(self, obj: Obj, entry: Obj) -> bool:
+    async def has_claim(self, obj: Obj, entry: Obj) -> bool:
         """Report whether an entry of a pod or of a group has its claim, or needs none. Raises CreationError."""
         try:
             name, generated = claim_name(obj, entry)
@@ -74,10 +74,26 @@ class ClaimCreation:
             raise CreationError(f"checking for claim before creating it: {why}") from why
         if name is None:
             return True
-        claim = self._claims.get(obj["metadata"]["namespace"], name)
+        claim = await self._existing(obj["metadata"]["namespace"], name)
         if claim is None or not generated:
             return claim is not None
         return is_for_pod(obj, claim, groups=self._with_groups)
+
+    async def _existing(self, namespace: str, name: str) -> Obj | None:
+        """Return a claim, None if there is none. From 1.37 on the server is asked about one that is not known.
+
+        Raises CreationError. Upstream: `claimExists`.
+        """
+        if self._version < V1_37:
+            return self._claims.get(namespace, name)
+        if (claim := self._created.get(namespace, name)) is not None:
+            return claim
+        try:
+            return await self._client.get(self._resource, name, namespace)
+        except StatusError as why:
+            if why.code == 404:
+                return None
+            raise CreationError(f"checking claim existence: {why}") from why
 
     async def ensure(self, owner: Owner, entry: Obj) -> Obj:
         """Return the claim of an entry of an owner, which is made if that has not been done.
@@ -94,6 +110,8 @@ class ClaimCreation:
     def made_before(self, owner: Obj, entry: Obj) -> Obj | None:
         """Return the claim that was made for an entry of an owner. Upstream: `findPodResourceClaim`."""
         for claim in self._created.of_owner(owner["metadata"]["uid"]):
+            if self._version >= V1_37 and claim["metadata"]["namespace"] != owner["metadata"]["namespace"]:
+                continue
             made_for = (claim["metadata"].get("annotations") or {}).get(ENTRY_ANNOTATION)
             if made_for is None and self._version < V1_32:  # by the fixed name of Kubernetes 1.27 and before
                 if claim["metadata"]["name"] == f"{owner['metadata']['name']}-{entry['name']}":
@@ -110,10 +128,14 @@ class ClaimCreation:
     async def name(self, owner: Owner, names: dict[str, str]) -> None:
         """Write the names of new claims, by entry, into the status of their owner, and wait until that is seen.
 
+        From 1.37 on those that a pod has already are written as well, all sorted by entry.
+
         The owner may have to be looked at again immediately. If its names were not known then, its claims would be
         asked for, and so be forgotten (see `CreatedClaims`): a claim that is deleted once the pod has ended would be
         made anew. kube-controller-manager does not wait, but the change nearly always reaches it before its next look.
         """
+        if self._version >= V1_37 and owner.resource is PODS:
+            names = dict(sorted({**_names_of(owner.obj), **names}.items()))
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         metadata = {field: owner.obj["metadata"][field] for field in ("name", "namespace")}
         applied = {"metadata": metadata, "status": {"resourceClaimStatuses": statuses}}
@@ -163,3 +185,9 @@ class ClaimCreation:
             return await self._client.create(self._resource, claim, metadata["namespace"])
         except StatusError as why:
             raise CreationError(f"create ResourceClaim : {why}") from why
+
+
+def _names_of(pod: Obj) -> dict[str, str]:
+    """Return the names of the claims in the status of a pod, by entry."""
+    statuses = nested_field(pod, "status", "resourceClaimStatuses", default=())
+    return {status["name"]: status["resourceClaimName"] for status in statuses if "resourceClaimName" in status}

@@ -22,16 +22,16 @@ from understudy.controlplane.client.pod_claims import (
     is_for_pod,
     is_reserved_for,
     known_claim_names,
+    pod_claims,
 )
 from understudy.controlplane.client.resources import PODS, resource_claim_templates, resource_claims
 from understudy.controlplane.components import ComponentContext
 from understudy.controlplane.resourceclaim.claim_creation import ClaimCreation
 from understudy.controlplane.resourceclaim.claim_sync import ClaimSync, DeletedOwners
 from understudy.controlplane.resourceclaim.pod_group_sync import PodGroupSync
-from understudy.controlplane.resourceclaim.pod_groups import PodGroups, pod_groups
+from understudy.controlplane.resourceclaim.pod_groups import NoGroupsError, PodGroups
 from understudy.controlplane.resourceclaim.pod_sync import PodSync
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
-from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
@@ -75,9 +75,7 @@ class Controller(framework.Controller[Key]):
         self._templates = self.informers.of(resource_claim_templates(context.version))
         self._contexts = SchedulingContexts(client, self.informers) if context.version < V1_32 else None
         self._deleted = DeletedOwners()
-        grouped, with_claims = pod_groups(context.version), context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
-        group_informer = self.informers.of(grouped) if with_claims else None
-        self._groups = groups = PodGroups(grouped, group_informer)
+        self._groups = groups = PodGroups(context.version, context.gates, self.informers)
         pods = self._pods.store
         creation = ClaimCreation(context, client, events, self.informers, self._claims, self._templates.store)
         self._syncs: dict[str, PodSync | PodGroupSync | ClaimSync] = {
@@ -88,8 +86,8 @@ class Controller(framework.Controller[Key]):
         pods.add_index(CLAIMS, _claims_of)
         pods.add_index(TEMPLATES, _templates_of)
         self._add_handlers()
-        if group_informer is not None:
-            self._follow_groups(group_informer)
+        if groups.enabled and groups.informer is not None:
+            self._follow_groups(groups.informer)
 
     def _add_handlers(self) -> None:
         self._pods.add_handler(
@@ -109,7 +107,10 @@ class Controller(framework.Controller[Key]):
 
     async def sync(self, key: Key) -> None:
         """Make, name, reserve or free what a pod, a group or a claim needs, as it is now."""
-        await self._syncs[key.kind].sync(key.namespace, key.name)
+        try:
+            await self._syncs[key.kind].sync(key.namespace, key.name)
+        except NoGroupsError as why:
+            log.warning("%s is not looked at again: %s", key, why)
 
     def _follow_groups(self, informer: Informer) -> None:
         self._pods.store.add_index(GROUP, lambda pod: [f"{pod['metadata']['namespace']}/{group_name(pod)}"])
@@ -132,10 +133,7 @@ class Controller(framework.Controller[Key]):
         if deleted:
             self._deleted.add(metadata["uid"])
         if deleted or is_done(pod):
-            names = known_claim_names(pod)
-            if extended is not None:
-                names.append(extended["resourceClaimName"])
-            for name in names:
+            for name, _ in pod_claims(pod, extended=extended is not None):
                 self.queue.add(Key("claim", metadata["namespace"], name))
         if self._needs_work(pod):
             self.queue.add(Key("pod", metadata["namespace"], metadata["name"]))
@@ -169,7 +167,7 @@ class Controller(framework.Controller[Key]):
         """Report whether the claim of an entry of a pod is made by the work of its group."""
         try:
             return self._groups.is_of_group(self._groups.of_pod(pod), entry)
-        except TryAgainError:  # the group is missing: the work of the pod says so
+        except (TryAgainError, NoGroupsError):  # the work of the pod says so
             return False
 
     def _group_changed(self, group: Obj, deleted: bool = False) -> None:
@@ -201,8 +199,8 @@ class Controller(framework.Controller[Key]):
     def _enqueue_indexed(self, index: str, name: str) -> None:
         for pod in self._pods.store.by_index(index, name):
             self._pod_changed(pod)
-        if self._groups.enabled:
-            for group in self.informers.of(self._groups.resource).store.by_index(index, name):
+        if self._groups.enabled and self._groups.informer is not None:
+            for group in self._groups.informer.store.by_index(index, name):
                 self._group_changed(group)
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from understudy.controlplane.client.pod_claims import is_owned_by_group, owning_pod
 from understudy.controlplane.client.store import Key, Store, key_of
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, controller_of
 
-MOST, SECONDS = 100, 3600.0  # how many are remembered, and for how long
+MOST = ByRelease({V1_37: 1000, V1_31: 100})  # how many are remembered
+SECONDS = 3600.0  # for which they are remembered
 OWNER = "owner"  # the index of claims by the uid of what they were made for
 
 
@@ -26,8 +28,9 @@ class CreatedClaims:
     as if it were there, for an hour. The real one does so too.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, release: Version, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._most = MOST[release]
         self._clock = clock
         self._created: dict[Key, tuple[Obj, float]] = {}
         store.add_index(OWNER, owner_uids)
@@ -37,20 +40,34 @@ class CreatedClaims:
         key = key_of(claim)
         self._created.pop(key, None)
         self._created[key] = claim, self._clock() + SECONDS
-        if len(self._created) > MOST:
+        if len(self._created) > self._most:
             del self._created[next(iter(self._created))]
+
+    def get(self, namespace: str, name: str) -> Obj | None:
+        """Return a claim, None if it is neither known to the informer nor made just now. Upstream: `GetByKey`."""
+        key = Key(namespace, name)
+        known = self._store.find(key)
+        if known is not None:
+            self._forget_older(known)
+            return known
+        claim, until = self._created.get(key, (None, 0.0))
+        return claim if until > self._clock() else None
 
     def of_owner(self, uid: str) -> list[Obj]:
         """Return the claims that were made for an owner. What the informer has by now is not remembered any longer."""
         known = self._store.by_index(OWNER, uid)
         for claim in known:
-            key = key_of(claim)
-            if key in self._created and _version(claim) >= _version(self._created[key][0]):
-                del self._created[key]
+            self._forget_older(claim)
         seen = {key_of(claim) for claim in known}
         now = self._clock()
         created = [claim for key, (claim, until) in self._created.items() if key not in seen and until > now]
         return [*known, *(claim for claim in created if uid in owner_uids(claim))]
+
+    def _forget_older(self, known: Obj) -> None:
+        """Forget a claim that the informer has, as old or newer."""
+        key = key_of(known)
+        if key in self._created and _version(known) >= _version(self._created[key][0]):
+            del self._created[key]
 
 
 def _version(claim: Obj) -> int:

@@ -24,7 +24,7 @@ class PodGroupSync:
         names: dict[str, str] = {}
         for entry in entries_of(group):
             try:
-                if not self._creation.has_claim(group, entry) and "resourceClaimTemplateName" in entry:
+                if not await self._creation.has_claim(group, entry) and "resourceClaimTemplateName" in entry:
                     names[entry["name"]] = (await self._creation.ensure(owner, entry))["metadata"]["name"]
             except (CreationError, StatusError) as why:
                 self._creation.tell(owner, entry, why)

@@ -67,10 +67,13 @@ class PodSync:
 
         A claim that is the group's is made by the work of the group, and named here once it is there.
         """
-        if self._creation.has_claim(owner.obj, entry) or "resourceClaimTemplateName" not in entry:
+        if await self._creation.has_claim(owner.obj, entry) or "resourceClaimTemplateName" not in entry:
             return
         claim: Obj | None
         if group is not None and self._groups.is_of_group(group, entry):
+            if not self._groups.enabled:
+                why = "is a PodGroup claim but the DRAWorkloadResourceClaims feature is disabled"
+                raise CreationError(f"claim {entry['name']} {why}")
             claim = self._creation.made_before(group, entry)
         else:
             claim = await self._creation.ensure(owner, entry)
@@ -93,6 +96,8 @@ class PodSync:
                     await self._contexts.ensure(pod)
                     return
             elif not is_reserved_for(pod, claim, groups=self._groups.enabled):
+                if not self._groups.enabled and self._groups.is_of_group(group, entry):
+                    continue
                 consumer = self._groups.consumer(pod, group, entry)
                 status = {**claim["status"], "reservedFor": [*reservations(claim), consumer]}
                 await self._client.update_status(self._resource, {**claim, "status": status})

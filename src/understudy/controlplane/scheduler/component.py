@@ -206,6 +206,7 @@ class Component:
 
     def _claim_deleted(self, claim: Obj) -> None:
         self._claims.remove(claim)
+        self._move([ClusterEvent(Kind.CLAIM, Action.DELETE, claim)])
 
     def _class_added(self, obj: Obj) -> None:
         self._devices.put_class(obj)

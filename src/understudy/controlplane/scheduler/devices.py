@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from understudy.controlplane.allocator import AllocatedState, Allocator, Inventory, Rules
 from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher
+from understudy.controlplane.allocator.rules import GATES
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"  # before the name of a class: its resource without further ado
-
-
-# The gates that the allocator asks for. Upstream: `AllocatorFeatures`.
-GATES = (
-    features.DRA_ADMIN_ACCESS,
-    features.DRA_CONSUMABLE_CAPACITY,
-    features.DRA_DEVICE_BINDING_CONDITIONS,
-    features.DRA_DEVICE_TAINTS,
-    features.DRA_LIST_TYPE_ATTRIBUTES,
-    features.DRA_PARTITIONABLE_DEVICES,
-    features.DRA_PRIORITIZED_LIST,
-    features.DRA_RESOURCE_CLAIM_DEVICE_STATUS,
-)
 
 
 class Devices:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.client.pod_claims import (
@@ -42,9 +43,9 @@ from understudy.controlplane.scheduler.plugins.extended_resources import (
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.selectors.nodes import NodeSelector
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, nested_field
 
 NAME = "DynamicResources"
 _WITHOUT_SLICES = (
@@ -56,11 +57,20 @@ _WITHOUT_SLICES = (
     Trigger(Kind.CLASS, Action.ADD),
     Trigger(Kind.CLASS, Action.UPDATE),
 )
+_WITH_SLICES = (*_WITHOUT_SLICES, Trigger(Kind.SLICE, Action.ADD), Trigger(Kind.SLICE, Action.UPDATE))
 # In 1.31 pods do not wait for devices: they are looked at again after something else, or after five minutes.
 TRIGGERS = ByRelease(
     {
         V1_31: _WITHOUT_SLICES,
-        V1_32: (*_WITHOUT_SLICES, Trigger(Kind.SLICE, Action.ADD), Trigger(Kind.SLICE, Action.UPDATE)),
+        V1_32: _WITH_SLICES,
+        V1_37: (*_WITH_SLICES, Trigger(Kind.CLAIM, Action.DELETE)),
+    }
+)
+# What is said where no claim can be freed: of a pod without claims, and of others.
+NOTHING_TO_FREE: ByRelease[tuple[Status, Status]] = ByRelease(
+    {
+        V1_31: (unschedulable("no new claims to deallocate"), unschedulable("still not schedulable")),
+        V1_37: (unschedulable(), unschedulable()),
     }
 )
 FILTER_TIMEOUT = 10.0  # seconds for the search on one node: `DynamicResourcesFilterTimeoutDefault`, from 1.34 on
@@ -234,6 +244,8 @@ class DynamicResources(Plugin):
             return True
         if nodes is not None and not nodes.matches(node):
             return False
+        if self._release >= V1_37 and skips_operations(claim) and not can_skip_operations(node):
+            return False
         if are_enabled(self._gates):
             try:
                 return is_ready(claim) or not is_overdue(claim, self._clock())
@@ -248,8 +260,9 @@ class DynamicResources(Plugin):
             return None
         if data is None:
             return error("not found")  # another plugin has ended the attempt before this one was asked
+        without_claims, without_free_claim = NOTHING_TO_FREE[self._release]
         if not data.claims:
-            return unschedulable("no new claims to deallocate")
+            return without_claims
         for index in sorted(data.unavailable):
             users = (data.claims[index].get("status") or {}).get("reservedFor") or []
             if all(user["uid"] == pod.uid for user in users) and len(users) <= 1:
@@ -258,7 +271,7 @@ class DynamicResources(Plugin):
         if data.resources and not is_in_memory(data.claims[-1]):
             data.delete = data.claims[-1]
             return unschedulable("deletion of ResourceClaim completed")
-        return unschedulable("still not schedulable")
+        return without_free_claim
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Take the devices that were found on the node."""
@@ -281,6 +294,8 @@ class DynamicResources(Plugin):
             return True
         if event.kind is Kind.POD:
             return is_about(event, pod) and self.pre_enqueue(pod) is None
+        if event.action is Action.DELETE:
+            return event.old is not None and allocation_of(event.old) is not None
         try:
             claims = claims_of(pod, self._claims, self._release)
         except ClaimError:
@@ -326,6 +341,17 @@ def _claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> Iterato
         if is_generated:
             check_owner(pod.obj, claim, release)
         yield claim
+
+
+def skips_operations(claim: Obj) -> bool:
+    """Report whether nodes do less than usual for a device of a claim."""
+    return any(result.get("skipNodeOperations") for result in device_results(claim))
+
+
+def can_skip_operations(node: Obj) -> bool:
+    """Report whether the kubelet of a node knows of operations that may be skipped."""
+    declared: list[str] = nested_field(node, "status", "declaredFeatures", default=[])
+    return features.DRA_OPTIONAL_NODE_OPERATIONS in declared
 
 
 def with_requests(claim: Obj, demand: Demand) -> Obj:

@@ -1,4 +1,4 @@
-module understudy.test/driver036
+module understudy.test/driver
 
 go 1.26.0
 

@@ -1,5 +1,5 @@
-// Command driver036 is a DRA driver on the helper `kubeletplugin` of Kubernetes 1.36, for tests of a kubelet: it
-// publishes devices of one node and prepares claims. It prints `prepare NAMESPACE/CLAIM UID` and
+// Command driver is a DRA driver on the helper `kubeletplugin` of Kubernetes 1.37, or of 1.36 with the tag `helper036`
+// and `-modfile=go036.mod`, for tests of a kubelet: it publishes devices of one node and prepares claims. It prints `prepare NAMESPACE/CLAIM UID` and
 // `unprepare NAMESPACE/CLAIM UID` when it is asked to. Lines on its standard input change the devices:
 //
 //	taint gpu-0 NoExecute    publish the device with a taint of this effect, and the others without any
@@ -23,14 +23,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
-	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 )
 
 // change is what a line on the standard input asks for.
 type change struct{ device, value string }
 
 type driver struct {
-	healthpb.UnimplementedDRAResourceHealthServer
+	healthServer
 	name, pool string
 	count      int
 	health     chan change
@@ -65,27 +64,23 @@ func (d *driver) HandleError(_ context.Context, err error, message string) {
 	fmt.Printf("error %s: %v\n", message, err)
 }
 
-// NodeWatchResources reports the health of all devices, and again with each change of it.
-func (d *driver) NodeWatchResources(_ *healthpb.NodeWatchResourcesRequest, stream healthpb.DRAResourceHealth_NodeWatchResourcesServer) error {
+// watchHealth sends the health of all devices, by name, and again with each change of it.
+func (d *driver) watchHealth(ctx context.Context, send func(map[string]string) error) error {
 	var last change
 	for {
-		response := &healthpb.NodeWatchResourcesResponse{}
+		healths := map[string]string{}
 		for i := range d.count {
-			name, health := device(i), "HEALTHY"
-			if name == last.device {
-				health = last.value
-			}
-			response.Devices = append(response.Devices, &healthpb.DeviceHealth{
-				Device: &healthpb.DeviceIdentifier{PoolName: d.pool, DeviceName: name},
-				Health: healthpb.HealthStatus(healthpb.HealthStatus_value[health]),
-			})
+			healths[device(i)] = "HEALTHY"
 		}
-		if err := stream.Send(response); err != nil {
+		if last.device != "" {
+			healths[last.device] = last.value
+		}
+		if err := send(healths); err != nil {
 			return err
 		}
 		select {
 		case last = <-d.health:
-		case <-stream.Context().Done():
+		case <-ctx.Done():
 			return nil
 		}
 	}
