@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Run the real kube-scheduler and kube-controller-manager on understudy, through the life of claims.
 
-    scripts/scheduler.py --binaries DIR              once; without --binaries both programs are found through PATH
-    scripts/scheduler.py --binaries DIR --runs 10    ten times, each on a new server
-    scripts/scheduler.py --binaries DIR --emulated-version 1.34                      with both programs of that release
-    scripts/scheduler.py --binaries DIR --server https://127.0.0.1:6443 --token T    on a server that runs already
+    python -m scripts.scheduler --binaries DIR                          once; without --binaries they are found on PATH
+    python -m scripts.scheduler --binaries DIR --runs 10                ten times, each on a new server
+    python -m scripts.scheduler --binaries DIR --emulated-version 1.34  with both programs of that release
+    python -m scripts.scheduler --binaries DIR --server https://127.0.0.1:6443 --token T    on a server that runs
 
 Both programs are those of the emulated release, 1.32 or later, with their defaults, so they speak protobuf. Go builds
 them from the module k8s.io/kubernetes, as scripts/build_kubectl.sh builds kubectl: the same go.mod, with
@@ -50,8 +49,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kubeconfig import write_kubeconfig
-
+from scripts.common.kubeconfig import write_kubeconfig
 from understudy import Server
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.machinery.golang.yaml_reader import load_yaml

@@ -1,16 +1,16 @@
 """The controllers make of each story what those of Kubernetes made of it, recorded beside a real kube-apiserver.
 
-`scripts/compare_controllers.py --record` has recorded fixtures/controllers/recorded/FILE-RELEASE.jsonl.
+`python -m scripts.compare controllers --record` has recorded fixtures/controllers/recorded/FILE-RELEASE.jsonl.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from scripts.compare.cases import controller_stories as stories
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -37,16 +37,8 @@ CASES = [
 REST = 0.8  # seconds without a change, after which objects are at rest
 
 
-@pytest.fixture
-def stories(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import controller_stories
-
-    return controller_stories
-
-
 @pytest.mark.parametrize("recorded", CASES)
-async def test_stories_end_as_recorded(stories: Any, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stories_end_as_recorded(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every object is the same in the end, managed fields and events included, but for names, uids and times."""
     file, _, text = recorded.stem.partition("-")
     release = Version.parse(text)

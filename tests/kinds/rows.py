@@ -1,6 +1,6 @@
 """The rows of `recorded/created*.jsonl` and `updated*.jsonl`: how objects are changed and answers written down.
 
-Tests compare them with the answers of understudy, `scripts/record_rows.py` makes them from those of a kube-apiserver.
+Tests compare them with the answers of understudy, `scripts/record/rows.py` makes them from those of a kube-apiserver.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def rows(name: str) -> Iterator[tuple[Version, Any]]:
 
 @pytest.mark.parametrize("name", ["created", "updated"])
 def test_rows_say_what_they_are_about(name: str) -> None:
-    """Every row has a `why` that no other row of its kind and release has: `scripts/name_rows.py` gives it."""
+    """Rows of a kind and release have different `why`s: `python -m scripts.record names` gives them."""
     whys = Counter((release, line["object"]["kind"], line.get("why")) for release, line in rows(name))
     assert [why for why, count in whys.items() if count > 1 or not why[2]] == []
 

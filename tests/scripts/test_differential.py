@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,32 +12,22 @@ from typing import Any
 
 import pytest
 
+from scripts.common import commands, comparing
+from scripts.compare import custom, kinds
+from scripts.compare import requests as differential
+from scripts.compare.cases import rules
 from tests.releases import NEWEST
+from tests.scripts.commands import ROOT, run
 from understudy import Server
 from understudy.cel.checker.declared_types import declared_type
 from understudy.cel.interpreter.unstructured import converter
 from understudy.cel.rules import compile_rule
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import comparing
-
-    return comparing
-
-
-@pytest.fixture
-def differential(comparing: Any) -> Any:
-    import differential
-
-    return differential
-
-
-@pytest.fixture
-def client(comparing: Any) -> Iterator[Any]:
+def client() -> Iterator[Any]:
     """Yield a client of a server, whose answers a test can replace."""
     with Server() as server, comparing.Server(server.url) as client:
         yield client
@@ -57,58 +45,47 @@ def client(comparing: Any) -> Iterator[Any]:
         ({"a": [1]}, {"a": [1, 2]}, [".a: [1] and [1, 2]"]),
     ],
 )
-def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) -> None:
+def test_differences(left: Any, right: Any, lines: list[str]) -> None:
     """An absent field differs from null, and a number from a boolean and from the same number with a point."""
     assert list(comparing.differences(left, right, "")) == lines
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["differential.py", "http://127.0.0.1:1", "x", "http://127.0.0.1:1", "--sequences", "3"],
-        ["differential_apply.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_metadata.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_kinds.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_custom.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_rules.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_authorization.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_policies.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        ["differential_webhooks.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
-        [
-            "record.py",
-            "--server",
-            "http://127.0.0.1:1",
-            str(SCRIPTS.parent / "tests/recordings/scenarios/config-maps.yaml"),
-        ],
-    ],
-    ids=lambda arguments: arguments[0],
+    "command",
+    ["requests", "apply", "metadata", "kinds", "custom", "rules", "authorization", "policies", "webhooks"],
 )
-def test_no_server_is_a_failure(arguments: list[str]) -> None:
-    """A script ends with status 1 and one line when nobody answers."""
-    done = subprocess.run([sys.executable, str(SCRIPTS / arguments[0]), *arguments[1:]], capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
+def test_no_server_is_a_failure(command: str) -> None:
+    """A command ends with one line, which makes its status 1, when nobody answers."""
+    with pytest.raises(SystemExit, match="GET /version: no answer") as end:
+        commands.main("scripts.compare", [command], [command, NOBODY, NOBODY])
+    assert "\n" not in str(end.value)
+
+
+def test_nothing_is_recorded_from_no_server() -> None:
+    """A process that records ends with status 1 and one line when nobody answers."""
+    scenario = ROOT / "tests/recordings/scenarios/config-maps.yaml"
+    done = run("record", "scenario", "--server", NOBODY, str(scenario))
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
     assert "GET /version: no answer" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("script", "nothing"),
+    ("command", "nothing"),
     [
-        ("differential_apply.py", "--kind=Unknown"),
-        ("differential_metadata.py", "--kind=Unknown"),
-        ("differential_kinds.py", "--only=unknown"),
-        ("differential_custom.py", "--definitions=0"),
-        ("differential_rules.py", "--definitions=0"),
-        ("differential_authorization.py", "--decisions=0"),
-        ("differential_policies.py", "--batches=0"),
-        ("differential_webhooks.py", "--batches=0"),
+        ("apply", "--kind=Unknown"),
+        ("metadata", "--kind=Unknown"),
+        ("kinds", "--only=unknown"),
+        ("custom", "--definitions=0"),
+        ("rules", "--definitions=0"),
+        ("authorization", "--decisions=0"),
+        ("policies", "--batches=0"),
+        ("webhooks", "--batches=0"),
     ],
 )
-def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
-    """A script that has nothing to compare ends with status 1."""
+def test_no_comparison_is_a_failure(command: str, nothing: str) -> None:
+    """A command that has nothing to compare ends with status 1."""
     with Server() as one, Server() as other:
-        sent = [sys.executable, str(SCRIPTS / script), one.url, other.url, nothing]
-        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
+        done = run("compare", command, one.url, other.url, nothing)
     assert (done.returncode, done.stderr) == (1, "")
 
 
@@ -119,28 +96,25 @@ def test_decisions_are_compared(tmp_path: Path, mode: str, status: int, word: st
     tokens.write_text("t,admin,1,system:masters\n")
     options: dict[str, Any] = {"token_auth_file": tokens, "tls": False}
     with Server(authorization_mode=["RBAC"], **options) as one, Server(authorization_mode=[mode], **options) as other:
-        command = [sys.executable, str(SCRIPTS / "differential_authorization.py"), one.url, other.url]
-        sent = [*command, "--token=t", "--decisions=50"]
-        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
+        done = run("compare", "authorization", one.url, other.url, "--token=t", "--decisions=50")
     assert (done.returncode, done.stderr) == (status, "")
     assert word in done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("script", ["differential_policies.py", "differential_webhooks.py"])
+@pytest.mark.parametrize("command", ["policies", "webhooks"])
 @pytest.mark.parametrize(("mode", "status"), [("AlwaysAllow", 0), ("RBAC", 1)])
-def test_admission_is_compared(tmp_path: Path, mode: str, status: int, script: str) -> None:
+def test_admission_is_compared(tmp_path: Path, mode: str, status: int, command: str) -> None:
     """Requests that policies or webhooks are about agree on equal servers, and differ where users have fewer rights."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("t,admin,1,system:masters\n")
     options: dict[str, Any] = {"token_auth_file": tokens, "tls": False}
     with Server(**options) as one, Server(authorization_mode=[mode], **options) as other:
-        command = [sys.executable, str(SCRIPTS / script), one.url, other.url, "--token=t"]
-        sent = [*command, "--batches=1", "--cases=3", "--sequences=2", "--no-shrinking"]
-        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
+        sent = ["--token=t", "--batches=1", "--cases=3", "--sequences=2", "--no-shrinking"]
+        done = run("compare", command, one.url, other.url, *sent)
     assert (done.returncode, done.stderr) == (status, ""), done.stdout
 
 
-def test_dropped_request_is_not_sent_again(comparing: Any) -> None:
+def test_dropped_request_is_not_sent_again() -> None:
     """A request without an answer is counted as such, since a write that is sent twice is another write."""
     received = []
 
@@ -169,19 +143,19 @@ def answering(client: Any, answer: Callable[[Any], Any]) -> Any:
     return Changed(client.url)
 
 
-def steps(differential: Any) -> list[Any]:
+def steps() -> list[Any]:
     return [differential.Step(0, "GET", "/api/v1/namespaces/{{ns}}/configmaps")]
 
 
 @pytest.fixture
-def other(comparing: Any) -> Iterator[Any]:
+def other() -> Iterator[Any]:
     with Server() as server, comparing.Server(server.url) as client:
         yield client
 
 
-def test_same_answers_agree(differential: Any, client: Any, other: Any) -> None:
+def test_same_answers_agree(client: Any, other: Any) -> None:
     """Two servers that answer alike have no difference."""
-    assert differential.ServerPair(client, other).difference(steps(differential)) is None
+    assert differential.ServerPair(client, other).difference(steps()) is None
 
 
 @pytest.mark.parametrize(
@@ -193,35 +167,33 @@ def test_same_answers_agree(differential: Any, client: Any, other: Any) -> None:
     ],
     ids=["nothing known", "one line known", "both lines known"],
 )  # fmt: skip
-def test_known_lines_hide_no_others(
-    differential: Any, client: Any, other: Any, known: str, lines: list[str] | None
-) -> None:
+def test_known_lines_hide_no_others(client: Any, other: Any, known: str, lines: list[str] | None) -> None:
     """A pattern of known differences hides the lines that match, not the answer that they are in."""
     changed = answering(other, lambda answer: answer._replace(status=418, headers=[*answer.headers, ("Warning", "x")]))
     pair = differential.ServerPair(client, changed, known)
-    difference = pair.difference(steps(differential))
+    difference = pair.difference(steps())
     assert (difference and [line for line in difference.lines if "allow" not in line]) == lines
 
 
-def test_real_server_without_an_answer_is_no_agreement(differential: Any, client: Any, other: Any) -> None:
+def test_real_server_without_an_answer_is_no_agreement(client: Any, other: Any) -> None:
     """A sequence that the real server cuts short is counted apart."""
-    changed = answering(client, lambda answer: answer._replace(status=differential.UNANSWERED))
+    changed = answering(client, lambda answer: answer._replace(status=comparing.UNANSWERED))
     pair = differential.ServerPair(changed, other)
-    outcomes = differential.compare(pair, {"one": steps(differential)}, False)
+    outcomes = differential.compare(pair, {"one": steps()}, False)
     assert (dict(outcomes), pair.unanswered) == ({"unanswered": 1}, 1)
 
 
-def test_other_server_without_an_answer_differs(differential: Any, client: Any, other: Any) -> None:
+def test_other_server_without_an_answer_differs(client: Any, other: Any) -> None:
     """A dropped connection of the server under test is a difference."""
-    changed = answering(other, lambda answer: answer._replace(status=differential.UNANSWERED))
-    outcomes = differential.compare(differential.ServerPair(client, changed), {"one": steps(differential)}, False)
+    changed = answering(other, lambda answer: answer._replace(status=comparing.UNANSWERED))
+    outcomes = differential.compare(differential.ServerPair(client, changed), {"one": steps()}, False)
     assert dict(outcomes) == {"differ": 1}
 
 
-def test_namespace_that_is_not_created_ends_the_run(differential: Any, client: Any) -> None:
+def test_namespace_that_is_not_created_ends_the_run(client: Any) -> None:
     """A sequence needs a namespace of its own on both servers: here they are one, which has it already."""
     with pytest.raises(SystemExit, match="409"):
-        differential.ServerPair(client, client).difference(steps(differential))
+        differential.ServerPair(client, client).difference(steps())
 
 
 def test_changes_of_kinds_differ_between_configurations() -> None:
@@ -229,9 +201,8 @@ def test_changes_of_kinds_differ_between_configurations() -> None:
     gates = {"DRAConsumableCapacity": False}
     with Server() as one, Server() as equal, Server(feature_gates=gates) as other:
         for right, status in ((equal, 0), (other, 1)):
-            sent = [sys.executable, str(SCRIPTS / "differential_kinds.py"), one.url, right.url, "--seed=1",
-                    "--requests=150", "--only=resource.k8s.io/v1/.*claim"]  # fmt: skip
-            done = subprocess.run(sent, capture_output=True, text=True, timeout=120, check=False)
+            sent = ["--seed=1", "--requests=150", "--only=resource.k8s.io/v1/.*claim"]
+            done = run("compare", "kinds", one.url, right.url, *sent, timeout=120)
             assert (done.returncode, done.stderr) == (status, ""), done.stdout
 
 
@@ -249,26 +220,21 @@ def test_changes_of_kinds_differ_between_configurations() -> None:
         ("/x/validatingadmissionpolicies", [".causes: invalid JSONPath", ".body.spec: 1 and 2"], False),
     ],
 )
-def test_known_differences_hide_no_others(comparing: Any, path: str, lines: list[str], is_known: bool) -> None:
+def test_known_differences_hide_no_others(path: str, lines: list[str], is_known: bool) -> None:
     """A difference is known if each of its lines is, or one where a server refuses what the other accepts."""
-    import differential_kinds
-
-    assert bool(differential_kinds.known_reason(path, lines)) == is_known
+    assert bool(kinds.known_reason(path, lines)) == is_known
 
 
-def test_random_definitions_are_valid(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
+def test_random_definitions_are_valid(client: Any) -> None:
     """Most of the definitions for the comparison of custom resources are accepted, and most of their objects."""
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import differential_custom
-
     accepted = objects = 0
     for seed in range(8):
-        generator = differential_custom.SchemaGenerator(seed)
-        definition = differential_custom.definition(seed, f"g{seed}.example.com", generator)
-        status, _ = differential_custom.install(client, definition)
+        generator = custom.SchemaGenerator(seed)
+        definition = custom.definition(seed, f"g{seed}.example.com", generator)
+        status, _ = custom.install(client, definition)
         if status == 201:
             accepted += 1
-            kind = differential_custom.kind_of(definition, generator)
+            kind = custom.kind_of(definition, generator)
             path = kind.versions[0][1].replace("{{ns}}", "default")
             for i, spec in enumerate(kind.required[0][1]):
                 obj = {
@@ -282,19 +248,16 @@ def test_random_definitions_are_valid(monkeypatch: pytest.MonkeyPatch, client: A
     assert objects >= 4
 
 
-def test_random_rules_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_rules_compile() -> None:
     """Most of the random rules of schemas compile, and all random values convert for them."""
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import random_rules
-
     compiled = 0
     for seed in range(20):
         rng = random.Random(seed)
-        schema = random_rules.random_schema(rng)
-        rule = random_rules.random_rule(rng, schema, transition=True)
+        schema = rules.random_schema(rng)
+        rule = rules.random_rule(rng, schema, transition=True)
         declared = declared_type(schema, NEWEST)
         assert declared is not None
         made = compile_rule(rule, declared, NEWEST).compiled
         compiled += made is not None and made.error is None
-        assert converter(schema)(random_rules.random_value(rng, {**schema, "nullable": False}))
+        assert converter(schema)(rules.random_value(rng, {**schema, "nullable": False}))
     assert compiled >= 12

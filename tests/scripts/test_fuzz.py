@@ -1,33 +1,26 @@
-"""scripts/fuzz.py: its requests are the same for a seed, each of its checks can fail, and a server passes them."""
+"""scripts.torture fuzz: its requests are the same for a seed, each of its checks can fail, and a server passes them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.common.comparing import Server as Client
+from scripts.torture import fuzz
+from scripts.torture.inputs.requests import RequestGenerator, Sent, read_corpus
+from tests.scripts.commands import run
 from understudy import Server
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ERROR = b'HTTP/1.1 500 Oops\r\nContent-Length: 18\r\n\r\n{"message":"boom"}'
 EXPECTED_ERROR = b'HTTP/1.1 500 Oops\r\nContent-Length: 41\r\n\r\n{"message":"no kind \\"a\\" is registered"}'
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@pytest.fixture
-def fuzz(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import fuzz
-
-    return fuzz
 
 
 class OneRequest:
@@ -66,12 +59,12 @@ def answering(answer: bytes, health: bytes = OK) -> Handle:
     return handle
 
 
-async def failures(fuzz: Any, handle: Handle, process: Any = None) -> list[str]:
+async def failures(handle: Handle, process: Any = None) -> list[str]:
     """Send three requests to a server with a handler; return what has failed."""
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     report = fuzz.Report()
-    generator = OneRequest(fuzz.Sent("GET", "/version"))
+    generator: Any = OneRequest(Sent("GET", "/version"))
     fuzzer = fuzz.Fuzzer(f"http://127.0.0.1:{port}", generator, report, process, ("", ""))
     async with server:
         await fuzzer.run(range(3), 1)
@@ -84,28 +77,28 @@ async def failures(fuzz: Any, handle: Handle, process: Any = None) -> list[str]:
     [(OK, []), (EXPECTED_ERROR, []), (ERROR, ["N boom"]), (b"", ["no answer: IncompleteReadError('N bytes read "])],
     ids=["ok", "error of the real server", "error", "dropped"],
 )
-async def test_bad_answer_is_a_failure(fuzz: Any, answer: bytes, expected: list[str]) -> None:
+async def test_bad_answer_is_a_failure(answer: bytes, expected: list[str]) -> None:
     """A status of 5xx that the real server does not give, and a dropped connection, are failures."""
-    assert [kind[:45] for kind in await failures(fuzz, answering(answer))] == expected
+    assert [kind[:45] for kind in await failures(answering(answer))] == expected
 
 
-async def test_unhealthy_server_is_a_failure(fuzz: Any) -> None:
+async def test_unhealthy_server_is_a_failure() -> None:
     """A /healthz that does not answer 200 is a failure."""
-    assert await failures(fuzz, answering(OK, health=ERROR)) == ["/healthz: N b'{N:N}'"]
+    assert await failures(answering(OK, health=ERROR)) == ["/healthz: N b'{N:N}'"]
 
 
-async def test_busy_server_is_a_failure(fuzz: Any) -> None:
+async def test_busy_server_is_a_failure() -> None:
     """A second of CPU without an answer is a failure."""
-    (kind,) = await failures(fuzz, answering(OK), BusyProcess())
+    (kind,) = await failures(answering(OK), BusyProcess())
     assert kind.startswith("nobody was answered for N.N s of CPU")
 
 
-def test_requests_are_those_of_their_seed(fuzz: Any) -> None:
+def test_requests_are_those_of_their_seed() -> None:
     """A seed and a number make the same request for two servers, and another seed makes others."""
     generators = []
     for seed in (1, 1, 2):
-        with Server() as server, fuzz.Server(server.url) as client:
-            generators.append(fuzz.RequestGenerator(fuzz.read_corpus(client), seed))
+        with Server() as server, Client(server.url) as client:
+            generators.append(RequestGenerator(read_corpus(client), seed))
     first, same, other = ([made.request(number) for number in range(300)] for made in generators)
     is_json = [sent.headers[:1] != [("Content-Type", "application/vnd.kubernetes.protobuf")] for sent in first]
     assert sum(is_json) > 250
@@ -118,6 +111,5 @@ def test_requests_are_those_of_their_seed(fuzz: Any) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the server's CPU and memory from /proc")
 def test_server_withstands_the_fuzzer() -> None:
     """Thousands of broken requests get no wrong 5xx, stop nothing and print nothing."""
-    sent = [sys.executable, str(SCRIPTS / "fuzz.py"), "--requests", "4000", "--seed", "1"]
-    done = subprocess.run(sent, capture_output=True, text=True, timeout=240, check=False)
+    done = run("torture", "fuzz", "--requests", "4000", "--seed", "1", timeout=240)
     assert (done.returncode, "FAILED" in done.stdout, done.stderr) == (0, False, ""), done.stdout

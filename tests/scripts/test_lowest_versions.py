@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 from packaging.version import Version
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "lowest_versions.py"
-_spec = importlib.util.spec_from_file_location("lowest_versions", SCRIPT)
-assert _spec is not None
-assert _spec.loader is not None
-lowest_versions = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(lowest_versions)
+from scripts import lowest_versions
 
 REQUIREMENTS = [
     "aiohttp>=3.11",

@@ -1,8 +1,9 @@
-"""scripts/mutate.py: how it breaks conditions, and what it says of tests that notice some of the breaks."""
+"""scripts.measure mutate: how it breaks conditions, and what it says of tests that notice some of the breaks."""
 
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+from scripts.measure import mutants, mutate
+from tests.scripts.commands import ROOT
+from tests.scripts.commands import run as run_script
 
 SOURCE = """
 def is_small(n, limit=10, names=None):
@@ -45,14 +48,6 @@ def test_power():
 
 
 @pytest.fixture
-def mutants(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import mutants
-
-    return mutants
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "limits.py").write_text(SOURCE)
@@ -62,9 +57,21 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command on a project; its tests import `limits`."""
-    script, source, tests = str(SCRIPTS / "mutate.py"), str(project / "source"), str(project / "test_limits.py")
-    command = [sys.executable, script, source, "--tests", tests, "--patience", "4", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=project, env={"PYTHONPATH": source})
+    source, tests = str(project / "source"), str(project / "test_limits.py")
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.measure",
+        "mutate",
+        source,
+        "--tests",
+        tests,
+        "--patience",
+        "4",
+        *arguments,
+    ]
+    path = f"{ROOT}{os.pathsep}{source}"
+    return subprocess.run(command, capture_output=True, text=True, cwd=project, env={"PYTHONPATH": path})
 
 
 @pytest.mark.parametrize(
@@ -84,20 +91,20 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("return a + b", []),
     ],
 )
-def test_condition_is_broken_in_every_way(mutants: Any, statement: str, broken: list[str]) -> None:
+def test_condition_is_broken_in_every_way(statement: str, broken: list[str]) -> None:
     """A condition becomes true and false, negated, moved by one; an operand goes; a literal default is no condition."""
     tree = ast.parse(f"def f(a, b, c):\n    {statement}\n")
     texts = [after for place, role in mutants.conditions(tree) for _, after in mutants.broken(place.get(), role)]
     assert texts == broken
 
 
-def test_conditions_of_modules_are_left_out(mutants: Any) -> None:
+def test_conditions_of_modules_are_left_out() -> None:
     """A condition that is decided while a module is imported has no mutant: defaults and decorators, too."""
     tree = ast.parse("if a: b()\n@c(1 < 2)\ndef f(d=not e): pass\nclass C:\n    g = h and i\n")
     assert list(mutants.conditions(tree)) == []
 
 
-def test_function_that_lives_is_broken(mutants: Any, tmp_path: Path) -> None:
+def test_function_that_lives_is_broken(tmp_path: Path) -> None:
     """A mutant changes functions that others hold already, closures included, and nothing else of them."""
     path = tmp_path / "closures.py"
     path.write_text("def make(limit):\n    def check(n):\n        return n < limit\n    return check\n")
@@ -136,10 +143,8 @@ def test_status_tells_whether_enough_are_noticed(project: Path) -> None:
     assert " of 5 mutants are noticed" in few.stdout
 
 
-def test_sample_is_the_same_for_a_seed(mutants: Any) -> None:
+def test_sample_is_the_same_for_a_seed() -> None:
     """A sample keeps the order, and is chosen by the seed alone; a count that is too large takes all."""
-    import mutate
-
     listed: Any = list(range(100))
     chosen: Any = mutate.sample(listed, 10, 3)
     assert chosen == mutate.sample(listed, 10, 3) == sorted(chosen)
@@ -147,26 +152,23 @@ def test_sample_is_the_same_for_a_seed(mutants: Any) -> None:
     assert mutate.sample(listed, 101, 3) == mutate.sample(listed, None, 3) == listed
 
 
-def test_default_tests_mirror_the_source(mutants: Any) -> None:
+def test_default_tests_mirror_the_source() -> None:
     """Without --tests the mirrored file or folder is run, or the nearest folder above it."""
-    import mutate
-
-    root = SCRIPTS.parent
     for source, tests in (
         ("controlplane/allocator", "controlplane/allocator"),
         ("controlplane/allocator/explain.py", "controlplane/allocator/test_explain.py"),
         ("controlplane/allocator/checks", "controlplane/allocator"),
     ):
-        assert mutate.mirrored(root / "src" / "understudy" / source) == root / "tests" / tests
+        assert mutate.mirrored(ROOT / "src" / "understudy" / source) == ROOT / "tests" / tests
 
 
 def test_wrong_arguments_and_failing_tests(project: Path) -> None:
     """A folder that is missing, and tests that fail without a mutant, are one line and exit status 2."""
-    missing = subprocess.run([sys.executable, SCRIPTS / "mutate.py", "kinds/nothing"], capture_output=True, text=True)
+    missing = run_script("measure", "mutate", "kinds/nothing")
     assert missing.returncode == 2
     assert "error: there is no folder" in missing.stderr
     (project / "test_limits.py").write_text("def test_nothing():\n    assert False\n")
     failing = run(project)
     assert failing.returncode == 2
-    assert failing.stderr.startswith("mutate.py: without a mutant ")
+    assert failing.stderr.startswith("mutate: without a mutant ")
     assert failing.stderr.endswith("::test_nothing fails\n")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -12,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from scripts.record.placeholders import Placeholders
 from tests.recordings.client import Client
 from tests.recordings.recorded import Recording, read, started, write
 from tests.recordings.replay import replay
+from tests.scripts.commands import run
 from understudy import Server
 from understudy.apiserver.server.options.values import switches
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SCENARIOS = RECORDINGS / "scenarios"
 KINDS = Path(__file__).parents[1] / "kinds" / "recorded"
@@ -26,11 +25,8 @@ UID, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-22
 
 
 @pytest.fixture
-def placeholders(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import placeholders
-
-    return placeholders.Placeholders()
+def placeholders() -> Placeholders:
+    return Placeholders()
 
 
 def stored(version: str, **metadata: Any) -> dict[str, Any]:
@@ -38,7 +34,7 @@ def stored(version: str, **metadata: Any) -> dict[str, Any]:
     return {"kind": "ConfigMap", "metadata": fields}
 
 
-def test_values_of_the_server_are_masked(placeholders: Any) -> None:
+def test_values_of_the_server_are_masked(placeholders: Placeholders) -> None:
     """A value gets the same placeholder wherever it stands, and resource versions keep their numbers for the order."""
     masked = placeholders.mask_response(stored("7", name="a"))
     times = {"creationTimestamp": "<time>"}
@@ -50,7 +46,7 @@ def test_values_of_the_server_are_masked(placeholders: Any) -> None:
     assert placeholders.resource_versions == {"<rv:1>": 7}
 
 
-def test_generated_names_are_masked_everywhere(placeholders: Any) -> None:
+def test_generated_names_are_masked_everywhere(placeholders: Placeholders) -> None:
     """A name made from generateName has a placeholder in the object, in messages and in later paths."""
     masked = placeholders.mask_response(stored("7", generateName="made-", name="made-x7k2p"))
     assert masked["metadata"]["name"] == "<name:1>"
@@ -60,7 +56,7 @@ def test_generated_names_are_masked_everywhere(placeholders: Any) -> None:
     assert placeholders.mask_reference("name", "made-x7k2p") == "<name:1>"
 
 
-def test_lists_have_placeholders_of_their_own(placeholders: Any) -> None:
+def test_lists_have_placeholders_of_their_own(placeholders: Placeholders) -> None:
     """The version of a list may equal an object's by chance: something else may be written in between."""
     placeholders.mask_response(stored("7"))
     listed = {"kind": "ConfigMapList", "metadata": {"resourceVersion": "7", "continue": "abc"}, "items": [stored("7")]}
@@ -70,7 +66,7 @@ def test_lists_have_placeholders_of_their_own(placeholders: Any) -> None:
     assert placeholders.resource_versions == {"<rv:1>": 7, "<rv:2>": 7}
 
 
-def test_values_of_the_client_stay(placeholders: Any) -> None:
+def test_values_of_the_client_stay(placeholders: Placeholders) -> None:
     """Times, uids and versions that a request made up are recorded as they are, and so in its answer."""
     body = {"metadata": {"uid": OTHER, "resourceVersion": "5", "annotations": {"at": "2020-01-01T00:00:00Z"}}}
     assert placeholders.mask_request(body) == body
@@ -78,13 +74,13 @@ def test_values_of_the_client_stay(placeholders: Any) -> None:
     assert placeholders.mask_response(answer) == answer
 
 
-def test_values_that_are_sent_back_are_masked(placeholders: Any) -> None:
+def test_values_that_are_sent_back_are_masked(placeholders: Placeholders) -> None:
     """A value of an earlier answer is recorded by its placeholder, so that a replay sends the live value."""
     masked = placeholders.mask_response(stored("7", name="a"))
     assert placeholders.mask_request(stored("7", name="a")) == masked
 
 
-def test_ages_in_tables_are_masked(placeholders: Any) -> None:
+def test_ages_in_tables_are_masked(placeholders: Placeholders) -> None:
     """Columns that tell how long ago something was are masked; later events of a watch have no columns."""
     columns = [{"name": "Name"}, {"name": "Age"}]
     first = {"kind": "Table", "columnDefinitions": columns, "rows": [{"cells": ["a", "5s"]}]}
@@ -94,7 +90,7 @@ def test_ages_in_tables_are_masked(placeholders: Any) -> None:
     ]
 
 
-def test_own_words_of_a_build_are_masked(placeholders: Any) -> None:
+def test_own_words_of_a_build_are_masked(placeholders: Placeholders) -> None:
     """Memory addresses and the server's own revision differ in every run."""
     message = "Too large resource version: 99, current: 12; at 0xc000123456"
     masked = placeholders.mask_response({"message": message})
@@ -105,8 +101,8 @@ def test_own_words_of_a_build_are_masked(placeholders: Any) -> None:
 def test_recordings_can_be_replayed(scenario: str, tmp_path: Path) -> None:
     """A scenario recorded from one server agrees in every step with another one that answers alike."""
     with Server() as recorded:
-        script = [sys.executable, str(SCRIPTS / "record.py"), str(SCENARIOS / f"{scenario}.yaml")]
-        subprocess.run([*script, "--server", recorded.url, "--output", str(tmp_path)], check=True, timeout=60)
+        sent = [str(SCENARIOS / f"{scenario}.yaml"), "--server", recorded.url, "--output", str(tmp_path)]
+        assert run("record", "scenario", *sent).returncode == 0
     lines = read(tmp_path / f"{scenario}.jsonl")
     with Server() as server:
         client = Client(server.url, "")
@@ -120,8 +116,7 @@ def test_unknown_references_are_refused(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("- request: GET /api/v1/namespaces/{{2.metadata.name}}\n")
     with Server() as server:
-        sent = [sys.executable, str(SCRIPTS / "record.py"), str(scenario), "--server", server.url]
-        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+        done = run("record", "scenario", str(scenario), "--server", server.url, "--output", str(tmp_path))
     assert (done.returncode, done.stderr) == (1, "step 1: {{2.metadata.name}} is not in the answers so far\n")
 
 
@@ -133,8 +128,7 @@ AGAIN = ("validation/1.34/resourceclaim-update-v1beta2-01", "gates/1.34/consumab
 def again(names: Iterable[str], server: Server, output: Path, *flags: str) -> str:
     """Record recordings again, and return what is said of them."""
     files = [str(RECORDINGS / f"{name}.jsonl") for name in names]
-    script = [sys.executable, str(SCRIPTS / "record.py"), "--again", *files, "--output", str(output)]
-    done = subprocess.run([*script, "--server", server.url, *flags], capture_output=True, text=True, timeout=60)
+    done = run("record", "again", *files, "--output", str(output), "--server", server.url, *flags)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -206,8 +200,7 @@ def test_what_was_never_answered_is_told_of(tmp_path: Path) -> None:
 def test_other_files_are_not_recorded_again(tmp_path: Path, text: str, told: str) -> None:
     """A file that is no recording is refused in one line."""
     (tmp_path / "s.jsonl").write_text(text)
-    script = [sys.executable, str(SCRIPTS / "record.py"), "--again", str(tmp_path / "s.jsonl")]
-    done = subprocess.run([*script, "--server", "http://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+    done = run("record", "again", str(tmp_path / "s.jsonl"), "--server", "http://127.0.0.1:1")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert told in done.stderr
 

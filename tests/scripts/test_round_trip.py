@@ -1,4 +1,4 @@
-"""scripts/round_trip.py: objects survive every form and every served version, and a lost field is found."""
+"""scripts.torture round-trip: objects survive every form and every served version, and a lost field is found."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from scripts.common import commands
+from scripts.torture import round_trip
 from tests.releases import every_release
+from understudy.apiserver.encoding.conversion import from_internal
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 CLASS = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu"}, "spec": {}}
-
-
-@pytest.fixture
-def round_trip(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import round_trip
-
-    return round_trip
 
 
 def reference(release: Version) -> Path:
@@ -43,7 +36,7 @@ def reference(release: Version) -> Path:
 
 
 @every_release
-def test_filled_objects_survive(round_trip: Any, release: Version, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filled_objects_survive(release: Version, capsys: pytest.CaptureFixture[str]) -> None:
     """An object of each kind with every field set is the same after every form of every served version."""
     checked = list(round_trip.check_filled(Release.of(release)))
     assert len(checked) > 75
@@ -51,7 +44,7 @@ def test_filled_objects_survive(round_trip: Any, release: Version, capsys: pytes
 
 
 @every_release
-def test_encodings_of_reference_objects_agree(round_trip: Any, release: Version) -> None:
+def test_encodings_of_reference_objects_agree(release: Version) -> None:
     """A reference object of k8s.io/api is the same in JSON, YAML and protobuf, and is encoded to the same protobuf."""
     files = list(round_trip.known_files(reference(release), Release.of(release)))
     assert len(files) > 80
@@ -63,20 +56,18 @@ def test_encodings_of_reference_objects_agree(round_trip: Any, release: Version)
     assert differing == {}
 
 
-def test_changed_field_is_reported(round_trip: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_field_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A field that one form has and another has not is a line, and the status is 1."""
     file = tmp_path / "resource.k8s.io.v1.DeviceClass.json"
     file.write_text(json.dumps(CLASS))
     file.with_suffix(".yaml").write_text(json.dumps(CLASS | {"metadata": {"name": "nic"}}))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["round_trip.py", str(tmp_path)])
-        assert round_trip.main() == 1
+    assert commands.main("scripts.torture", ["round-trip"], ["round-trip", str(tmp_path)]) == 1
     assert '.yaml: .metadata.name: "gpu" and "nic"' in capsys.readouterr().out
 
 
-def test_field_lost_by_a_conversion_is_reported(round_trip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_field_lost_by_a_conversion_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that a conversion loses is a line for each version that is converted."""
-    lossy = round_trip.from_internal
+    lossy = from_internal
     monkeypatch.setattr(
         round_trip,
         "from_internal",

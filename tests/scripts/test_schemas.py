@@ -1,25 +1,17 @@
-"""scripts/schemas.py: what it makes of a server's answers."""
+"""scripts.record schemas: what it makes of a server's answers."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.record import schemas
 from understudy.apiserver.serving.release import storage_version_hash
 from understudy.machinery.releases.features import FeatureSpec
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "schemas.py"
-_spec = importlib.util.spec_from_file_location("schemas", SCRIPT)
-assert _spec is not None
-assert _spec.loader is not None
-schemas = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(schemas)
 
 ALPHA, BETA, STABLE = FeatureSpec("ALPHA", False), FeatureSpec("BETA", True), FeatureSpec("", True)
 LOCKED = FeatureSpec("", True, locked=True)
@@ -84,7 +76,7 @@ def test_unknown_storage_hash_is_an_error() -> None:
         schemas.stored(GroupVersionKind("apps", "v1", "Scale"), "AAAA", [("", "v1")])
 
 
-class RecordedServer(schemas.ApiServer):  # type: ignore[misc, name-defined]
+class RecordedServer(schemas.ApiServer):
     """A server with answers of its own."""
 
     def __init__(self, answers: dict[str, str]) -> None:

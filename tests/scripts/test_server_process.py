@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
-from server_process import ServerProcess
+from scripts.common.server_process import ServerProcess
 with ServerProcess() as server:
     print(server.process.pid, flush=True)
     server.process.wait()
@@ -19,7 +19,7 @@ with ServerProcess() as server:
 
 def test_sigterm_ends_the_server() -> None:
     """A script that is ended by SIGTERM ends the server that it has started."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPTS), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment) as script:
         assert script.stdout is not None
         server = int(script.stdout.readline())

@@ -1,26 +1,18 @@
-"""scripts/soak.py: its checks notice every way to lose an event, and a server passes them for a few seconds."""
+"""scripts.torture soak: its checks notice every way to lose an event, and a server passes them for a few seconds."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+from scripts.torture import soak_checks as checks
+from tests.scripts.commands import run
+
 Lines = list[bytes]
-
-
-@pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import soak_checks
-
-    return soak_checks
 
 
 def stored(version: int, name: str, **metadata: Any) -> dict[str, Any]:
@@ -46,7 +38,7 @@ def listed(version: int, *items: dict[str, Any]) -> bytes:
 FIRST = listed(5, stored(5, "a"))
 
 
-def ledger(checks: Any) -> Any:
+def ledger() -> Any:
     """Return the ledger of a collection with what EVENTS tell, and the creation of the object in the first list."""
     made = checks.Ledger(marks=True)
     made.wrote(True, stored(5, "a"))
@@ -58,7 +50,7 @@ def ledger(checks: Any) -> Any:
     return made
 
 
-def stream(checks: Any, lines: Lines, first: bytes = FIRST) -> Any:
+def stream(lines: Lines, first: bytes = FIRST) -> Any:
     made = checks.Stream("watcher")
     made.list(first)
     for line in lines:
@@ -66,27 +58,27 @@ def stream(checks: Any, lines: Lines, first: bytes = FIRST) -> Any:
     return made
 
 
-def failures(checks: Any, reference: Lines, other: Lines, first: bytes = FIRST, until: int = 12) -> list[str]:
-    return list(ledger(checks).check(stream(checks, reference), [stream(checks, other, first)], until))
+def failures(reference: Lines, other: Lines, first: bytes = FIRST, until: int = 12) -> list[str]:
+    return list(ledger().check(stream(reference), [stream(other, first)], until))
 
 
 def bookmark(version: int) -> bytes:
     return json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}).encode()
 
 
-def test_every_event_once_in_order(checks: Any) -> None:
+def test_every_event_once_in_order() -> None:
     """A stream with every event, with bookmarks between them or not, has no failure."""
-    assert failures(checks, LINES, [LINES[0], bookmark(6), *LINES[1:4], bookmark(11), LINES[4], bookmark(13)]) == []
+    assert failures(LINES, [LINES[0], bookmark(6), *LINES[1:4], bookmark(11), LINES[4], bookmark(13)]) == []
 
 
-def test_list_after_410(checks: Any) -> None:
+def test_list_after_410() -> None:
     """A stream that has expired begins again with a list, and need not have the events before it."""
     expired = b'{"type": "ERROR", "object": {"code": 410}}'
-    made = stream(checks, [LINES[0], expired])
+    made = stream([LINES[0], expired])
     assert made.version == 0
     made.list(listed(9, stored(6, "b")))
     assert made.take(LINES[4])
-    assert list(ledger(checks).check(stream(checks, LINES), [made], 12)) == []
+    assert list(ledger().check(stream(LINES), [made], 12)) == []
 
 
 def changed(index: int, **metadata: Any) -> bytes:
@@ -114,9 +106,9 @@ DOCTORED: dict[str, tuple[Callable[[Lines], Lines], str]] = {
 
 
 @pytest.mark.parametrize(("doctored", "failure"), DOCTORED.values(), ids=DOCTORED)
-def test_doctored_stream_fails(checks: Any, doctored: Callable[[Lines], Lines], failure: str) -> None:
+def test_doctored_stream_fails(doctored: Callable[[Lines], Lines], failure: str) -> None:
     """An event that is lost, doubled, out of order or wrong is a failure of the watcher that has received it."""
-    assert failure in "\n".join(failures(checks, LINES, doctored(LINES)))
+    assert failure in "\n".join(failures(LINES, doctored(LINES)))
 
 
 @pytest.mark.parametrize(
@@ -130,9 +122,9 @@ def test_doctored_stream_fails(checks: Any, doctored: Callable[[Lines], Lines], 
         (lambda lines: [*lines[:2], changed(2, resourceVersion="4"), *lines[3:]], "comes before"),
     ],
 )
-def test_events_that_nobody_sees_fail(checks: Any, doctored: Callable[[Lines], Lines], failure: str) -> None:
+def test_events_that_nobody_sees_fail(doctored: Callable[[Lines], Lines], failure: str) -> None:
     """An event that all watchers have lost, or have seen alike but wrong, is a failure."""
-    assert failure in "\n".join(failures(checks, doctored(LINES), doctored(LINES)))
+    assert failure in "\n".join(failures(doctored(LINES), doctored(LINES)))
 
 
 @pytest.mark.parametrize(
@@ -145,35 +137,34 @@ def test_events_that_nobody_sees_fail(checks: Any, doctored: Callable[[Lines], L
     ],
     ids=["missing", "old", "other content", "unknown"],
 )
-def test_wrong_list_fails(checks: Any, first: bytes) -> None:
+def test_wrong_list_fails(first: bytes) -> None:
     """A list must have each object as it was at the list's version."""
-    assert "the list at 5 is wrong in 1 objects" in "\n".join(failures(checks, LINES, LINES, first))
+    assert "the list at 5 is wrong in 1 objects" in "\n".join(failures(LINES, LINES, first))
 
 
-def test_reference_lists_once(checks: Any) -> None:
+def test_reference_lists_once() -> None:
     """The reference has every event, so it may not begin again."""
-    reference = stream(checks, LINES)
+    reference = stream(LINES)
     reference.list(listed(12, stored(6, "b"), stored(12, "c")))
-    assert "has listed 2 times" in "\n".join(ledger(checks).check(reference, [], 12))
+    assert "has listed 2 times" in "\n".join(ledger().check(reference, [], 12))
 
 
-def test_watcher_without_a_list_fails(checks: Any) -> None:
+def test_watcher_without_a_list_fails() -> None:
     """A watcher that has received nothing at all has not seen everything."""
-    outcome = ledger(checks).check(stream(checks, LINES), [checks.Stream("idle")], 12)
+    outcome = ledger().check(stream(LINES), [checks.Stream("idle")], 12)
     assert list(outcome) == ["idle: has received nothing"]
 
 
-def test_versions_are_not_given_twice(checks: Any) -> None:
+def test_versions_are_not_given_twice() -> None:
     """Two different writes that are answered with one version are a failure."""
-    made = ledger(checks)
+    made = ledger()
     made.wrote(True, stored(12, "d"))
-    assert "two writes have version 12" in "\n".join(made.check(stream(checks, LINES), [], 12))
+    assert "two writes have version 12" in "\n".join(made.check(stream(LINES), [], 12))
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the server's memory from /proc")
 def test_watchers_miss_nothing() -> None:
     """Watchers that lose their connections see every event once, in order, through compactions and resets."""
-    sent = [sys.executable, str(SCRIPTS / "soak.py"), "--watchers", "12", "--minutes", "0.1", "--epoch", "2"]
-    done = subprocess.run(sent, capture_output=True, text=True, timeout=240, check=False)
+    done = run("torture", "soak", "--watchers", "12", "--minutes", "0.1", "--epoch", "2", timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failures" in done.stdout

@@ -1,4 +1,4 @@
-"""Makes functions of the recorded rules of a type; `scripts/govalidations` describes their form.
+"""Makes functions of the recorded rules of a type; `scripts/record/govalidations` describes their form.
 
 A value is JSON in the version of the request. A field that is not set is None, whatever its Go type: a struct that is
 no pointer is then taken for an empty one.

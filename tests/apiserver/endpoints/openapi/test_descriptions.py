@@ -77,7 +77,7 @@ def test_descriptions_belong_to_fields() -> None:
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_files_are_sorted(name: str) -> None:
-    """Files are as `scripts/descriptions.py --tidy` leaves them."""
+    """Files are as `python -m scripts.record descriptions --tidy` leaves them."""
     content = json.loads(FILES[name])
     assert FILES[name] == json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 

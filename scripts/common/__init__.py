@@ -1,0 +1,1 @@
+"""The parts that several packages of scripts use."""

@@ -1,0 +1,1 @@
+"""Compare understudy with a real server, controller, scheduler or allocator."""

@@ -1,0 +1,1 @@
+"""Measure speed and memory, and what the tests notice."""

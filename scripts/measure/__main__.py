@@ -1,0 +1,10 @@
+"""The command `python -m scripts.measure`."""
+
+import sys
+
+from scripts.common.commands import main
+
+COMMANDS = ("server", "micro", "memory", "allocator", "scheduler", "libraries", "mutate")
+
+if __name__ == "__main__":
+    sys.exit(main("scripts.measure", COMMANDS))

@@ -1,0 +1,679 @@
+"""Measure understudy beside a bare aiohttp handler that sends the same bytes, and beside any other API server.
+
+    scripts/bench.py                                                   understudy and the bare handler
+    scripts/bench.py --quick                                           fewer and shorter rounds
+    scripts/bench.py --against https://127.0.0.1:6443 --token T --insecure    and a kube-apiserver
+
+All servers are measured in the same run, in turns, by one client: an asyncio protocol that knows just enough HTTP/1.1
+to write the next request as soon as an answer is complete, over CONNECTIONS keep-alive connections. Each server is a
+process of its own. The bare handler is aiohttp's low-level server on uvloop, which answers with prepared bytes: no
+server written with aiohttp can be faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+from scripts.measure import memory, micro
+from understudy.machinery.releases.version import V1_32
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.typeinfo.go_types import Schemas
+
+BENCH = str(Path(__file__).parents[1] / "bench.py")  # runs this command from any folder
+P = TypeVar("P", bound=asyncio.Protocol)
+CONNECTIONS = 4
+WATCHERS = 100
+OBJECTS = 500
+NAMESPACE = f"bench-{os.getpid()}"
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
+
+
+def claim(name: str) -> dict[str, Any]:
+    """Return a ResourceClaim with labels and one request."""
+    requests = [{"name": "gpu", "deviceClassName": "gpu.example.com"}]
+    labels = {"app": "bench", "tier": "one"}
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+DEFINITION: dict[str, Any] = {
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.bench.example.com"},
+    "spec": {
+        "group": "bench.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "required": ["size"],
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 0},
+                                    "color": {"type": "string", "default": "red", "enum": ["red", "green"]},
+                                    "ports": {
+                                        "type": "array",
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["name"],
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["name"],
+                                            "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
+                                        },
+                                    },
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = f"/apis/bench.example.com/v1/namespaces/{NAMESPACE}/widgets"
+
+
+def widget(name: str) -> dict[str, Any]:
+    """Return a custom resource of the definition."""
+    ports = [{"name": f"port-{port}", "port": port} for port in (8080, 8443)]
+    fields = {"name": name, "labels": {"app": "bench", "tier": "one"}}
+    return {
+        "apiVersion": "bench.example.com/v1",
+        "kind": "Widget",
+        "metadata": fields,
+        "spec": {"size": 1, "ports": ports},
+    }
+
+
+# --- the client
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """An encoding of objects: its media type, and bytes that each event of a watch contains exactly once."""
+
+    media: str
+    mark: bytes
+
+
+JSON = Encoding("application/json", b"}\n")
+PROTOBUF = Encoding("application/vnd.kubernetes.protobuf", b"k8s\0")
+
+
+@dataclass
+class Target:
+    """A server to measure; `head` are the header lines that each request to it carries."""
+
+    name: str
+    url: str
+    head: str = ""
+    tls: ssl.SSLContext | None = None
+
+    def request(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json", accept: str = JSON.media
+    ) -> bytes:
+        """Return the bytes of a request."""
+        sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        host = urllib.parse.urlsplit(self.url).netloc
+        lines = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n{self.head}"
+        if body is not None:
+            lines += f"Content-Type: {kind}\r\nContent-Length: {len(sent)}\r\n"
+        return lines.encode() + b"\r\n" + sent
+
+    async def connect(self, protocol: Callable[[], P]) -> P:
+        """Open a connection with a protocol, and return the protocol."""
+        parts = urllib.parse.urlsplit(self.url)
+        port = parts.port or (443 if self.tls else 80)
+        loop = asyncio.get_running_loop()
+        return (await loop.create_connection(protocol, str(parts.hostname), port, ssl=self.tls))[1]
+
+    async def exchange(self, *request: Any) -> bytes:
+        """Send one request on a connection of its own, and return the answer's body.
+
+        Exits for any status but 200 and 201.
+        """
+        pump = await self.connect(lambda: Pump([self.request(*request)]))
+        await pump.done
+        pump.transport.close()
+        if pump.failed:
+            raise SystemExit(f"{self.name}: {request[0]} {request[1]}: {pump.answer[:2000].decode()}")
+        return pump.body
+
+
+class Pump(asyncio.Protocol):
+    """Sends requests, each as soon as the one before is answered, until there are none left or the time is `until`."""
+
+    def __init__(self, requests: Any, until: float = float("inf")) -> None:
+        self._requests: Iterator[bytes] = iter(requests)
+        self._until = until
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.count = self.failed = 0
+        self.took: list[float] = []
+        self.answer = self.body = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(ConnectionError("the server closed the connection"))
+
+    def _next(self) -> None:
+        request = next(self._requests, None) if time.perf_counter() < self._until else None
+        if request is None:
+            self.done.set_result(None)
+            return
+        self._data, self._length, self._at = b"", -1, 0
+        self._sent = time.perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._data = self._data + data if self._data else data
+        if self._length < 0:
+            end = self._data.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self._data[:end].lower()
+            length = head.find(b"content-length:")
+            self._at = end + 4
+            self._length = self._at + int(head[length + 15 :].split(b"\r\n", 1)[0]) if length >= 0 else 0
+        if self._length:
+            if len(self._data) < self._length:
+                return
+        elif not self._data.endswith(b"\r\n0\r\n\r\n"):
+            return
+        self.took.append(time.perf_counter() - self._sent)
+        self.count += 1
+        if not self._data.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
+            self.failed += 1
+        self.answer = self._data
+        self.body = self._data[self._at :] if self._length else b"".join(_chunks(self._data, self._at))
+        self._next()
+
+
+def _chunks(data: bytes, at: int) -> Iterator[bytes]:
+    """Yield the chunks of a chunked body that begins at an offset."""
+    while True:
+        end = data.index(b"\r\n", at)
+        size = int(data[at:end], 16)
+        if not size:
+            return
+        yield data[end + 2 : end + 2 + size]
+        at = end + 4 + size
+
+
+class Watcher(asyncio.Protocol):
+    """Counts the events of a watch; `opened` is done once the answer has begun."""
+
+    def __init__(self, request: bytes, mark: bytes, arrived: Callable[[], None]) -> None:
+        self._request, self._mark, self._arrived, self._last = request, mark, arrived, b""
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.opened.done():
+            self.opened.set_result(None)
+        for _ in range((self._last + data).count(self._mark)):
+            self._arrived()
+        self._last = data[1 - len(self._mark) :]
+
+
+# --- the measurements: each returns operations per second for one round
+
+
+@dataclass
+class Workload:
+    """The length of a round, the paths of the measured resources, and numbers for new names."""
+
+    seconds: float
+    api: str
+    names: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def claims(self) -> str:
+        """Return the path of the claims."""
+        return f"/apis/resource.k8s.io/{self.api}/namespaces/{NAMESPACE}/resourceclaims"
+
+    @property
+    def watch(self) -> str:
+        """Return the path of a watch of the config maps."""
+        return f"{CORE}/configmaps?watch=true"
+
+
+async def requests_per_second(target: Target, work: Workload, requests: Callable[[], Iterator[bytes]]) -> float:
+    """Send requests over all connections for one round, and return how many were answered per second."""
+    start = time.perf_counter()
+    pumps = [await target.connect(lambda: Pump(requests(), start + work.seconds)) for _ in range(CONNECTIONS)]
+    await asyncio.gather(*(pump.done for pump in pumps))
+    took = time.perf_counter() - start
+    for pump in pumps:
+        pump.transport.close()
+        if pump.failed:
+            raise SystemExit(f"{target.name}: {pump.failed} requests failed, the last answer: {pump.answer[:500]!r}")
+    return sum(pump.count for pump in pumps) / took
+
+
+async def get(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Read one claim again and again."""
+    request = target.request("GET", f"{work.claims}/claim-0", accept=form.media)
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+
+
+async def list_(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """List all claims again and again."""
+    request = target.request("GET", work.claims, accept=form.media)
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+
+
+def config_map(name: str, form: Encoding) -> Any:
+    """Return a config map, for protobuf encoded."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}}
+    return body if form is JSON else protobuf.encode(body, Schemas.of(V1_32).kind("", "v1", "ConfigMap"))
+
+
+async def create(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Create config maps, not claims, so that LIST returns the same claims in every round."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            body = config_map(f"made-{number}", form)
+            yield target.request("POST", f"{CORE}/configmaps", body, form.media, form.media)
+
+    return await requests_per_second(target, work, requests)
+
+
+async def create_claim(target: Target, work: Workload) -> float:
+    """Create claims as dry runs: everything but storing."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            yield target.request("POST", f"{work.claims}?dryRun=All", claim(f"made-{number}"))
+
+    return await requests_per_second(target, work, requests)
+
+
+async def patch(target: Target, work: Workload) -> float:
+    """Patch a deployment's image with a strategic patch; each connection patches a deployment of its own."""
+    own = itertools.count()
+
+    def requests() -> Iterator[bytes]:
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/deployment-{next(own)}"
+        for number in work.names:
+            containers = [{"name": "main", "image": f"registry.example.com/main:{number}"}]
+            body = {"spec": {"template": {"spec": {"containers": containers}}}}
+            yield target.request("PATCH", path, body, "application/strategic-merge-patch+json")
+
+    return await requests_per_second(target, work, requests)
+
+
+async def list_widgets(target: Target, work: Workload) -> float:
+    """List all custom resources again and again."""
+    request = target.request("GET", WIDGETS)
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+
+
+async def patch_widget(target: Target, work: Workload) -> float:
+    """Patch a custom resource with a merge patch; each connection patches one of its own."""
+    own = itertools.count()
+
+    def requests() -> Iterator[bytes]:
+        path = f"{WIDGETS}/widget-{next(own)}"
+        for number in work.names:
+            yield target.request("PATCH", path, {"spec": {"size": number}}, "application/merge-patch+json")
+
+    return await requests_per_second(target, work, requests)
+
+
+async def create_widget(target: Target, work: Workload) -> float:
+    """Create custom resources."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            yield target.request("POST", WIDGETS, widget(f"made-{number}"))
+
+    return await requests_per_second(target, work, requests)
+
+
+async def fan_out(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Return the events delivered per second, over all watchers, while one connection writes."""
+    event_numbers = itertools.count(1)
+    expected, complete = float("inf"), asyncio.get_running_loop().create_future()
+
+    def arrived() -> None:
+        if next(event_numbers) == expected and not complete.done():
+            complete.set_result(None)
+
+    version = json.loads(await target.exchange("GET", f"{CORE}/configmaps?limit=1"))["metadata"]["resourceVersion"]
+    request = target.request("GET", f"{work.watch}&resourceVersion={version}", accept=form.media)
+    watchers = [await target.connect(lambda: Watcher(request, form.mark, arrived)) for _ in range(WATCHERS)]
+    await asyncio.gather(*(watcher.opened for watcher in watchers))
+    writes = max(int(100 * work.seconds), 10)
+    expected = WATCHERS * writes
+    bodies = [
+        {"kind": "ConfigMap", "metadata": {"name": f"made-{next(work.names)}"}, "data": {"key": "value"}}
+        for _ in range(writes)
+    ]
+    start = time.perf_counter()
+    pump = await target.connect(lambda: Pump(target.request("POST", f"{CORE}/configmaps", body) for body in bodies))
+    await asyncio.wait_for(asyncio.gather(complete, pump.done), 60)
+    took = time.perf_counter() - start
+    pump.transport.close()
+    for watcher in watchers:
+        watcher.transport.close()
+    return expected / took
+
+
+def in_protobuf(measurement: Callable[..., Any]) -> Callable[[Target, Workload], Any]:
+    """Return the measurement with requests and answers in protobuf."""
+    return lambda target, work: measurement(target, work, PROTOBUF)
+
+
+MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
+    "GET a claim": get,
+    f"LIST {OBJECTS} claims": list_,
+    "CREATE a configmap": create,
+    "CREATE a claim, dry run": create_claim,
+    "PATCH a deployment, strategic": patch,
+    f"watch events to {WATCHERS} watchers": fan_out,
+}
+# These are measured without the bare handler. Widgets are listed before more of them are made.
+FURTHER_MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
+    f"LIST {OBJECTS} custom resources": list_widgets,
+    "PATCH a custom resource, merge": patch_widget,
+    "CREATE a custom resource": create_widget,
+    "GET a claim, protobuf": in_protobuf(get),
+    f"LIST {OBJECTS} claims, protobuf": in_protobuf(list_),
+    "CREATE a configmap, protobuf": in_protobuf(create),
+    f"watch events to {WATCHERS} watchers, protobuf": in_protobuf(fan_out),
+}
+
+
+# --- the servers
+
+
+async def create_objects(target: Target, work: Workload) -> None:
+    """Create the namespace and the objects that are measured."""
+    await target.exchange("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    pump = await target.connect(
+        lambda: Pump(target.request("POST", work.claims, claim(f"claim-{n}")) for n in range(OBJECTS))
+    )
+    await pump.done
+    pump.transport.close()
+    await create_widgets(target)
+    for number in range(CONNECTIONS):
+        labels = {"app": "bench"}
+        ports = [{"containerPort": port, "name": f"port-{port}"} for port in (8080, 8443)]
+        env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(8)]
+        container = {"name": "main", "image": "registry.example.com/main:0", "ports": ports, "env": env}
+        side = {"name": "side", "image": "registry.example.com/side:0"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container, side]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+        body = {"kind": "Deployment", "metadata": {"name": f"deployment-{number}"}, "spec": spec}
+        await target.exchange("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
+
+
+async def create_widgets(target: Target) -> None:
+    """Create the definition of the custom resources, and them as soon as it is in force."""
+    await target.exchange("POST", DEFINITIONS, DEFINITION)
+    for _ in range(100):
+        pump = await target.connect(lambda: Pump([target.request("GET", WIDGETS)]))
+        await pump.done
+        pump.transport.close()
+        if not pump.failed:
+            break
+        await asyncio.sleep(0.2)
+    pump = await target.connect(
+        lambda: Pump(target.request("POST", WIDGETS, widget(f"widget-{n}")) for n in range(OBJECTS))
+    )
+    await pump.done
+    pump.transport.close()
+
+
+async def delete_objects(target: Target, work: Workload) -> None:
+    """Delete the namespace and the objects that were measured."""
+    for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
+        await target.exchange("DELETE", path)
+    await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    await target.exchange("DELETE", f"{DEFINITIONS}/{DEFINITION['metadata']['name']}")
+
+
+async def collect_answers(target: Target, work: Workload) -> dict[str, str]:
+    """Return the bytes that understudy sends, by "METHOD /path"; the bare handler will send the same."""
+    made = {"kind": "ConfigMap", "metadata": {"name": "sample"}, "data": {"key": "value"}}
+    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    answers = {
+        f"GET {work.claims}/claim-0": await target.exchange("GET", f"{work.claims}/claim-0"),
+        f"GET {work.claims}": await target.exchange("GET", work.claims),
+        f"POST {CORE}/configmaps": await target.exchange("POST", f"{CORE}/configmaps", made),
+        f"POST {work.claims}": await target.exchange("POST", f"{work.claims}?dryRun=All", claim("sample")),
+        f"GET {CORE}/configmaps": await target.exchange("GET", f"{CORE}/configmaps?limit=1"),
+    }
+    for number in range(CONNECTIONS):
+        path = f"{deployments}/deployment-{number}"
+        answers[f"PATCH {path}"] = await target.exchange("GET", path)
+    return {what: body.decode() for what, body in answers.items()}
+
+
+def run_bare_handler(path: Path) -> None:
+    """Run the bare handler with the answers in the file `path`, and print its address."""
+    from aiohttp import web
+
+    async def main() -> None:
+        answers = {what: body.encode() for what, body in json.loads(path.read_text()).items()}
+        created = next(what for what in answers if what.startswith("POST ") and what.endswith("/configmaps"))
+        event = b'{"type":"ADDED","object":' + answers[created].rstrip() + b"}\n"
+        watching: dict[web.StreamResponse, web.BaseRequest] = {}
+
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            what = f"{request.method} {request.path}"
+            if request.method != "GET":
+                await request.read()
+            elif "watch" in request.query:
+                response = web.StreamResponse(headers={"Content-Type": "application/json"})
+                await response.prepare(request)
+                watching[response] = request
+                await asyncio.Event().wait()
+            if watching and what == created:
+                for response, watched in list(watching.items()):
+                    if watched.transport is None or watched.transport.is_closing():
+                        del watching[response]
+                    else:
+                        await response.write(event)
+            status = 201 if request.method == "POST" else 200
+            return web.Response(status=status, body=answers[what], headers={"Content-Type": "application/json"})
+
+        runner = web.ServerRunner(web.Server(handler))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        print(f"bare: http://127.0.0.1:{port}", flush=True)
+        await asyncio.Event().wait()
+
+    uvloop.run(main())
+
+
+@contextmanager
+def running_server(*argv: str) -> Iterator[str]:
+    """Run a server; yield its address, from the first line that contains one."""
+    running = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert running.stdout
+    try:
+        for line in running.stdout:
+            if "http" in line:
+                yield "http" + line.split("http", 1)[1].split()[0].rstrip(".")
+                break
+        else:
+            raise SystemExit(f"did not start: {' '.join(argv)}")
+    finally:
+        running.terminate()
+        running.wait()
+        running.stdout.close()
+
+
+def understudy(*more: str) -> list[str]:
+    """Return the command line of the server."""
+    return [
+        sys.executable,
+        "-c",
+        "from understudy.cli.main import main; main()",
+        "serve",
+        "--port",
+        "0",
+        *more,
+    ]
+
+
+def startup_seconds(argv: list[str]) -> float:
+    """Return the seconds until a server has printed its address."""
+    start = time.perf_counter()
+    with running_server(*argv):
+        return time.perf_counter() - start
+
+
+def print_startup_times(rounds: int) -> None:
+    """Print the median and the best time that the server, the fixture and aiohttp alone need to start."""
+    fixture = "from understudy import Server\nwith Server() as server: print(server.url)"
+    aiohttp_alone = "import aiohttp.web, uvloop; print('http://nothing')"
+    for name, argv in {
+        "understudy serve": understudy(),
+        "understudy.Server() in a new interpreter": [sys.executable, "-c", fixture],
+        "a new interpreter that imports aiohttp and uvloop": [sys.executable, "-c", aiohttp_alone],
+    }.items():
+        took = [startup_seconds(argv) * 1000 for _ in range(rounds)]
+        print(f"{name:52s} {statistics.median(took):8.0f} ms  (best {min(took):.0f})")
+
+
+# --- the tables
+
+
+def row(cells: list[str], widths: list[int]) -> str:
+    """Return a line of a table, with the first cell to the left and the others to the right."""
+    return "  ".join(
+        cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+    )
+
+
+def print_table(results: dict[str, dict[str, list[float]]], names: list[str]) -> None:
+    """Print medians per second (with the worst and the best round), and understudy's ratio to each other server."""
+    others = [name for name in names if name != "understudy"]
+    rows = [["per second", *names, *(f"/ {name}" for name in others)]]
+    for what, rates in results.items():
+        medians = {name: statistics.median(rates[name]) for name in names}
+        cells = [f"{medians[name]:,.0f} ({min(rates[name]):,.0f} to {max(rates[name]):,.0f})" for name in names]
+        rows.append([what, *cells, *(f"{medians['understudy'] / medians[name]:.2f}" for name in others)])
+    widths = [max(len(cells[i]) for cells in rows) for i in range(len(rows[0]))]
+    print(*(row(cells, widths) for cells in rows), sep="\n")
+
+
+async def measure(
+    targets: list[Target], measurement: dict[str, Any], work: Workload, rounds: int, only: str
+) -> dict[str, dict[str, list[float]]]:
+    """Return the rates of each round, by measurement and server; the servers take turns."""
+    results: dict[str, dict[str, list[float]]] = {}
+    for what, run in measurement.items():
+        if only not in what:
+            continue
+        rates: dict[str, list[float]] = {target.name: [] for target in targets}
+        for _ in range(rounds):
+            for target in targets:
+                rates[target.name].append(await run(target, work))
+        results[what] = rates
+    return results
+
+
+async def start_servers(args: argparse.Namespace, work: Workload, stack: ExitStack) -> list[Target]:
+    """Start understudy and the bare handler, prepare the other server if there is one, and return all of them."""
+    ours = Target("understudy", stack.enter_context(running_server(*understudy())))
+    await create_objects(ours, work)
+    answers = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.json"
+    answers.write_text(json.dumps(await collect_answers(ours, work)))
+    bare = stack.enter_context(running_server(sys.executable, BENCH, "--bare", str(answers)))
+    targets = [Target("bare", bare), ours]
+    if args.against:
+        head = f"Authorization: Bearer {args.token}\r\n" if args.token else ""
+        tls = None
+        if args.against.startswith("https:"):
+            tls = ssl._create_unverified_context() if args.insecure else ssl.create_default_context(cafile=args.ca)
+        targets.append(Target("other", args.against, head, tls))
+        await create_objects(targets[-1], work)
+    return targets
+
+
+async def measure_all(args: argparse.Namespace) -> None:
+    """Start the servers, and print the tables of all measurements."""
+    work = Workload(0.3 if args.quick else 1.0, args.api)
+    rounds = 3 if args.quick else 7
+    with ExitStack() as stack:
+        targets = await start_servers(args, work, stack)
+        print(
+            f"{rounds} rounds of {work.seconds} s, in turns, over {CONNECTIONS} connections; median (worst to best)\n"
+        )
+        print_table(await measure(targets, MEASUREMENTS, work, rounds, args.only), [target.name for target in targets])
+        api_servers = targets[1:]
+        print()
+        print_table(
+            await measure(api_servers, FURTHER_MEASUREMENTS, work, rounds, args.only),
+            [target.name for target in api_servers],
+        )
+        if args.against:
+            await delete_objects(targets[-1], work)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure what has this in its name")
+    parser.add_argument("--api", default="v1beta1", help="the version of resource.k8s.io that is used")
+    parser.add_argument("--against", metavar="URL", help="another API server, measured in the same run")
+    parser.add_argument("--token", help="its bearer token")
+    parser.add_argument("--ca", metavar="FILE", help="its certificate authority")
+    parser.add_argument("--insecure", action="store_true", help="do not verify its certificate")
+    parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.bare:
+        run_bare_handler(args.bare)
+        return 0
+    uvloop.run(measure_all(args))
+    if not args.only:
+        print("\nstart-up")
+        print_startup_times(3 if args.quick else 9)
+        print("\nin one process")
+        micro.run(args)
+        print("\nresident memory")
+        memory.run(args)
+    return 0

@@ -1,0 +1,1 @@
+"""Record what a real kube-apiserver answers, and what a release of Kubernetes declares."""

@@ -1,0 +1,172 @@
+"""Attack a server in every way in which one was once held up or filled, and measure what others notice of it.
+
+    python -m scripts.torture attack [NAME …]     cases whose names begin so (default: all), each on a new server
+    python -m scripts.torture attack --command "python3 real_server.py" …    another server, to compare
+
+The server is `COMMAND serve --port 0 --emulated-version RELEASE --token-auth-file FILE`, with the flags of the case.
+Beside each attack /healthz is asked every 20 milliseconds, over one connection. A line tells the longest time that it
+took to answer and the most CPU that the server used meanwhile, the time and CPU of the whole attack, the resident
+memory of all processes of the server before, at its highest and at the end, and what the attack saw.
+
+The exit status is 1 if the server used more than half a second of CPU before it answered /healthz (its time counts on
+an idle machine only), if 50 MiB more than before stay, or if nothing was attacked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import shlex
+import socket
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common.server_process import UNDERSTUDY, ServerProcess
+from scripts.torture.attacks import cel, edge, lists
+from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
+
+CASES = (*edge.CASES, *cel.CASES, *lists.CASES)
+TOKEN = "torturetoken"
+HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
+GROWTH = 50.0  # MiB that may stay
+SETTLING = 15.0  # seconds that memory gets to come down
+
+
+class Watcher:
+    """Asks /healthz again and again, and looks at the memory of the server, in a thread of its own."""
+
+    def __init__(self, target: Target, server: ServerProcess) -> None:
+        self._target = target
+        self._server = server
+        self._stopped = threading.Event()
+        self.longest = 0.0
+        self.most_cpu = 0.0
+        self.highest = 0.0
+        self.failures = 0
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        connection: socket.socket | None = None
+        request = f"GET /healthz HTTP/1.1\r\nHost: a\r\n{self._target.authorization}\r\n".encode()
+        while not self._stopped.wait(0.02):
+            began, cpu = time.monotonic(), self._server.cpu_seconds()
+            try:
+                connection = connection or self._target.connect()
+                connection.sendall(request)
+                if b"200 OK" not in connection.recv(1 << 16):
+                    raise ConnectionError
+            except OSError:
+                self.failures += 1
+                connection = None
+            self.longest = max(self.longest, time.monotonic() - began)
+            self.most_cpu = max(self.most_cpu, self._server.cpu_seconds() - cpu)
+            self.highest = max(self.highest, self._server.memory_mib())
+        if connection is not None:
+            connection.close()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The effect of one case on a server: waits in seconds, memory in MiB."""
+
+    saw: str
+    health: float
+    health_cpu: float
+    failures: int
+    took: float
+    cpu: float
+    before: float
+    highest: float
+    after: float
+
+    @property
+    def failed(self) -> bool:
+        """Report whether others noticed too much of it."""
+        return self.health_cpu > HEALTH_SECONDS or self.after > self.before + GROWTH or self.failures > 0
+
+    def __str__(self) -> str:
+        memory = f"{self.before:4.0f} {self.highest:5.0f} {self.after:5.0f} MiB"
+        health = f"/healthz {self.health:6.2f} s, {self.health_cpu:5.2f} of CPU" + (
+            f" and {self.failures} times none" if self.failures else ""
+        )
+        return f"{health}  {self.took:6.1f} s  {self.cpu:6.1f} s of CPU  {memory}  {self.saw}"
+
+
+def _attack(case: Case, target: Target, results: multiprocessing.SimpleQueue[str]) -> None:
+    results.put(case.attack(target))
+
+
+def torture(case: Case, command: list[str], release: str) -> Outcome:
+    """Run a case on a new server."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = Path(folder) / "tokens.csv"
+        tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
+        flags = ["--emulated-version", release, "--token-auth-file", str(tokens), *case.flags]
+        with ServerProcess(*flags, program=command) as server:
+            return _measure(case, Target(server.url, TOKEN), server)
+
+
+def _measure(case: Case, target: Target, server: ServerProcess) -> Outcome:
+    _warm(target)
+    before, cpu, began = server.memory_mib(), server.cpu_seconds(), time.monotonic()
+    results: multiprocessing.SimpleQueue[str] = multiprocessing.SimpleQueue()
+    with Watcher(target, server) as watcher:
+        attacker = multiprocessing.Process(target=_attack, args=(case, target, results))
+        attacker.start()
+        attacker.join(case.seconds)
+        saw = "did not end in time" if attacker.is_alive() else "failed" if results.empty() else results.get()
+        attacker.kill()
+        took = time.monotonic() - began
+    after = _settled(server, before)
+    used = server.cpu_seconds() - cpu
+    waits = watcher.longest, watcher.most_cpu, watcher.failures
+    return Outcome(saw, *waits, took, used, before, watcher.highest, after)
+
+
+def _warm(target: Target) -> None:
+    """Send some requests, so that what they load does not count."""
+    for path in ("/healthz", "/api/v1/namespaces", "/version", "/nothing"):
+        with target.connect() as connection:
+            request = f"GET {path} HTTP/1.1\r\nHost: a\r\n{target.authorization}Connection: close\r\n\r\n"
+            connection.sendall(request.encode())
+            if not status_of(read_to_end(connection)):
+                sys.exit(f"no answer to GET {path}")
+
+
+def _settled(server: ServerProcess, before: float) -> float:
+    """Return the memory of a server after it had time to give back what it took."""
+    deadline = time.monotonic() + SETTLING
+    while (memory := server.memory_mib()) > before + GROWTH and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return memory
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases whose names begin so (default: all)")
+    parser.add_argument("--emulated-version", default="1.32", help="release of the server (default: 1.32)")
+    parser.add_argument("--command", default="", help="another server, for example 'python3 real_server.py'")
+
+
+def run(options: argparse.Namespace) -> int:
+    command = shlex.split(options.command) or list(UNDERSTUDY)
+    chosen = [case for case in CASES if case.name.startswith(tuple(options.names) or "")]
+    failed = []
+    for case in chosen:
+        outcome = torture(case, command, options.emulated_version)
+        print(f"{case.name:36s} {outcome}", flush=True)
+        if outcome.failed:
+            failed.append(case.name)
+    print(f"too much of it was noticed: {', '.join(failed)}" if failed else f"{len(chosen)} attacks, none was noticed")
+    return 1 if failed or not chosen else 0
