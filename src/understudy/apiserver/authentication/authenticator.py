@@ -97,7 +97,7 @@ class Authenticator:
     def authenticate(
         self, headers: Mapping[str, str], warnings: list[str], path: str = "", certificates: tuple[bytes, ...] = ()
     ) -> User:
-        """Return the user who sends a request with these headers; may add to `warnings`. Raises 401, KeysAwaitedError.
+        """Return the user who sends a request with these headers; may add to `warnings`. Raises 401, TokenAwaitedError.
 
         A good certificate goes before a token. `certificates` are in DER, the client's own first.
         """

@@ -16,14 +16,35 @@ class ProviderError(Exception):
     """An issuer of tokens whose keys cannot be had. str(error) says why."""
 
 
-class KeysAwaitedError(Exception):
-    """A token that none of the known keys has signed: the request may go on when newer ones have been fetched.
+class TokenAwaitedError(Exception):
+    """A token that cannot be judged yet: the request may go on once something is done that takes a while.
 
-    fetch     fetches them, which takes a while. Raises ProviderError
-    last_try  within it, a token that they have not signed either is refused
+    afterwards  within it the token is judged
     """
 
-    def __init__(self, fetch: Callable[[], None], last_try: AbstractContextManager[None]) -> None:
-        super().__init__("the keys of an issuer have to be fetched")
+    def __init__(self, message: str, afterwards: AbstractContextManager[None]) -> None:
+        super().__init__(message)
+        self.afterwards = afterwards
+
+
+class KeysAwaitedError(TokenAwaitedError):
+    """A token that none of the known keys has signed: newer ones have to be fetched. It is refused if they have not
+    signed it either.
+
+    fetch  fetches them. Raises ProviderError
+    """
+
+    def __init__(self, fetch: Callable[[], None], afterwards: AbstractContextManager[None]) -> None:
+        super().__init__("the keys of an issuer have to be fetched", afterwards)
         self.fetch = fetch
-        self.last_try = last_try
+
+
+class EvaluationAwaitedError(TokenAwaitedError):
+    """A token with claims for which the expressions of its issuer's configuration take long.
+
+    evaluate  evaluates them
+    """
+
+    def __init__(self, evaluate: Callable[[], None], afterwards: AbstractContextManager[None]) -> None:
+        super().__init__("expressions about claims take long", afterwards)
+        self.evaluate = evaluate

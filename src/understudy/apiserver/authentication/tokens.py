@@ -36,7 +36,7 @@ class Tokens:
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
         """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
 
-        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, KeysAwaitedError.
+        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, TokenAwaitedError.
         """
         own = self.accounts.audiences
         known = self.users.get(token)

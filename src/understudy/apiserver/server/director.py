@@ -14,7 +14,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
+from understudy.apiserver.authentication.errors import (
+    EvaluationAwaitedError,
+    KeysAwaitedError,
+    ProviderError,
+    TokenAwaitedError,
+)
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
@@ -176,7 +181,7 @@ class Director:
             request.response_headers = ()  # of filters behind that of the deadline
         except StatusError as error:
             answer = error_response(request, error)
-        except KeysAwaitedError as awaited:
+        except TokenAwaitedError as awaited:
             return await self._again(request, awaited)
         except ImpersonationError as error:
             answer = _internal_error(request, str(error))
@@ -192,15 +197,20 @@ class Director:
             self._requests.note(request, answer)
         return answer
 
-    async def _again(self, request: Request, awaited: KeysAwaitedError) -> Answer:
-        """Answer a request from the beginning, with newer keys of the issuer of its token, if they can be had."""
+    async def _again(self, request: Request, awaited: TokenAwaitedError) -> Answer:
+        """Answer a request from the beginning, when its token can be judged."""
         try:
-            await asyncio.shield(self._key_fetch(awaited.fetch))
+            if isinstance(awaited, EvaluationAwaitedError):
+                await self._executor.evaluate(request, awaited.evaluate)
+            elif isinstance(awaited, KeysAwaitedError):
+                await asyncio.shield(self._key_fetch(awaited.fetch))
         except ProviderError as error:
             log.error("oidc: fetching keys %s", error)
+        except (RequestTimeoutError, StatusError):
+            return timed_out()
         request.warnings.clear()
         request.response_headers = ()
-        with awaited.last_try:
+        with awaited.afterwards:
             return await self(request)
 
     def _key_fetch(self, fetch: Callable[[], None]) -> asyncio.Task[None]:

@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 
 from tests.apiserver.authentication.oidc.issuer import AUDIENCE, Issuer, serve
+from tests.apiserver.server.worker.stop import SECONDS, Stop
 from tests.http import send
 from understudy import Server
 from understudy.apiserver.authentication import jose
+from understudy.apiserver.server.worker import worker
+from understudy.machinery.util.deep_recursion import call_deeply
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 SELF_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -265,6 +269,38 @@ def test_requests_share_a_fetch_of_keys(tmp_path: Path, admin: Path) -> None:
             issuer.answers.set()
             assert [connection.getresponse().status for connection in asked] == [200, 200, 200, 401, 401]
         assert paths.count("/keys") == 2
+
+
+def test_others_are_answered_while_a_rule_takes_long(
+    tmp_path: Path, admin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule about claims that takes long is evaluated in a thread, for requests and reviews of the token; what it
+    says counts."""
+    roles = "dyn(claims.roles)"
+    rules = [
+        {"expression": f"{roles}.all(a, {roles}.all(b, a == b || a != b))", "message": "never"},
+        {"expression": f"{roles}.size() < 201", "message": "too many"},
+    ]
+    path = configuration(tmp_path, claimValidationRules=rules)
+    good, bad = (ISSUER.token(roles=[f"r{number}" for number in range(count)]) for count in (200, 201))
+    stop = Stop(call_deeply)
+    with (
+        Server(authentication_config=path, token_auth_file=admin, tls=False) as server,
+        ThreadPoolExecutor() as beside,
+    ):
+        monkeypatch.setattr(worker, "call_deeply", stop)
+        asked = [
+            beside.submit(send, server, "GET", "/version", headers={"Authorization": f"Bearer {token}"})
+            for token in (good, good, bad)
+        ]
+        assert stop.reached.wait(SECONDS)
+        assert send(server, "GET", "/healthz", headers={"Authorization": "Bearer admin-token"}).body == b"ok"
+        stop.released.set()
+        assert [each.result(SECONDS).status for each in asked] == [200, 200, 401]
+        assert review(server, good)["user"]["username"] == "ann"
+        assert "too many" in review(server, bad)["error"]
+        authenticator = server.state.tokens.jwt_authenticators[0]
+        assert not authenticator._known
 
 
 def test_issuer_that_does_not_answer(tmp_path: Path, admin: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import isinf
 from typing import Any, TypeVar
 
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.authentication.errors import TokenError
+from understudy.apiserver.authentication.errors import EvaluationAwaitedError, TokenError
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.key_set import KeySet
 from understudy.apiserver.authentication.oidc.validation import Expressions
 from understudy.cel.compiler import Compiled
+from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered
 from understudy.cel.values import Value
 from understudy.machinery.auth.users import CREDENTIAL_ID, User
 from understudy.machinery.golang.text import go_quote
@@ -61,9 +64,10 @@ class JWTAuthenticator:
         self._algorithms = sorted(algorithms)
         self._clock = clock
         self._version = version
+        self._known: dict[str, list[User | TokenError]] = {}  # by tokens that took long, for those who wait for them
 
     def user(self, token: str) -> User:
-        """Return the user of a token. Raises TokenError, KeysAwaitedError."""
+        """Return the user of a token. Raises TokenError, KeysAwaitedError, EvaluationAwaitedError."""
         if not self._is_issued(token):
             raise TokenError
         if not self.key_set.is_initialized:
@@ -72,6 +76,38 @@ class JWTAuthenticator:
             claims = self._verified(token)
         except TokenError as error:
             raise TokenError(f"oidc: verify token: {error}") from None
+        if token in self._known:
+            return _checked(self._known[token][0])
+        try:
+            with metered(Meter(most=WORK_ON_LOOP)):
+                return self._mapped(claims)
+        except EvaluationTakesLongError:
+            outcome: list[User | TokenError] = []
+            raise EvaluationAwaitedError(
+                partial(self._evaluate, claims, outcome), self._knowing(token, outcome)
+            ) from None
+
+    def _evaluate(self, claims: Obj, outcome: list[User | TokenError]) -> None:
+        """Add the user that the claims make, or the error, to a list."""
+        try:
+            outcome.append(self._mapped(claims))
+        except TokenError as error:
+            outcome.append(error)
+
+    @contextmanager
+    def _knowing(self, token: str, outcome: list[User | TokenError]) -> Iterator[None]:
+        """Let a token have the user that was found, or the error. Others find the same for it meanwhile."""
+        known = self._known.setdefault(token, [])
+        known += outcome
+        try:
+            yield
+        finally:
+            del known[0]
+            if not known:
+                del self._known[token]
+
+    def _mapped(self, claims: Obj) -> User:
+        """Return the user that the claims make, if they meet all rules. Raises TokenError."""
         value = claims_value(claims, self._version)
         user = User(self._username(claims, value), self._groups(claims, value), self._uid(claims, value))
         user.extra.update(self._extra(claims, value))
@@ -230,6 +266,13 @@ class JWTAuthenticator:
     def _check_user(self, user: User) -> None:
         info: Value = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         _check_rules("user info validation rule", self._expressions.user_rules, {"user": info})
+
+
+def _checked(outcome: User | TokenError) -> User:
+    """Return the user that was found. Raises the error that was."""
+    if isinstance(outcome, TokenError):
+        raise TokenError(str(outcome))
+    return outcome
 
 
 def _check_rules(name: str, rules: Sequence[tuple[Compiled, str]], variables: dict[str, Value]) -> None:

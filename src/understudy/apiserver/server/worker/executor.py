@@ -16,8 +16,10 @@ of `cel.limits.interrupts`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
+from typing import TypeVar
 
 from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.endpoints.handlers import create, patch, update
@@ -30,6 +32,7 @@ from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
 from understudy.machinery.errors import bad_request
 from understudy.machinery.util.deep_recursion import is_limit_raised
 
+T = TypeVar("T")
 WRITES = (create.create, update.update, patch.patch)  # of one object
 SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
@@ -105,6 +108,11 @@ class Executor:
             return True
         entry = self._state.registry.store.peek(key_of(route.scope.kind, route.scope.namespace, route.scope.name))
         return entry is not None and entry.encoded_size > LARGE
+
+    async def evaluate(self, request: Request, function: Callable[[], T]) -> T:
+        """Return the result of a function that evaluates expressions for long. Raises as it does, and 504 or
+        RequestTimeoutError if the time of the request is over."""
+        return await self._worker.evaluate(request, function)
 
     async def finish(self) -> None:
         """Wait for the requests that are answered beside the event loop."""
