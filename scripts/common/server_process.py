@@ -95,22 +95,31 @@ class ServerProcess:
         while waiting:
             found.append(folder := Path(f"/proc/{waiting.pop()}"))
             for task in (folder / "task").glob("*"):
-                waiting += map(int, (task / "children").read_text().split())
+                waiting += map(int, _read(task / "children").split())
         return found
 
     def cpu_seconds(self) -> float:
         """Return the seconds of CPU that all of them have used."""
-        fields = [(folder / "stat").read_text().rpartition(")")[2].split() for folder in self._processes()]
+        texts = [text for folder in self._processes() if (text := _read(folder / "stat"))]
+        fields = [text.rpartition(")")[2].split() for text in texts]
         return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
 
     def memory_mib(self) -> float:
         """Return the resident memory of all of them in MiB."""
-        pages = [int((folder / "statm").read_text().split()[1]) for folder in self._processes()]
-        return sum(pages) * PAGE_BYTES / 2**20
+        texts = [text for folder in self._processes() if (text := _read(folder / "statm"))]
+        return sum(int(text.split()[1]) for text in texts) * PAGE_BYTES / 2**20
 
     def descriptors(self) -> int:
         """Return the number of open files and sockets of the started process."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file in /proc, "" if the thread or process has just ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _exit(number: int, _: object) -> None:

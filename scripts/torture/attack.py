@@ -1,15 +1,18 @@
 """Attack a server in every way in which one was once held up or filled, and measure what others notice of it.
 
     python -m scripts.torture attack [NAME …]     cases whose names begin so (default: all), each on a new server
-    python -m scripts.torture attack --command "python3 real_server.py" …    another server, to compare
+    python -m scripts.torture attack --beside "python3 real_server.py" …     then each on another server, to compare
+    python -m scripts.torture attack --command "python3 real_server.py" …    on another server only
 
-The server is `COMMAND serve --port 0 --emulated-version RELEASE --token-auth-file FILE`, with the flags of the case.
+A server is `COMMAND serve --port 0 --emulated-version RELEASE --token-auth-file FILE`, with the flags of the case.
 Beside each attack /healthz is asked every 20 milliseconds, over one connection. A line tells the longest time that it
 took to answer and the most CPU that the server used meanwhile, the time and CPU of the whole attack, the resident
-memory of all processes of the server before, at its highest and at the end, and what the attack saw.
+memory of all processes of the server before, at its highest and at the end, how long it took to stop, and what the
+attack saw. A table of all cases comes last (`--table FILE` writes it to a file as well).
 
-The exit status is 1 if the server used more than half a second of CPU before it answered /healthz (its time counts on
-an idle machine only), if 50 MiB more than before stay, or if nothing was attacked.
+The exit status is 1 if understudy used more than half a second of CPU before it answered /healthz (its time counts on
+an idle machine only), if 50 MiB more than before stay where nothing was to be kept, if it needed more than ten seconds
+to stop, or if nothing was attacked.
 """
 
 from __future__ import annotations
@@ -22,17 +25,21 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from scripts.common.server_process import UNDERSTUDY, ServerProcess
-from scripts.torture.attacks import cel, edge, lists
+from scripts.torture.attacks import cel, edge, lists, objects, users
 from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
 
-CASES = (*edge.CASES, *cel.CASES, *lists.CASES)
-TOKEN = "torturetoken"
+CASES = (*edge.CASES, *cel.CASES, *users.CASES, *lists.CASES, *objects.CASES)
+TOKEN, USER_TOKEN = "torturetoken", "usertoken"
+COLUMNS = ("/healthz", "MiB before, highest, after", "stop", "answer")
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
+STOPPING = 10.0  # seconds that it may take to stop
 SETTLING = 15.0  # seconds that memory gets to come down
 
 
@@ -82,26 +89,35 @@ class Outcome:
     """The effect of one case on a server: waits in seconds, memory in MiB."""
 
     saw: str
-    health: float
-    health_cpu: float
-    failures: int
-    took: float
-    cpu: float
-    before: float
-    highest: float
-    after: float
+    health: float = 0.0
+    health_cpu: float = 0.0
+    failures: int = 0
+    took: float = 0.0
+    cpu: float = 0.0
+    before: float = 0.0
+    highest: float = 0.0
+    after: float = 0.0
+    stop: float = 0.0
+
+    def failed(self, *, keeps: bool) -> bool:
+        """Report whether others noticed too much of it; memory that was to be kept does not count."""
+        grown = self.after > self.before + GROWTH and not keeps
+        return self.health_cpu > HEALTH_SECONDS or grown or self.failures > 0 or self.stop > STOPPING
 
     @property
-    def failed(self) -> bool:
-        """Report whether others noticed too much of it."""
-        return self.health_cpu > HEALTH_SECONDS or self.after > self.before + GROWTH or self.failures > 0
+    def _health(self) -> str:
+        missing = f", {self.failures} times none" if self.failures else ""
+        return f"{self.health:.2f} s, {self.health_cpu:.2f} of CPU{missing}"
 
     def __str__(self) -> str:
         memory = f"{self.before:4.0f} {self.highest:5.0f} {self.after:5.0f} MiB"
-        health = f"/healthz {self.health:6.2f} s, {self.health_cpu:5.2f} of CPU" + (
-            f" and {self.failures} times none" if self.failures else ""
-        )
-        return f"{health}  {self.took:6.1f} s  {self.cpu:6.1f} s of CPU  {memory}  {self.saw}"
+        times = f"{self.took:6.1f} s  {self.cpu:6.1f} s of CPU"
+        return f"/healthz {self._health}  {times}  {memory}  stopped in {self.stop:.1f} s  {self.saw}"
+
+    def cells(self) -> list[str]:
+        """Return the cells of a table: /healthz, memory, stop, answer."""
+        memory = f"{self.before:.0f} → {self.highest:.0f} → {self.after:.0f}"
+        return [self._health, memory, f"{self.stop:.1f} s", self.saw.replace("|", "\\|")]
 
 
 def _attack(case: Case, target: Target, results: multiprocessing.SimpleQueue[str]) -> None:
@@ -110,26 +126,31 @@ def _attack(case: Case, target: Target, results: multiprocessing.SimpleQueue[str
 
 def torture(case: Case, command: list[str], release: str) -> Outcome:
     """Run a case on a new server."""
-    with tempfile.TemporaryDirectory() as folder:
-        tokens = Path(folder) / "tokens.csv"
-        tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
-        flags = ["--emulated-version", release, "--token-auth-file", str(tokens), *case.flags]
+    with tempfile.TemporaryDirectory() as name, case.prepare(folder := Path(name)) as prepared:
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f"{TOKEN},admin,admin,system:masters\n{USER_TOKEN},ann,ann\n")
+        own = [flag.format(folder=folder) for flag in case.own if command == list(UNDERSTUDY)]
+        flags = ["--emulated-version", release, "--token-auth-file", str(tokens), *case.flags, *prepared, *own]
         with ServerProcess(*flags, program=command) as server:
-            return _measure(case, Target(server.url, TOKEN), server)
+            outcome = _measure(case, Target(server.url, TOKEN, USER_TOKEN, folder), server)
+            began = time.monotonic()
+            server.stop()
+            return replace(outcome, stop=time.monotonic() - began)
 
 
 def _measure(case: Case, target: Target, server: ServerProcess) -> Outcome:
     _warm(target)
     before, cpu, began = server.memory_mib(), server.cpu_seconds(), time.monotonic()
-    results: multiprocessing.SimpleQueue[str] = multiprocessing.SimpleQueue()
+    fork = multiprocessing.get_context("fork")
+    results: multiprocessing.SimpleQueue[str] = fork.SimpleQueue()
     with Watcher(target, server) as watcher:
-        attacker = multiprocessing.Process(target=_attack, args=(case, target, results))
+        attacker = fork.Process(target=_attack, args=(case, target, results))
         attacker.start()
         attacker.join(case.seconds)
         saw = "did not end in time" if attacker.is_alive() else "failed" if results.empty() else results.get()
         attacker.kill()
         took = time.monotonic() - began
-    after = _settled(server, before)
+    after = server.memory_mib() if case.keeps else _settled(server, before)
     used = server.cpu_seconds() - cpu
     waits = watcher.longest, watcher.most_cpu, watcher.failures
     return Outcome(saw, *waits, took, used, before, watcher.highest, after)
@@ -153,20 +174,45 @@ def _settled(server: ServerProcess, before: float) -> float:
     return memory
 
 
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases whose names begin so (default: all)")
     parser.add_argument("--emulated-version", default="1.32", help="release of the server (default: 1.32)")
     parser.add_argument("--command", default="", help="another server, for example 'python3 real_server.py'")
+    parser.add_argument("--beside", default="", help="a server that is attacked after it in every case")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="where to write the table of all cases")
 
 
 def run(options: argparse.Namespace) -> int:
-    command = shlex.split(options.command) or list(UNDERSTUDY)
-    chosen = [case for case in CASES if case.name.startswith(tuple(options.names) or "")]
-    failed = []
-    for case in chosen:
-        outcome = torture(case, command, options.emulated_version)
-        print(f"{case.name:36s} {outcome}", flush=True)
-        if outcome.failed:
+    commands = [shlex.split(options.command) or list(UNDERSTUDY), *filter(None, [shlex.split(options.beside)])]
+    columns, rows, failed = ["case", *COLUMNS * len(commands)], [], []
+    for case in CASES:
+        if not case.name.startswith(tuple(options.names) or ""):
+            continue
+        outcomes = [_outcome(case, command, options.emulated_version) for command in commands]
+        rows.append([case.name, *chain.from_iterable(outcome.cells() for outcome in outcomes)])
+        if outcomes[0].failed(keeps=case.keeps):
             failed.append(case.name)
-    print(f"too much of it was noticed: {', '.join(failed)}" if failed else f"{len(chosen)} attacks, none was noticed")
-    return 1 if failed or not chosen else 0
+        if options.table:
+            options.table.write_text(_table(columns, rows))
+    print(_table(columns, rows))
+    print(f"too much of it was noticed: {', '.join(failed)}" if failed else f"{len(rows)} attacks, none was noticed")
+    return 1 if failed or not rows else 0
+
+
+def _outcome(case: Case, command: list[str], release: str) -> Outcome:
+    """Run a case on a new server, unless the server lacks what it attacks, and print what came of it."""
+    is_own = command == list(UNDERSTUDY)
+    if case.missing and not is_own:
+        return Outcome(case.missing)
+    try:
+        outcome = torture(case, command, release)
+    except RuntimeError as why:
+        outcome = Outcome(f"{why}"[:300].replace("\n", " "), failures=1)
+    print(f"{case.name:30s} {'' if is_own else 'other '}{outcome}", flush=True)
+    return outcome

@@ -109,7 +109,14 @@ def _chained(target: Target, times: int) -> str:
     return refused or _ask(target, {})
 
 
+def _asked(target: Target, expression: str, text: str) -> str:
+    """Ask a policy with one validation about a text."""
+    return _put_in_force(target, [expression], {}) or _ask(target, {"text": text})
+
+
 _PAIRS = "object.data.all(a, object.data.all(b, a == b || a != b))"
+_QUANTITY = "!isQuantity(object.data.text) || quantity(object.data.text).isGreaterThan(quantity('1'))"
+_DECIMALS = "object.data.text.format([1.0]) != ''"
 _KEYS = {f"k{number:03d}": "" for number in range(400)}
 
 
@@ -166,4 +173,8 @@ CASES = (
     Case("ten without an end", lambda target: _endless(target, 10)),
     Case("without an end, in 5 s", lambda target: _endless(target, 1, "?timeout=5s")),
     Case("a rule over all pairs", _rule),
+    Case("a quantity of 5,000 digits", lambda target: _asked(target, _QUANTITY, "1" * 5000)),
+    Case("a quantity of 400,000 digits", lambda target: _asked(target, _QUANTITY, "1" * 400_000)),
+    Case("3,000,000,000 decimals", lambda target: _asked(target, "'%.3000000000f'.format([1.0]) != ''", "")),
+    Case("300,000,000 decimals", lambda target: _asked(target, _DECIMALS, "%.300000000f")),
 )

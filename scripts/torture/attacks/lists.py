@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
+from functools import partial
 
-from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
+from scripts.torture.attacks.case import Case, Target, read_to_end, run_at_once, status_of
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-OBJECTS, WRITERS = 10_000, 4
+OBJECTS = 10_000
 AT_ONCE = 4  # of one request
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -28,33 +28,14 @@ REQUESTS = (
 )
 
 
-def _fill(target: Target) -> None:
-    """Create config maps, over some connections at once."""
-
-    def create(first: int) -> None:
-        with target.connect() as connection:
-            answers = connection.makefile("rb")
-            for number in range(first, OBJECTS, WRITERS):
-                metadata = {"name": f"o{number}", "labels": {"of": str(number % 100)}}
-                body = json.dumps({"metadata": metadata, "data": {"k": "v" * 200}})
-                head = f"POST {MAPS} HTTP/1.1\r\nHost: a\r\n{target.authorization}Content-Type: application/json\r\n"
-                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-                length = 0
-                while (line := answers.readline()) not in (b"\r\n", b""):
-                    if line.lower().startswith(b"content-length:"):
-                        length = int(line.partition(b":")[2])
-                answers.read(length)
-
-    threads = [threading.Thread(target=create, args=(first,)) for first in range(WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def _config_map(number: int) -> bytes:
+    metadata = {"name": f"o{number}", "labels": {"of": str(number % 100)}}
+    return json.dumps({"metadata": metadata, "data": {"k": "v" * 200}}).encode()
 
 
 def _lists(target: Target) -> str:
     """Ask for everything in every form, some times at once, and delete it at last."""
-    _fill(target)
+    target.send_all([target.request("POST", MAPS, _config_map(number)) for number in range(OBJECTS)])
     statuses: Counter[int] = Counter()
 
     def ask(query: str, accept: str, encoding: str) -> None:
@@ -64,14 +45,10 @@ def _lists(target: Target) -> str:
             statuses[status_of(read_to_end(connection))] += 1
 
     for request in REQUESTS:
-        threads = [threading.Thread(target=ask, args=request) for _ in range(AT_ONCE)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_at_once([partial(ask, *request)] * AT_ONCE)
     statuses[target.send("DELETE", MAPS)[0]] += 1
     target.send("POST", "/understudy/reset")
     return f"{OBJECTS} objects, {dict(statuses)}"
 
 
-CASES = (Case("lists of everything", _lists, ("--control",), 600.0),)
+CASES = (Case("lists of everything", _lists, own=("--control",), seconds=600.0),)

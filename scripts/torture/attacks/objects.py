@@ -1,0 +1,130 @@
+"""Attacks of `attack` with as many objects as a large cluster has."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from functools import partial
+
+from scripts.torture.attacks.case import Case, Target, run_at_once
+
+OBJECTS = 86_000
+PATCHES = 36_000
+CROWD = "/api/v1/namespaces/crowd"
+MAPS = f"{CROWD}/configmaps"
+PATCH = "application/merge-patch+json"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_GROUP = "torture.example.com"
+_CONTROLLERS = "kube-controller-manager deletes 20 objects a second"
+
+
+def _fill(target: Target, owner: str = "") -> str:
+    """Create a namespace with OBJECTS config maps, of an owner if a uid is given; return the answers."""
+    target.send("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": "crowd"}}).encode())
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner, "blockOwnerDeletion": True}]
+    fields = {"ownerReferences": owners} if owner else {}
+    bodies = (
+        json.dumps({"metadata": {"name": f"o{number}", "labels": {"of": str(number % 1000)}, **fields}}).encode()
+        for number in range(OBJECTS)
+    )
+    return str(target.send_all([target.request("POST", MAPS, body) for body in bodies]))
+
+
+def _gone(target: Target, path: str) -> str:
+    """Wait until an object is gone; return how long that took."""
+    began = time.monotonic()
+    while target.send("GET", path)[0] != 404:
+        time.sleep(0.5)
+    return f"gone after {time.monotonic() - began:.1f} s"
+
+
+def _by_label(target: Target) -> str:
+    """List some of the objects by their label, with eight clients at once, and delete all."""
+    filled, statuses = _fill(target), Counter[int]()
+
+    def ask(number: int) -> None:
+        for label in range(number, number + 5):
+            statuses[target.send("GET", f"{MAPS}?labelSelector=of%3D{label}")[0]] += 1
+
+    began = time.monotonic()
+    run_at_once([partial(ask, number) for number in range(8)])
+    took = time.monotonic() - began
+    status, _ = target.send("DELETE", MAPS)
+    target.send("POST", "/understudy/reset")
+    return f"{filled}, lists {dict(statuses)} in {took:.1f} s, deletion {status}"
+
+
+def _foreground(target: Target) -> str:
+    """Delete the owner of all in the foreground."""
+    target.send("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": "crowd"}}).encode())
+    _, owner = target.send("POST", MAPS, json.dumps({"metadata": {"name": "owner"}}).encode())
+    filled = _fill(target, json.loads(owner)["metadata"]["uid"])
+    status, _ = target.send("DELETE", f"{MAPS}/owner", b'{"propagationPolicy":"Foreground"}')
+    return f"{filled}, {status}, {_gone(target, f'{MAPS}/owner')}"
+
+
+def _emptied(target: Target) -> str:
+    """Delete the namespace of all."""
+    filled = _fill(target)
+    status, _ = target.send("DELETE", CROWD)
+    return f"{filled}, {status}, {_gone(target, CROWD)}"
+
+
+def _watched(target: Target) -> str:
+    """Leave all of them, with ten watches that have read nothing."""
+    filled = _fill(target)
+    for _ in range(10):
+        target.connect().sendall(target.request("GET", f"{MAPS}?watch=1&resourceVersion=0"))
+    time.sleep(1)
+    return filled
+
+
+def _patched(target: Target) -> str:
+    """Change a few custom resources again and again."""
+    names = {"plural": "victims", "singular": "victim", "kind": "Victim", "listKind": "VictimList"}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"victims.{_GROUP}"},
+        "spec": {"group": _GROUP, "scope": "Cluster", "names": names, "versions": [version]},
+    }
+    target.send("POST", _DEFINITIONS, json.dumps(definition).encode())
+    path = f"/apis/{_GROUP}/v1/victims"
+    while target.send("GET", path)[0] != 200:
+        time.sleep(0.1)
+    for name in "abcdefgh":
+        body = {"apiVersion": f"{_GROUP}/v1", "kind": "Victim", "metadata": {"name": name}, "spec": {"pad": "x" * 500}}
+        target.send("POST", path, json.dumps(body).encode())
+    bodies = (json.dumps({"spec": {f"k{number % 50}": number}}).encode() for number in range(PATCHES))
+    requests = [
+        target.request("PATCH", f"{path}/{'abcdefgh'[number % 8]}", body, PATCH) for number, body in enumerate(bodies)
+    ]
+    return str(target.send_all(requests))
+
+
+def _dropped(target: Target) -> str:
+    """Ask for all objects with fifty clients that go away at once, and then as one who reads."""
+    filled = _fill(target)
+    with target.connections(50) as connections:
+        for connection in connections:
+            connection.sendall(target.request("GET", MAPS))
+    status, answer = target.send("GET", MAPS)
+    return f"{filled}, {status} with {len(answer) >> 20} MiB"
+
+
+_GARBAGE_COLLECTOR = ("--controllers", "garbage-collector")
+_NAMESPACE = ("--controllers", "namespace")
+CASES = (
+    Case("86,000 objects by label", _by_label, own=("--control",), seconds=600.0),
+    Case("86,000 objects, unread", _dropped, keeps=True, seconds=600.0),
+    Case("86,000 objects when it stops", _watched, keeps=True, seconds=600.0),
+    Case("an owner of 86,000", _foreground, own=_GARBAGE_COLLECTOR, missing=_CONTROLLERS, seconds=600.0),
+    Case("a namespace of 86,000", _emptied, own=_NAMESPACE, missing=_CONTROLLERS, seconds=600.0),
+    Case("36,000 patches", _patched, seconds=600.0),
+)
