@@ -10,6 +10,7 @@ import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
 from understudy.cel.library.authorization import AuthorizerValue, ResourceCheck
@@ -364,10 +365,13 @@ def test_answers_follow_writes() -> None:
 
 
 def test_reasons_name_the_authorizer() -> None:
-    """Since 1.37 the reason of a refusal begins with "node: "; no opinion has no reason."""
+    """Since 1.37 the reason of a refusal begins with the name of who gave it; no opinion has no reason."""
     question = Attributes("", "get", True, "", "v1", "ns", "secrets", name="other")
     reasons = [
-        NodeAuthorizer(Stored(OBJECTS), release, Gates.of(release), []).authorize(NODE, question).reason
+        new_authorization(["Node", "AlwaysDeny"], Stored(OBJECTS), release, Gates.of(release))
+        .authorizer.authorize(NODE, question)
+        .reason.splitlines()
         for release in (V1_36, V1_37)
     ]
-    assert reasons[1] == f"node: {reasons[0]}"
+    assert reasons[0][1] == "Everything is forbidden."
+    assert reasons[1] == [f"node: {reasons[0][0]}", f"alwaysdeny: {reasons[0][1]}"]

@@ -9,7 +9,7 @@ import pytest
 from tests.http import exchange, send
 from tests.releases import RELEASES
 from understudy import Server
-from understudy.machinery.releases.version import V1_33
+from understudy.machinery.releases.version import V1_33, V1_37
 
 NS = "/api/v1/namespaces/default"
 APPS = "/apis/apps/v1/namespaces/default"
@@ -28,6 +28,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
                 "spec": {"containers": [{"name": "c", "image": "i"}]},
             },
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}},
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}},
         )
         yield running
 
@@ -92,7 +93,8 @@ def test_missing_scales(server: Server, path: str, newer: str, older: str) -> No
         ("GET", f"{NS}/pods/b/proxy/x/y", 404, 'pods "b" not found'),
         ("OPTIONS", f"{NS}/pods/a/proxy", 400, "address not allowed"),
         ("TRACE", f"{NS}/pods/a/proxy", 405, NOT_ALLOWED),
-        ("GET", f"{NS}/services/https:a:b/proxy/", 404, 'services "a" not found'),
+        ("GET", f"{NS}/services/https:a:80/proxy/", 404, 'services "a" not found'),
+        ("GET", f"{NS}/services/s:81/proxy/", 503, 'no service port 81 found for service "s"'),
         ("GET", "/api/v1/nodes/n:10250/proxy/", 500, "no preferred addresses found; known addresses: []"),
         ("GET", "/api/v1/componentstatuses/x", 500, "Component not found: x"),
         (
@@ -107,6 +109,16 @@ def test_invalid_and_missing_names(server: Server, method: str, path: str, statu
     """Names that cannot be, objects that do not exist, and backends without an address have errors of their own."""
     code, body = exchange(server, method, path)
     assert (code, body["message"]) == (status, message)
+
+
+@pytest.mark.parametrize("name", ["https:a:b", "s", "s:80"])
+def test_services_without_endpoints(server: Server, name: str) -> None:
+    """Since 1.37 the proxy looks for slices of endpoints only, before for the Endpoints of the service."""
+    code, body = exchange(server, "GET", f"{NS}/services/{name}/proxy")
+    plain = "a" if "a" in name else "s"
+    newer = (503, f'no endpoints available for service "{plain}"')
+    older = (404, f'services "{plain}" not found')
+    assert (code, body["message"]) == (newer if server.state.release.version >= V1_37 else older)
 
 
 def test_malformed_escapes(server: Server) -> None:

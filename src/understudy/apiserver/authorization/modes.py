@@ -15,7 +15,7 @@ from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Authorizer, StoredObjects
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.util.spelling import did_you_mean
 
 ALWAYS_ALLOW, RBAC = "AlwaysAllow", "RBAC"
@@ -54,7 +54,7 @@ def new_authorization(modes: Sequence[str], objects: StoredObjects, version: Ver
     """Return the authorizers of these modes, asked in this order; `objects` and `gates` are those of the server."""
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
-    authorizers = [_AUTHORIZERS[mode](objects, version, gates) for mode in modes]
-    union = Union(authorizers)
-    rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
+    authorizers = {mode.lower(): _AUTHORIZERS[mode](objects, version, gates) for mode in modes}
+    union = Union(authorizers, names=version >= V1_37)
+    rbac = next((each for each in authorizers.values() if isinstance(each, RBACAuthorizer)), None)
     return Authorization(union, None if rbac is None else EscalationCheck(union, rbac, version))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from understudy.machinery.auth.always_allow import ALLOWED
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
@@ -14,27 +14,31 @@ class Union:
     """Asks authorizers in turn, until one allows; members of `system:masters` may do everything.
 
     What all refuse has the reasons of all, a line each. Upstream: `union.New` behind `NewPrivilegedGroups`.
+
+    authorizers  by name
+    names        whether a reason begins with the name of its authorizer
     """
 
-    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self._authorizers = tuple(authorizers)
+    def __init__(self, authorizers: Mapping[str, Authorizer], *, names: bool) -> None:
+        self._authorizers = authorizers
+        self._names = names
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return the decision of the first authorizer that allows it, or that none does."""
         if MASTERS in user.groups:
             return ALLOWED
         reasons = []
-        for authorizer in self._authorizers:
+        for name, authorizer in self._authorizers.items():
             decision = authorizer.authorize(user, attributes)
             if decision.allowed:
                 return decision
             if decision.reason:
-                reasons.append(decision.reason)
+                reasons.append(f"{name}: {decision.reason}" if self._names else decision.reason)
         return Decision(False, "\n".join(reasons))
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return the rules of all authorizers."""
-        every = [authorizer.rules_for(user, namespace) for authorizer in self._authorizers]
+        every = [authorizer.rules_for(user, namespace) for authorizer in self._authorizers.values()]
         errors = [rules.evaluation_error for rules in every if rules.evaluation_error]
         return SubjectRules(
             [rule for rules in every for rule in rules.resource_rules],

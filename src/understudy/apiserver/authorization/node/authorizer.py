@@ -17,7 +17,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_37, Version
+from understudy.machinery.releases.version import Version
 
 LEASES = "kube-node-lease"
 READ = ("get", "list", "watch")
@@ -33,18 +33,11 @@ class NodeAuthorizer:
 
     def __init__(self, objects: StoredObjects, release: Version, gates: Gates, rules: Sequence[Rule]) -> None:
         self._graph = Graph(objects)
-        self._names_itself = release >= V1_37  # in its reasons
         self._gates = gates
         self._rules = rules
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return whether a node may do it. The reason of a refusal tells what the node could do."""
-        decision = self._decide(user, attributes)
-        if self._names_itself and decision.reason:
-            return decision._replace(reason=f"node: {decision.reason}")
-        return decision
-
-    def _decide(self, user: User, attributes: Attributes) -> Decision:
         node = user.node
         if node is None:
             return NO_OPINION

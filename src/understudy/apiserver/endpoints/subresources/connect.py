@@ -17,6 +17,7 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.options import Query, boolean, integer
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
@@ -103,16 +104,33 @@ async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Re
 
     Nothing listens there: the error is that for an object without an address. Raises 400, 404, 500, 503.
     """
-    parts = scope.name.split(":")
-    name = parts[1] if len(parts) == 3 else parts[0]
+    scheme_name_port = scope.name.split(":")
+    name = scheme_name_port[1] if len(scheme_name_port) == 3 else scheme_name_port[0]
+    if scope.kind.name == "Service":
+        port = scheme_name_port[-1] if len(scheme_name_port) > 1 else ""
+        raise await _without_endpoints(state, scope, name, port)
     await state.registry.get(scope.kind, scope.namespace, name)
     if scope.kind.name == "Pod":
         raise errors.bad_request("address not allowed")
-    if scope.kind.name == "Node":
-        raise errors.unknown_error(NO_ADDRESS)
-    if state.registry.lookup("", "endpoints", scope.namespace, name) is None:
-        raise errors.not_found("", "services", name)
-    raise errors.StatusError(503, "ServiceUnavailable", f"no endpoints available for service {go_quote(name)}")
+    raise errors.unknown_error(NO_ADDRESS)
+
+
+async def _without_endpoints(state: ServerState, scope: RequestScope, name: str, port: str) -> errors.StatusError:
+    """Return the error for a service behind which nothing listens (upstream: `ResourceLocation`). Raises 404.
+
+    The service itself is only read to find the port of a number; up to 1.36 there must be an Endpoints of its name.
+    """
+    if port.isdigit():
+        service = (await state.registry.get(scope.kind, scope.namespace, name)).object
+        if int(port) not in (each["port"] for each in service["spec"].get("ports") or ()):
+            return _unavailable(f"no service port {port} found for service {go_quote(name)}")
+    if scope.kind.release < V1_37 and state.registry.lookup("", "endpoints", scope.namespace, name) is None:
+        return errors.not_found("", "services", name)
+    return _unavailable(f"no endpoints available for service {go_quote(name)}")
+
+
+def _unavailable(text: str) -> errors.StatusError:
+    return errors.StatusError(503, "ServiceUnavailable", text)
 
 
 async def _pod(state: ServerState, scope: RequestScope) -> Obj:
