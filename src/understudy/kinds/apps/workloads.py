@@ -9,12 +9,13 @@ from __future__ import annotations
 from understudy.kinds.apps import common
 from understudy.kinds.apps.common import SPEC, TEMPLATE, amount, count_or_percent, not_more_than_all
 from understudy.kinds.common import label_selectors, objectmeta
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.formats import choice, label, nonnegative
-from understudy.kinds.common.objectmeta import CORE
+from understudy.kinds.common.objectmeta import CORE, IMMUTABLE
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods import annotations as pod_annotations
 from understudy.kinds.core.pods.volumes import persistent_volumes
-from understudy.machinery.releases.version import V1_33, V1_34, V1_35
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_37
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -92,6 +93,8 @@ def stateful_set(obj: Obj, ctx: Context) -> Errors:
 def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed StatefulSet (upstream: `ValidateStatefulSetUpdate`)."""
     errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], old["spec"], ctx)
+    if ctx.release >= V1_37:
+        return errors + _same_stateful_fields(obj["spec"], old["spec"])
     history = ("revisionHistoryLimit",) if ctx.release >= V1_33 else ()
     mutable, others = {*_STATEFUL_UPDATES, *history}, "".join(f"'{name}', " for name in history)
     kept, before = (
@@ -100,6 +103,22 @@ def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     )
     text = _STATEFUL_FORBIDDEN.format(_STATEFUL_OTHERS.format(others))
     return errors if kept == before else [*errors, forbidden(SPEC, text)]
+
+
+def _same_stateful_fields(spec: Obj, old: Obj) -> Errors:
+    """Check the fields of a StatefulSet that cannot change."""
+    claims = Typed.of_field(spec, "volumeClaimTemplates", "[]k8s.io/kubernetes/pkg/apis/core.PersistentVolumeClaim")
+    values = {
+        "selector": common.selector_value(spec.get("selector")),
+        "volumeClaimTemplates": claims,
+        "serviceName": spec.get("serviceName", ""),
+        "podManagementPolicy": spec.get("podManagementPolicy", ""),
+    }
+    return [
+        invalid(SPEC.child(name), value, IMMUTABLE)
+        for name, value in values.items()
+        if not semantic_deep_equal(spec.get(name), old.get(name))
+    ]
 
 
 def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:

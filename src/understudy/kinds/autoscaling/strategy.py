@@ -7,6 +7,7 @@ from typing import Any
 from understudy.kinds.autoscaling import v1, validation
 from understudy.kinds.common.compose import all_of
 from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields
+from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.common.printers import NONE, UNKNOWN, UNSET, age, name, shortened
 from understudy.kinds.context import Context
@@ -134,6 +135,20 @@ def _drop_tolerances(autoscaler: Obj, old: Obj | None, ctx: Context) -> None:
     drop_disabled_fields(_GUARDS, autoscaler, old, ctx.gates)
 
 
+def _create(autoscaler: Obj, ctx: Context) -> None:
+    """Prepare a new autoscaler."""
+    if ctx.gates[features.HPA_GENERATION]:
+        autoscaler["metadata"]["generation"] = 1
+    _drop_tolerances(autoscaler, None, ctx)
+
+
+def _update(autoscaler: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare a changed autoscaler: the generation counts changes of its spec."""
+    _drop_tolerances(autoscaler, old, ctx)
+    if ctx.gates[features.HPA_GENERATION] and not semantic_deep_equal(autoscaler["spec"], old["spec"]):
+        autoscaler["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
@@ -144,8 +159,8 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 "autoscaling",
                 "v2",
                 "HorizontalPodAutoscaler",
-                lambda autoscaler, ctx: _drop_tolerances(autoscaler, None, ctx),
-                prepare_update=_drop_tolerances,
+                _create,
+                prepare_update=_update,
                 validate=validation.create,
                 validate_update=all_of(CORE.updated, validation.update),
                 canonicalize=_default_behavior,

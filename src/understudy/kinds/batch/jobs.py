@@ -14,6 +14,7 @@ from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.validation import pod_warnings
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
@@ -48,7 +49,7 @@ def create(job: Obj, ctx: Context) -> Errors:
 def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed job (upstream: `ValidateJobUpdate`).
 
-    Errors are reported twice, as upstream validates the object as a job, then as an update.
+    Up to 1.36 errors are reported twice, as upstream validates the object as a job, then as an update.
     """
     spec, before = job["spec"], old["spec"]
     errors = _whole_spec(spec, before, ctx)
@@ -64,6 +65,8 @@ def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     kinds = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         errors += _immutable(spec, before, name, kinds.get(name, ""))
+    if ctx.release >= V1_37:
+        return [*CORE.updated(job, old, ctx), *errors, *_pod_hostnames(job)]
     return [*CORE.created(job, ctx), *_job(job, old, ctx), *CORE.updated(job, old, ctx), *errors]
 
 
@@ -142,15 +145,19 @@ def _take_scheduling(before: Obj, template: Obj) -> None:
 
 
 def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = _generated(job, old, ctx) + _whole_spec(job["spec"], (old or {}).get("spec"), ctx)
+    return errors + _pod_hostnames(job)
+
+
+def _pod_hostnames(job: Obj) -> Errors:
+    """Check that the name of an indexed job leaves room for indexes (upstream: `validateNameAllowsCompletions`)."""
     spec, name = job["spec"], job["metadata"].get("name", "")
-    errors = _generated(job, old, ctx) + _whole_spec(spec, (old or {}).get("spec"), ctx)
     completions = spec.get("completions") or 0
-    if spec.get("completionMode") == "Indexed" and completions > 0:
-        longest = f"{name}-{completions - 1}"
-        if dns_label_texts(longest):
-            text = f"will not able to create pod with invalid DNS label: {longest}"
-            errors.append(invalid(Path("metadata", "name"), name, text))
-    return errors
+    longest = f"{name}-{completions - 1}"
+    if spec.get("completionMode") != "Indexed" or completions <= 0 or not dns_label_texts(longest):
+        return []
+    text = f"will not able to create pod with invalid DNS label: {longest}"
+    return [invalid(Path("metadata", "name"), name, text)]
 
 
 def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:

@@ -161,11 +161,13 @@ def _drop_rules_with_fail_index(job: Obj) -> None:
         policy["rules"] = [rule for rule in policy.get("rules") or () if rule.get("action") != "FailIndex"]
 
 
+_CRON_GUARDS = (field_guard(features.WORKLOAD_WITH_JOB, "spec", "jobTemplate", "spec", "scheduling"),)
 _JOB_GUARDS = (
     field_guard(features.JOB_SUCCESS_POLICY, "spec", "successPolicy"),
     field_guard(features.JOB_BACKOFF_LIMIT_PER_INDEX, "spec", "backoffLimitPerIndex"),
     field_guard(features.JOB_BACKOFF_LIMIT_PER_INDEX, "spec", "maxFailedIndexes"),
     field_guard(features.JOB_POD_REPLACEMENT_POLICY, "spec", "podReplacementPolicy"),
+    field_guard(features.WORKLOAD_WITH_JOB, "spec", "scheduling"),
 )
 # Fields that validation does not let change are dropped from new jobs only.
 _NEW_JOB_GUARDS = (
@@ -189,11 +191,13 @@ def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
 
 def _drop_cron(cron: Obj, ctx: Context) -> None:
     """Drop disabled fields of a new cron job."""
+    drop_disabled_fields(_CRON_GUARDS, cron, None, ctx.gates)
     pod_disabled_fields.drop_spec(nested_field(cron, *_POD_OF_CRON), None, ctx.gates)
 
 
 def _drop_cron_update(cron: Obj, old: Obj, ctx: Context) -> None:
     """Drop disabled fields of an updated cron job."""
+    drop_disabled_fields(_CRON_GUARDS, cron, old, ctx.gates)
     pod_disabled_fields.drop_spec(nested_field(cron, *_POD_OF_CRON), nested_field(old, *_POD_OF_CRON), ctx.gates)
 
 

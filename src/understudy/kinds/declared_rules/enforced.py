@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declared_rules.program import Program
@@ -15,7 +16,7 @@ from understudy.kinds.declared_rules.run import Run
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, FieldError, Path
+from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path
 
 # Paths of versions, as those of the internal form that rules written by hand speak of (`NormalizationRule`).
 _NORMALIZED = [
@@ -45,12 +46,17 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
         return errors
     new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
     declared = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
-    covered = {(one.error.type, _normalized(one.error.field)) for one in declared if one.stage == "b"}
+    covered = {_matched_by(one.error, _normalized(one.error.field)) for one in declared if one.stage == "b"}
     by_text: dict[str, FieldError] = {}
     for error in (error.of(ctx.release) for error in errors):
         by_text.setdefault(error.text(ctx.release), error)  # Go's filter has equal texts once
-    kept = [error for error in by_text.values() if error.undeclared or (error.type, error.field) not in covered]
+    kept = [error for error in by_text.values() if error.undeclared or _matched_by(error, error.field) not in covered]
     return kept + [one.error for one in declared if one.stage != "a"]
+
+
+def _matched_by(error: FieldError, path: str) -> tuple[ErrorType, str, bool]:
+    """Return the key under which errors say the same: type, path, and whether it is about a change."""
+    return error.type, path, error.detail == IMMUTABLE
 
 
 def _versioned(kind: Kind, version: str, obj: Obj) -> Obj:

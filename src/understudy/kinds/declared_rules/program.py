@@ -15,7 +15,7 @@ from understudy.kinds.declared_rules.checks import CHECKS, items_stay
 from understudy.kinds.declared_rules.run import Check, Found, Run, Steps
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.go_types import Field, List, Map, Schemas, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, forbidden, invalid, required
@@ -169,9 +169,11 @@ def _if_option(program: Program, shape: Shape | None, option: str, enabled: bool
 def _subfield(program: Program, shape: Shape | None, name: str, field: Obj, equal: Obj, validator: Obj) -> Steps:
     """Return rules of one field of a struct (upstream: `Subfield`)."""
     check = program.validator(validator, None)
+    of_type = _fields(shape)[field["field"]]
+    unset = "" if isinstance(of_type.type, Scalar) and of_type.type.kind == "string" and not of_type.pointer else None
 
     def of_field(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-        new, stored = (value or {}).get(name), None if old is None else old.get(name)
+        new, stored = (value or {}).get(name, unset), None if old is None else old.get(name, unset)
         if run.update and old is not None and semantic_deep_equal(new, stored):
             return []
         return check(run, path.child(name), new, stored)

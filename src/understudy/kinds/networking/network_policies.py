@@ -10,7 +10,7 @@ from understudy.kinds.common.formats import choice, cidr, indexed, invalid_texts
 from understudy.kinds.context import Context
 from understudy.machinery.golang.netip import parse_cidr
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_33
+from understudy.machinery.releases.version import V1_33, V1_37, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -33,7 +33,9 @@ def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     for kind, peers in (("ingress", "from"), ("egress", "to")):
         for i, rule in enumerate(spec.get(kind) or ()):
             where = _SPEC.child(kind).index(i)
-            errors += indexed(rule.get("ports"), where.child("ports"), _port)
+            errors += indexed(
+                rule.get("ports"), where.child("ports"), lambda port, path: _port(port, path, ctx.release)
+            )
             errors += indexed(rule.get(peers), where.child(peers), lambda peer, path: _peer(peer, path, strict, stored))
     types, where = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
     if len(types) > len(_TYPES):
@@ -63,14 +65,16 @@ def warn(obj: Obj, ctx: Context) -> None:
         warn_of_cidr(text, path, ctx)
 
 
-def _port(entry: Obj, path: Path) -> Errors:
+def _port(entry: Obj, path: Path, release: Version) -> Errors:
     protocol, port, end = (entry.get(name) for name in ("protocol", "port", "endPort"))
     where, where_end = path.child("port"), path.child("endPort")
     errors = [] if protocol is None else choice(protocol, _PROTOCOLS, path.child("protocol"))
     if isinstance(port, int):
         errors += invalid_texts(port_number_texts(port), port, where)
         if end is not None and end < port:
-            errors.append(invalid(where_end, port, "must be greater than or equal to `port`"))
+            errors.append(
+                invalid(where_end, end if release >= V1_37 else port, "must be greater than or equal to `port`")
+            )
         return errors + ([] if end is None else invalid_texts(port_number_texts(end), end, where_end))
     if end is not None:
         why = "specified" if port is None else "non-numeric"

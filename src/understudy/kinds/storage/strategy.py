@@ -17,9 +17,9 @@ from understudy.kinds.declarations.strategies import (
     resource_strategy,
     status_strategy,
 )
-from understudy.kinds.storage import validation
+from understudy.kinds.storage import storage_health, validation
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
@@ -135,6 +135,34 @@ _ATTACHMENT = as_on_create(CORE.created, validation.stored_attachment)
 _ATTACHMENT_UPDATE = all_of(until(V1_35, _ATTACHMENT), _ATTACHMENT, validation.attachment_changes)
 
 
+def _drop_health(node: Obj, old: Obj, ctx: Context) -> None:
+    drop_disabled_fields(_HEALTH_GUARDS, node, old, ctx.gates)
+
+
+_HEALTH_GUARDS = (field_guard(features.CSI_VOLUME_HEALTH, "status", "storageHealth"),)
+
+
+def _csi_nodes(version: Version) -> Behavior:
+    """Return the behavior of CSINodes, which have a status since 1.37."""
+    rules: dict[str, Any] = {
+        "validate": validation.csi_node,
+        "validate_update": all_of(until(V1_36, _NODE), _NODE, validation.csi_node_changes),
+        "unconditional_update": False,
+    }
+    cells = row(count("spec", "drivers"))
+    if version < V1_37:
+        return Behavior(strategy=Strategy(**rules), table_row=cells, delete_returns_object=True)
+    status = status_strategy(
+        keep_metadata(*RESET_FOR_STATUS),
+        _drop_health,
+        validate_update=all_of(CORE.updated, storage_health.validate),
+        unconditional_update=False,
+        reset_fields=METADATA_RESET,
+    )
+    strategy = resource_strategy(GROUP, "v1", "CSINode", **rules)
+    return Behavior(strategy=strategy, status=status, table_row=cells, delete_returns_object=True)
+
+
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
@@ -174,15 +202,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             table_row=_driver_row,
             delete_returns_object=True,
         ),
-        (GROUP, "CSINode"): Behavior(
-            strategy=Strategy(
-                validate=validation.csi_node,
-                validate_update=all_of(until(V1_36, _NODE), _NODE, validation.csi_node_changes),
-                unconditional_update=False,
-            ),
-            table_row=row(count("spec", "drivers")),
-            delete_returns_object=True,
-        ),
+        (GROUP, "CSINode"): _csi_nodes(version),
         (GROUP, "CSIStorageCapacity"): Behavior(
             strategy=Strategy(
                 validate=validation.capacity,

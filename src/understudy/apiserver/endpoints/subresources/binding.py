@@ -16,12 +16,15 @@ from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.rest import WriteTarget
+from understudy.kinds.common.formats import invalid_texts
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.options import WriteOptions, write_options
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required
+from understudy.machinery.validation.names import subdomain_name
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -87,11 +90,11 @@ async def _assign(
 
 def _check_target(request: Request, binding: Obj) -> None:
     """Raise 500 for a binding to what is no node (`ValidatePodBinding`)."""
-    if field_errors := _binding_errors(binding.get("target") or {}):
+    if field_errors := _binding_errors(binding.get("target") or {}, request.release):
         raise errors.unknown_error(aggregate([error.text(request.release) for error in field_errors]))
 
 
-def _binding_errors(node: Obj) -> Errors:
+def _binding_errors(node: Obj, release: Version) -> Errors:
     """Find errors in the target of a binding."""
     path = Path("target")
     field_errors: Errors = []
@@ -99,6 +102,8 @@ def _binding_errors(node: Obj) -> Errors:
         field_errors.append(not_supported(path.child("kind"), node["kind"], ["Node", "<empty>"]))
     if not node.get("name"):
         field_errors.append(required(path.child("name")))
+    elif not field_errors and release >= V1_37:
+        field_errors += invalid_texts(subdomain_name(node["name"], False), node["name"], path.child("name"))
     return field_errors
 
 

@@ -110,6 +110,7 @@ def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
 _GUARDS = (
     field_guard(features.SUPPLEMENTAL_GROUPS_POLICY, "status", "features"),
     field_guard(features.NODE_DECLARED_FEATURES, "status", "declaredFeatures"),
+    field_guard(features.IN_PLACE_POD_VERTICAL_SCALING_SCHEDULER_PREEMPTION, "spec", "podPreemptionPolicy"),
 )
 
 

@@ -104,6 +104,7 @@ _CLAIM_STATUS_GUARDS = (
     field_guard(features.VOLUME_ATTRIBUTES_CLASS, "status", "modifyVolumeStatus"),
     field_guard(features.RECOVER_VOLUME_EXPANSION_FAILURE, "status", "allocatedResources"),
     field_guard(features.RECOVER_VOLUME_EXPANSION_FAILURE, "status", "allocatedResourceStatuses"),
+    field_guard(features.CSI_VOLUME_HEALTH, "status", "healthStatus"),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.kinds.common import printers
-from understudy.kinds.common.compose import all_of
+from understudy.kinds.common.compose import all_of, until
 from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
@@ -204,6 +204,10 @@ def _prepare_request_update(obj: Obj, old: Obj, ctx: Context) -> None:
     disabled_slice_fields.drop_from_request(obj, old, ctx)
 
 
+def _request_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return resourcepoolstatusrequest.validate_spec_update(obj["spec"], old["spec"], SPEC)
+
+
 def _request_status_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return resourcepoolstatusrequest.validate_status(obj.get("status"), old.get("status"), STATUS, ctx.release)
 
@@ -237,10 +241,10 @@ _POOL_STATUS_REQUEST = Behavior(
     strategy=Strategy(
         prepare_for_create=_prepare_request,
         prepare_for_update=_prepare_request_update,
-        validate=lambda obj, ctx: resourcepoolstatusrequest.validate_spec(obj["spec"], SPEC),
+        validate=until(V1_37, lambda obj, ctx: resourcepoolstatusrequest.validate_spec(obj["spec"], SPEC)),
         validate_update=all_of(
             CORE.updated,
-            lambda obj, old, ctx: resourcepoolstatusrequest.validate_spec_update(obj["spec"], old["spec"], SPEC),
+            until(V1_37, _request_changes),
         ),
         unconditional_update=False,
         reset_fields=STATUS_RESET,

@@ -11,7 +11,7 @@ from typing import Any
 
 from understudy.kinds.common.formats import MAX_INT32, choice, descending_path, invalid_texts, range_text
 from understudy.kinds.core.pods.pod_options import ALLOW_PRIVILEGED, Options
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -40,9 +40,8 @@ def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
         errors += identifier(context.get(name), path.child(name))
     for i, group in enumerate(context.get("supplementalGroups") or ()):
         errors += identifier(group, path.child("supplementalGroups").index(i))
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(path.child("shareProcessNamespace"), True, text))
+    if opts.version < V1_37:
+        errors += shared_processes(spec, path)
     errors += _sysctls(context.get("sysctls") or (), spec, path.child("sysctls"), opts)
     errors += _chosen(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
     errors += _seccomp(context.get("seccompProfile"), path.child("seccompProfile"), opts)
@@ -51,6 +50,15 @@ def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
     errors += _chosen(context, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
     policies = ("Recursive",) if opts.only_recursive_selinux else ("MountOption", "Recursive")
     return errors + _chosen(context, "seLinuxChangePolicy", policies, path)
+
+
+def shared_processes(spec: Obj, path: Path) -> Errors:
+    """Check that containers do not share their processes where they have those of the host (upstream:
+    `validateShareProcessNamespace`)."""
+    if not spec.get("shareProcessNamespace") or not spec.get("hostPID"):
+        return []
+    text = "ShareProcessNamespace and HostPID cannot both be enabled"
+    return [invalid(path.child("shareProcessNamespace"), True, text)]
 
 
 def _chosen(context: Obj, name: str, allowed: Sequence[str], path: Path) -> Errors:
@@ -284,7 +292,7 @@ def operating_system(spec: Obj, path: Path, version: Version) -> Errors:
     if errors:
         return errors
     text = f"cannot be set for a {name} pod" if name == "windows" else "windows options cannot be set for a linux pod"
-    of_pod = _NOT_WINDOWS if name == "windows" else (("securityContext", "windowsOptions"),)
+    of_pod = _not_windows(version) if name == "windows" else (("securityContext", "windowsOptions"),)
     of_containers = _NOT_WINDOWS_CONTAINERS if name == "windows" else ("windowsOptions",)
     errors = [forbidden(path.child(*names), text) for names in of_pod if _is_set(spec, names)]
     for kind in ("initContainers", "containers", "ephemeralContainers"):
@@ -292,6 +300,11 @@ def operating_system(spec: Obj, path: Path, version: Version) -> Errors:
             context, where = container.get("securityContext") or {}, path.child(kind).index(i).child("securityContext")
             errors += [forbidden(where.child(n), text) for n in of_containers if context.get(n) is not None]
     return errors
+
+
+def _not_windows(version: Version) -> Sequence[tuple[str, ...]]:
+    """Return the fields that a Windows pod cannot have; since 1.37 those of the security context come first."""
+    return sorted(_NOT_WINDOWS, key=lambda names: -len(names)) if version >= V1_37 else _NOT_WINDOWS
 
 
 def _is_set(spec: Obj, names: tuple[str, ...]) -> bool:

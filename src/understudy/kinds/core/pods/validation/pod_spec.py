@@ -27,7 +27,7 @@ from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.kinds.core.pods.pod_options import Options, options
 from understudy.kinds.core.pods.validation import scheduling
 from understudy.kinds.core.pods.volumes import pod_volumes
-from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -166,6 +166,8 @@ def _policies(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors += choice(pod_spec.get("dnsPolicy", ""), DNS_POLICIES, path.child("dnsPolicy"), needed=True)
     errors += labels(pod_spec.get("nodeSelector"), path.child("nodeSelector"))
     errors += security.of_pod(pod_spec.get("securityContext"), pod_spec, path.child("securityContext"), opts)
+    if opts.version >= V1_37:
+        errors += security.shared_processes(pod_spec, path)
     errors += scheduling.affinity(pod_spec.get("affinity"), path.child("affinity"), opts)
     return errors + _dns(pod_spec, path.child("dnsConfig"), opts)
 

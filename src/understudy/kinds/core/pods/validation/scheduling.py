@@ -249,6 +249,8 @@ def workload(spec: Obj, path: Path) -> Errors:
             errors.append(invalid(here, None, "must specify one of: `podGroupName`"))
         else:
             errors += invalid_texts(subdomain_name(name, False), name, here)
+        if spec.get("evictionResponders"):
+            errors.append(forbidden(path.child("schedulingGroup"), "may not be set when evictionResponders is set"))
     if reference is not None:
         rules = {"name": subdomain_name, "podGroup": label_name, "podGroupReplicaKey": label_name}
         for field, rule in rules.items():
