@@ -69,6 +69,21 @@ def test_large_responses_are_compressed(server: Server, path: str, accepted: str
     assert (gzip.decompress(answer.body) if compressed else answer.body) == plain.body
 
 
+@pytest.mark.parametrize(
+    ("accepted", "bookmarks", "gate", "compressed"),
+    [("deflate, gzip", 1, True, True), ("gzip", 0, True, False), ("", 1, True, False), ("gzip", 1, False, False)],
+)
+def test_streaming_lists_are_compressed(accepted: str, bookmarks: int, gate: bool, compressed: bool) -> None:
+    """Since 1.37 each portion of a watch that begins with a list is a file of gzip; other watches are plain."""
+    with Server(emulated_version="1.37", feature_gates={"WatchListCompression": gate}) as newest:
+        path = f"/api/v1/namespaces?watch=1&timeoutSeconds=-1&allowWatchBookmarks={bookmarks}"
+        answer = send(newest, "GET", path, headers={"Accept-Encoding": accepted})
+    assert (answer.headers["Content-Encoding"] == "gzip") == compressed
+    assert ("Accept-Encoding" in (answer.headers.get_all("Vary") or [])) == compressed
+    body = gzip.decompress(answer.body) if compressed else answer.body
+    assert body.startswith(b'{"type":"ADDED"')
+
+
 def test_http_1_0_watch_is_not_chunked(server: Server) -> None:
     """A watch over HTTP/1.0 sends its events without chunks until the connection closes."""
     head, _, body = spoken(server, f"GET {MAPS}?watch=1&timeoutSeconds=-1 HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")

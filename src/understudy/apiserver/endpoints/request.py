@@ -137,8 +137,12 @@ class WatchSource(Protocol):
 
 @dataclass(slots=True)
 class WatchResponse:
-    """A watch: the edge sends what `source` yields until it ends."""
+    """A watch: the edge sends what `source` yields until it ends.
+
+    compressible  whether clients that accept gzip get it gzipped, as streaming lists are since 1.37
+    """
 
     source: WatchSource
     content_type: str = JSON
+    compressible: bool = False
     headers: list[tuple[str, str]] = field(default_factory=list)

@@ -153,6 +153,7 @@ USER_NAMESPACES_SUPPORT = Gate("UserNamespacesSupport")
 VOLUME_ATTRIBUTES_CLASS = Gate("VolumeAttributesClass")
 VOLUME_LIMIT_SCALING = Gate("VolumeLimitScaling")
 WATCH_LIST = Gate("WatchList")
+WATCH_LIST_COMPRESSION = Gate("WatchListCompression")
 WORKLOAD_AWARE_PREEMPTION = Gate("WorkloadAwarePreemption")
 WORKLOAD_WITH_JOB = Gate("WorkloadWithJob")
 

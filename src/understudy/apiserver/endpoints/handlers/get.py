@@ -81,8 +81,8 @@ async def watch(state: ServerState, request: Request, scope: RequestScope) -> Wa
     endpoint = list_endpoint(scope.kind)
     form = watch_output(request.headers.get("Accept", ""), endpoint)
     # In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
-    listed = options.initial_events and options.bookmarks and SENDS_BLUEPRINT[state.release.version]
-    if listed and form.target == "Table":
+    is_list = bool(options.initial_events and options.bookmarks)
+    if is_list and SENDS_BLUEPRINT[state.release.version] and form.target == "Table":
         form = output(request.headers.get("Accept", ""), without_tables(endpoint))
     source = EventSource(state, request, scope, options, selector, form)
     try:
@@ -90,4 +90,4 @@ async def watch(state: ServerState, request: Request, scope: RequestScope) -> Wa
     except BaseException:
         source.close()
         raise
-    return WatchResponse(source, form.watch_type)
+    return WatchResponse(source, form.watch_type, is_list and state.gates[features.WATCH_LIST_COMPRESSION])

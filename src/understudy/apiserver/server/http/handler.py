@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 import traceback
-import zlib
 from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from multidict import CIMultiDict, istr
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.filters.request_deadline import timed_out
+from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http.watch_stream import Pumps, pump
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1
@@ -35,10 +35,8 @@ log = logging.getLogger("understudy")
 
 Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
-# The real server's limits: bodies shorter than this many bytes are not compressed; the level is the fastest.
-GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
+GZIP_FROM = 128 * 1024  # the real server's limit: bodies shorter than this many bytes are not compressed
 GZIP_ON_LOOP = 512 * 1024  # bytes of a body that is compressed at once, in some 5 ms; others in a thread, one by one
-_GZIP = 16 + zlib.MAX_WBITS  # the format of gzip, with a header that has no time
 
 
 def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certificates: bool = False) -> Handler:
@@ -91,7 +89,10 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
             if reception is not None:
                 reception.release()
         if isinstance(result, WatchResponse):
-            await pump(exchange, result.source, _headers(result), pumps)
+            head = _headers(result)
+            if result.compressible:
+                _compress(exchange, head)
+            await pump(exchange, result.source, head, pumps)
             log.debug("%s %s %s", exchange.method, exchange.target, 200)
             return None
         log.debug("%s %s %s", exchange.method, exchange.target, result.status)
@@ -118,22 +119,13 @@ def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
 async def _send(exchange: Exchange, answer: Response, compressing: asyncio.Lock) -> None:
     headers, parts = _headers(answer), answer.parts
     size = sum(map(len, parts))
-    if size > GZIP_FROM and answer.compressible and _accepts_gzip(exchange.headers.get("Accept-Encoding", "")):
+    if size > GZIP_FROM and answer.compressible and _compress(exchange, headers):
         if size > GZIP_ON_LOOP:
             async with compressing:
-                parts = await asyncio.to_thread(_compressed, parts)
+                parts = await asyncio.to_thread(compressed, parts)
         else:
-            parts = _compressed(parts)
-        headers["Content-Encoding"] = "gzip"
-        headers.add("Vary", "Accept-Encoding")
+            parts = compressed(parts)
     await exchange.send(answer.status, headers, parts)
-
-
-def _compressed(parts: list[bytes]) -> list[bytes]:
-    """Return the parts of a body as those of one file of gzip."""
-    compressor = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP)
-    compressed = [part for part in map(compressor.compress, parts) if part]
-    return [*compressed, compressor.flush()]
 
 
 def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
@@ -152,5 +144,11 @@ _AUDIT_ID, _CONTENT_TYPE = istr("Audit-Id"), istr("Content-Type")
 _UNCACHED = (istr("Cache-Control"), "no-cache, private")
 
 
-def _accepts_gzip(accept_encoding: str) -> bool:
-    return "gzip" in [token.strip() for token in accept_encoding.split(",")]
+def _compress(exchange: Exchange, headers: CIMultiDict[str]) -> bool:
+    """Report whether a client accepts gzip, and note in the headers of the answer that it is gzipped if so."""
+    accepted = [token.strip() for token in exchange.headers.get("Accept-Encoding", "").split(",")]
+    if "gzip" not in accepted:
+        return False
+    headers["Content-Encoding"] = "gzip"
+    headers.add("Vary", "Accept-Encoding")
+    return True

@@ -18,6 +18,7 @@ from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.loopback import Stop
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
+from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http1 import websocket
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
@@ -87,11 +88,15 @@ class Pumps:
 
 
 class Chunks:
-    """An answer whose body is the events of a watch, one behind the other; in chunks, which HTTP/1.0 does not know."""
+    """An answer whose body is the events of a watch, one behind the other; in chunks, which HTTP/1.0 does not know.
+
+    Of a gzipped body the events that are sent together are a file of gzip, so that clients need not wait for others.
+    """
 
     def __init__(self, exchange: Exchange, headers: CIMultiDict[str]) -> None:
         self._exchange = exchange
         self._headers = headers
+        self._is_gzipped = headers.get("Content-Encoding") == "gzip"
 
     async def begin(self) -> None:
         """Send the head of the answer."""
@@ -99,6 +104,8 @@ class Chunks:
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send encoded events."""
+        if self._is_gzipped:
+            frames = compressed(frames)
         await self._exchange.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
 
     async def end(self) -> None:
