@@ -21,13 +21,15 @@ class Context:
 
     lookup   returns the object of (group, resource, namespace, name), None if there is none
     listing  returns every object of (group, resource, namespace); "" means all namespaces
+    pending_services
+             returns the Services that other requests are about to store: their addresses and ports are not free
     seconds_left
              returns the seconds that are left for the request, 0 or less if they are over
     payload  bytes that the request has brought: its body, and the patches that webhooks have made of its object
     action, authorizer
              the action that the user asks to take, and who decides about further ones that a rule asks about
 
-    The first two read the store without waiting. Without a store, as in offline validation, nothing exists.
+    The first three read the store without waiting. Without a store, as in offline validation, nothing exists.
     """
 
     release: Version
@@ -44,6 +46,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
+    pending_services: Callable[[], Iterable[Obj]] = lambda: ()
     action: Attributes = _NO_ACTION
     authorizer: Authorizer = _ALWAYS_ALLOW
 

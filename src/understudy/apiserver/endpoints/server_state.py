@@ -126,6 +126,7 @@ class ServerState:
             warnings=request.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,
+            pending_services=self.registry.pending_services,
             action=request.info,
             authorizer=self._authorizer_of(request),
         )

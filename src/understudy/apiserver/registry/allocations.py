@@ -22,11 +22,16 @@ MANAGER = "kube-apiserver"
 
 
 class Allocations:
-    """Creates and deletes what objects hold, in one store."""
+    """Creates and deletes what objects hold, in one store.
 
-    def __init__(self, store: Store, resources: Resources) -> None:
+    pending  the objects that requests are about to store, by identity: what they hold is not free, though nothing that
+             is stored says so for node ports. Requests in threads share it with those on the loop
+    """
+
+    def __init__(self, store: Store, resources: Resources, pending: dict[int, Obj] | None = None) -> None:
         self._store = store
         self._resources = resources
+        self.pending: dict[int, Obj] = {} if pending is None else pending
 
     @asynccontextmanager
     async def changed(self, behavior: Behavior, old: Obj | None, new: Obj, ctx: Context) -> AsyncIterator[None]:
@@ -37,17 +42,27 @@ class Allocations:
         """
         before, after = _held(behavior, old, ctx), _held(behavior, new, ctx)
         added = {name: obj for name, obj in after.items() if name not in before}
-        await self._create(added, ctx)
+        self.pending[id(new)] = new
         try:
-            yield
-        except BaseException:
-            await self._delete(added)
-            raise
+            async with self._created(added, ctx):
+                yield
+        finally:
+            del self.pending[id(new)]
         await self._delete(name for name in before if name not in after)
 
     async def release(self, behavior: Behavior, old: Obj, ctx: Context) -> None:
         """Release the addresses and ports of an object that is gone."""
         await self._delete(_held(behavior, old, ctx))
+
+    @asynccontextmanager
+    async def _created(self, objects: Mapping[ObjectName, Obj], ctx: Context) -> AsyncIterator[None]:
+        """Create objects, and delete them if the caller fails. Raises 409."""
+        await self._create(objects, ctx)
+        try:
+            yield
+        except BaseException:
+            await self._delete(objects)
+            raise
 
     async def _create(self, objects: Mapping[ObjectName, Obj], ctx: Context) -> None:
         for name, obj in objects.items():

@@ -59,10 +59,11 @@ class Registry:
     wait_seconds  time that reads wait for a version that the store has not reached yet
     """
 
-    def __init__(self, store: Store, resources: Resources) -> None:
+    def __init__(self, store: Store, resources: Resources, pending: dict[int, Obj] | None = None) -> None:
+        """Read and write a store; `pending` is that of the `Allocations` of the registry whose store it is, too."""
         self.store = store
         self.resources = resources
-        self.allocations = Allocations(store, resources)
+        self.allocations = Allocations(store, resources, pending)
         self.wait_seconds = resource_version.WAIT_SECONDS
 
     # --- reading ----------------------------------------------------------------------------------------------
@@ -85,6 +86,10 @@ class Registry:
         """Return the objects of a resource, of one namespace or of all. Does not wait, so rules can use it."""
         kind = self.resources.of_resource(group, resource)
         return [entry.object for entry in self.store.scan(prefix_of(kind, namespace))] if kind else []
+
+    def pending_services(self) -> list[Obj]:
+        """Return the Services that requests are about to store. Does not wait."""
+        return [*self.allocations.pending.values()]
 
     async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
         """Return every entry of a kind, of one namespace or of all."""

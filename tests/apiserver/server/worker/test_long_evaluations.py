@@ -58,15 +58,17 @@ def create(server: Server, name: str, *, query: str = "", keys: int = 200) -> Re
     return send(server, "POST", MAPS + query, {"metadata": {"name": name}, "data": data})
 
 
-def service(name: str, annotations: int) -> dict[str, Any]:
+def service(name: str, annotations: int, type_: str = "ClusterIP") -> dict[str, Any]:
     return {
         "metadata": {"name": name, "annotations": {f"k{number}": "" for number in range(annotations)}},
-        "spec": {"ports": [{"port": 80}]},
+        "spec": {"ports": [{"port": 80}], "type": type_},
     }
 
 
-def create_service(server: Server, name: str, *, query: str = "", annotations: int = 200) -> Response:
-    return send(server, "POST", SERVICES + query, service(name, annotations))
+def create_service(
+    server: Server, name: str, *, query: str = "", annotations: int = 200, type_: str = "ClusterIP"
+) -> Response:
+    return send(server, "POST", SERVICES + query, service(name, annotations, type_))
 
 
 def define_victims(server: Server) -> None:
@@ -155,6 +157,28 @@ def test_others_are_answered_while_a_service_is_looked_at_for_long(
     addresses = send(server, "GET", ADDRESSES).json()["items"]
     held = [each["metadata"]["name"] for each in addresses if each["spec"]["parentRef"]["name"] == "long"]
     assert held == spec["clusterIPs"]
+
+
+@pytest.mark.parametrize("version", ["1.32", "1.36"], ids=["a bitmap of addresses", "objects for addresses"])
+def test_services_that_wait_share_no_port(
+    beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """A Service that a policy looks at for long has its node port and address already; one that is refused gives them
+    back."""
+    with Server(emulated_version=version) as server:
+        put_in_force(server, f"({OF_SERVICES}) && object.metadata.name != 'refused'", resource="services")
+        for name in ("refused", "long"):
+            stop = Stop(call_deeply)
+            monkeypatch.setattr(worker, "call_deeply", stop)
+            long = beside.submit(create_service, server, name, type_="NodePort")
+            assert stop.reached.wait(SECONDS)
+            short = create_service(server, f"beside-{name}", annotations=2, type_="NodePort").json()["spec"]
+            stop.released.set()
+            answer = long.result(SECONDS)
+            assert answer.status == (422 if name == "refused" else 201)
+        spec = answer.json()["spec"]
+    assert (spec["clusterIP"], spec["ports"][0]["nodePort"]) == ("10.0.0.17", 30086)
+    assert (short["clusterIP"], short["ports"][0]["nodePort"]) == ("10.0.0.19", 30088)
 
 
 def test_service_without_time_releases_its_address(server: Server) -> None:

@@ -167,7 +167,7 @@ class Worker:
         """Return the state of the server for a request that begins, on the event loop."""
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
-        return self._on_loop.for_thread(Registry(store, serving), webhooks)
+        return self._on_loop.for_thread(Registry(store, serving, self._on_loop.registry.allocations.pending), webhooks)
 
 
 class _Turn:

@@ -1,7 +1,7 @@
 """The allocators of cluster IPs: one fixed range, or the ranges of all ServiceCIDRs with an IPAddress for each address.
 
-Both read only what is stored. Addresses are allocated in order, the lowest free one above the band for static choices
-first; the real server picks one at random. Upstream: `pkg/registry/core/service/ipallocator`.
+Both read what is stored or about to be. Addresses are allocated in order, the lowest free one above the band for static
+choices first; the real server picks one at random. Upstream: `pkg/registry/core/service/ipallocator`.
 """
 
 from __future__ import annotations
@@ -114,9 +114,14 @@ def ip_addresses(service: Obj, ctx: Context) -> dict[ObjectName, Obj]:
 
 
 def _cluster_ips(ctx: Context) -> set[str]:
-    """Return the cluster IPs of all stored services, without leading zeros."""
-    services = ctx.listing("", "services", "")
-    return {str(parse_ip(ip)) for service in services for ip in service["spec"].get("clusterIPs") or []} - {"None"}
+    """Return the cluster IPs of all services, without leading zeros."""
+    return {str(parse_ip(ip)) for service in services(ctx) for ip in service["spec"].get("clusterIPs") or []} - {"None"}
+
+
+def services(ctx: Context) -> Iterator[Obj]:
+    """Yield the services that are stored, and those that other requests are about to store."""
+    yield from ctx.listing("", "services", "")
+    yield from ctx.pending_services()
 
 
 def _ready_ranges(ctx: Context) -> Iterator[IPv4Network]:

@@ -1,8 +1,8 @@
 """Allocation of cluster IPs and node ports to services, and the fields that an update takes over from the stored
 service.
 
-Addresses are of one family; node ports are from 30000 to 32767. Nothing is kept in memory: ports of stored services are
-taken. The lowest free one above the band for static choices is allocated. Upstream:
+Addresses are of one family; node ports are from 30000 to 32767. Ports of stored services are taken, and those of
+services that are about to be stored. The lowest free one above the band for static choices is allocated. Upstream:
 `pkg/registry/core/service/storage/alloc.go`.
 """
 
@@ -191,7 +191,7 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
     spec = service["spec"]
     if not needs_node_ports(spec):
         return
-    taken = {number for other in ctx.listing("", "services", "") for number in _node_ports(other["spec"])} - own
+    taken = {number for other in ip_allocators.services(ctx) for number in _node_ports(other["spec"])} - own
     by_port: dict[int, int] = {}
     allocated: set[int] = set()
 
