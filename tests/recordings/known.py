@@ -18,4 +18,6 @@ KNOWN: dict[str, dict[int, str]] = {
     "custom-resources/1.32/crd_openapi": {6: OWN_WORDS, 18: OWN_WORDS},
     "custom-resources/1.36/crd_lifecycle": {27: OWN_WORDS},
     "custom-resources/1.36/crd_openapi": {6: OWN_WORDS, 18: OWN_WORDS},
+    "custom-resources/1.37/crd_lifecycle": {27: OWN_WORDS},
+    "custom-resources/1.37/crd_openapi": {6: OWN_WORDS, 18: OWN_WORDS},
 }
