@@ -19,7 +19,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
 LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())
-pytestmark = pytest.mark.xdist_group("packaging")  # one process builds the wheels
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 DATA = {".py", ".json", ".yaml", ".pyi", ".typed"}
 
@@ -47,30 +46,22 @@ def checkout_without_links(where: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Build the wheel of a checkout without links, of a zip archive and of the sdist, without the network."""
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist of a checkout without links, and the wheel, without the network; return their folder."""
     out = tmp_path_factory.mktemp("dist")
-    plain = checkout_without_links(tmp_path_factory.mktemp("checkout") / "understudy")
-    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", out / "plain", plain)
-
-    archive = tmp_path_factory.mktemp("zip") / "understudy.zip"
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for path in sources():
-            zipped.write(path, Path("understudy") / path.relative_to(ROOT))
-        for name in LINKS:
-            link = zipfile.ZipInfo(f"understudy/{name}")
-            link.external_attr = 0o120777 << 16
-            zipped.writestr(link, os.readlink(ROOT / name))
-    (sdist,) = (out / "plain").glob("*.tar.gz")
-    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
-    run(*pip, "--wheel-dir", out / "zip", archive)
-    run(*pip, "--wheel-dir", out / "sdist", sdist)
-    return {form: next((out / form).glob("*.whl")) for form in ("plain", "zip", "sdist")}
+    checkout = checkout_without_links(tmp_path_factory.mktemp("checkout") / "understudy")
+    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", out, checkout)
+    return out
 
 
 @pytest.fixture(scope="module")
-def wheel(wheels: dict[str, Path]) -> Path:
-    return wheels["plain"]
+def sdist(dist: Path) -> Path:
+    return next(dist.glob("*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    return next(dist.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +79,30 @@ def test_links_point_to_the_source_folders() -> None:
     assert all((ROOT / name).resolve() == PACKAGE / name for name in LINKS)
 
 
-def test_every_form_makes_the_same_wheel(wheels: dict[str, Path]) -> None:
-    """A checkout without links, a zip archive and the sdist install the same files."""
-    contents = {}
-    for form, path in wheels.items():
-        with zipfile.ZipFile(path) as archive:
-            contents[form] = {name: archive.read(name) for name in archive.namelist()}
-    assert contents["zip"] == contents["plain"]
-    assert contents["sdist"] == contents["plain"]
+def zip_of_checkout(where: Path) -> Path:
+    """Write the sources into an archive, as a site that hosts them offers it: links are kept."""
+    with zipfile.ZipFile(where / "understudy.zip", "w") as archive:
+        for path in sources():
+            archive.write(path, Path("understudy") / path.relative_to(ROOT))
+        for name in LINKS:
+            link = zipfile.ZipInfo(f"understudy/{name}")
+            link.external_attr = 0o120777 << 16
+            archive.writestr(link, os.readlink(ROOT / name))
+    return where / "understudy.zip"
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("form", ["zip", "sdist"])
+def test_every_form_makes_the_same_wheel(form: str, wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    """A zip archive and the sdist install the same files as a checkout without links."""
+    source = zip_of_checkout(tmp_path) if form == "zip" else sdist
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    run(*pip, "--wheel-dir", tmp_path / "built", source)
+    assert contents(next((tmp_path / "built").glob("*.whl"))) == contents(wheel)
 
 
 def test_wheel_holds_everything(wheel: Path) -> None:
@@ -107,9 +114,8 @@ def test_wheel_holds_everything(wheel: Path) -> None:
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 
-def test_sdist_holds_the_package_and_no_links(wheels: dict[str, Path]) -> None:
+def test_sdist_holds_the_package_and_no_links(sdist: Path) -> None:
     """The sdist has real folders only, so that it can be unpacked anywhere."""
-    (sdist,) = wheels["plain"].parent.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert [member.name for member in archive if member.issym() or member.islnk()] == []
         assert any(member.name.endswith("src/understudy/py.typed") for member in archive)
