@@ -259,7 +259,7 @@ def test_api_resources_and_versions(k: Kubectl) -> None:
     lines = k.run("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
     assert [line.split() for line in lines] == [
         ["deviceclasses", "resource.k8s.io/v1", "false", "DeviceClass"],
-        ["devicetaintrules", "resource.k8s.io/v1beta2", "false", "DeviceTaintRule"],
+        ["devicetaintrules", "resource.k8s.io/v1", "false", "DeviceTaintRule"],
         ["resourceclaims", "resource.k8s.io/v1", "true", "ResourceClaim"],
         ["resourceclaimtemplates", "resource.k8s.io/v1", "true", "ResourceClaimTemplate"],
         ["resourcepoolstatusrequests", "resource.k8s.io/v1alpha3", "false", "ResourcePoolStatusRequest"],

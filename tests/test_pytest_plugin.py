@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.releases import NEWEST
+
 CLAIM = """
     CLAIM = {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -34,18 +36,18 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def test_sync_and_async_tests(project: pytest.Pytester) -> None:
     """A test gets a server with an address and a kubeconfig; it runs beside the event loop of an async test."""
-    project.makepyfile("""
+    project.makepyfile(f"""
         import aiohttp, json, urllib.request
         from pathlib import Path
 
         def test_sync(apiserver):
             with urllib.request.urlopen(apiserver.url + "/version") as answer:
-                assert json.load(answer)["minor"] == "36"
+                assert json.load(answer)["minor"] == "{NEWEST.minor}"
             assert apiserver.url in Path(apiserver.kubeconfig).read_text()
 
         async def test_async(apiserver):
             async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
-                assert (await answer.json())["minor"] == "36"
+                assert (await answer.json())["minor"] == "{NEWEST.minor}"
     """)
     project.runpytest_subprocess().assert_outcomes(passed=2)
 
@@ -411,7 +413,7 @@ def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*- Last requests to <Server of Kubernetes 1.36 at http://127.0.0.1:*> -*",
+            f"*- Last requests to <Server of Kubernetes {NEWEST} at http://127.0.0.1:*> -*",
             "list  /api/v1/nodes *200",
             'get   /api/v1/namespaces/default/pods/absent *404  pods "absent" not found',
         ]

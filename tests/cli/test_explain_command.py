@@ -56,7 +56,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_gates_of_the_release(capsys: pytest.CaptureFixture[str]) -> None:
     """Feature gates are those of the release, but for those that are set: without taints the device can be had."""
-    code, out, _ = explain(capsys, str(WORLD), "--feature-gates", "DRADeviceTaints=false")
+    code, out, _ = explain(capsys, str(WORLD), "--feature-gates", "DRADeviceTaints=false,DRADeviceTaintRules=false")
     assert code == 0
     assert "default/training: request gpus gets gpu.example.com/node-a/gpu-3" in out
 

@@ -36,6 +36,10 @@ TAINT = {"key": "old", "value": "yes", "effect": "NoSchedule"}
 PER_DEVICE: Obj = {"perDeviceNodeSelection": True}
 
 
+NO_KEY = (
+    "CEL runtime error: no such key: y. consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
 # The slices, the claims in use, the claim, and what is said of its devices.
 CASES: dict[str, tuple[list[Obj], list[Obj], Obj, list[tuple[str, str]]]] = {
     "in use": (
@@ -54,7 +58,7 @@ CASES: dict[str, tuple[list[Obj], list[Obj], Obj, list[tuple[str, str]]]] = {
         [slice_(device("gpu-0"))],
         [],
         claim(request(expression='device.attributes["x"].y == 1')),
-        [("SelectorError", "claim default/claim: selector #0: CEL runtime error: no such key: y")],
+        [("SelectorError", f"claim default/claim: selector #0 on device gpu.example.com/pool/gpu-0: {NO_KEY}")],
     ),
     "other node": (
         [slice_(device("gpu-0", nodeName="other"), device("gpu-1", nodeName="node"), **PER_DEVICE)],

@@ -206,8 +206,8 @@ async def test_broken_claim_is_an_error_of_the_scheduler() -> None:
         await it.add_pod("p", "c")
         condition = why(await it.pod("p", why))
         assert condition["reason"] == "SchedulerError"
-        expected = 'running "DynamicResources" filter plugin: claim default/c: selector #0: CEL runtime error'
-        assert condition["message"].startswith(expected)
+        failed = "claim default/c: selector #0 on device d.example/n/dev-0: CEL runtime error"
+        assert condition["message"].startswith(f'running "DynamicResources" filter plugin: {failed}')
 
 
 @pytest.mark.parametrize("release", [V1_32, NEWEST])

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypedDict
 from understudy.apiserver.encoding.go_codec import GoCodec
 from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.recorded import read_release_file
-from understudy.machinery.releases.version import V1_36, Version
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.util.spelling import did_you_mean
 
@@ -79,7 +79,7 @@ def releases() -> tuple[Version, ...]:
     return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name)))
 
 
-DEFAULT = str(V1_36)  # 1.37 lacks rules
+DEFAULT = str(releases()[-1])
 _NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?", re.ASCII)
 
 

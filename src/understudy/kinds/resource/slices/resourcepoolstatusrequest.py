@@ -1,7 +1,7 @@
 """Validation of ResourcePoolStatusRequest: a question to the control plane, whose answer is the status (KEP-5677).
 
 Upstream has declarative validation for it, generated from the types: on update, fields that are unchanged are not
-checked again.
+checked again. From 1.37 on `declared_rules` checks what the types declare, for every kind.
 """
 
 from __future__ import annotations
