@@ -28,11 +28,16 @@ PARTIAL, PARTIAL_LIST = "PartialObjectMetadata", "PartialObjectMetadataList"
 # Subresources that are objects, but that the server does not convert to tables; kubectl then prints their fields.
 UNTABLED_SUBRESOURCES = {
     ("", "pods", "ephemeralcontainers"),
+    ("", "pods", "resize"),
     ("apiextensions.k8s.io", "customresourcedefinitions", "status"),
     ("apiregistration.k8s.io", "apiservices", "status"),
     ("certificates.k8s.io", "certificatesigningrequests", "approval"),
+    ("resource.k8s.io", "devicetaintrules", "status"),
     ("resource.k8s.io", "podschedulingcontexts", "status"),
     ("resource.k8s.io", "resourceclaims", "status"),
+    ("resource.k8s.io", "resourcepoolstatusrequests", "status"),
+    ("scheduling.k8s.io", "compositepodgroups", "status"),
+    ("scheduling.k8s.io", "podgroups", "status"),
 }
 
 # The real server's descriptions of the columns of a Scale.
