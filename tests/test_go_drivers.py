@@ -1,7 +1,7 @@
-"""DRA drivers on upstream's helper `kubeletplugin` of two releases, through the whole life of claims.
+"""DRA drivers on upstream's helper `kubeletplugin` of three releases, through the whole life of claims.
 
 Server, controllers and scheduler run in the test, kubelet and driver as processes of their own, which are ended and
-started again. The drivers are `tests/go/driver032` and `tests/go/driver036`, which Go builds: `pytest -m go`.
+started again. The drivers are `tests/go/driver032` and `tests/go/driver`, which Go builds: `pytest -m go`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,24 @@ from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError
 from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_37, Version
 from understudy.machinery.types import Obj
 
 pytestmark = pytest.mark.go
 
 MODULE = Path(__file__).parent / "go"
-DRIVERS = {"driver032": MODULE, "driver036": MODULE / "driver036"}  # the modules that build them
+# The folder and the arguments with which Go builds each.
+DRIVERS = {
+    "driver032": (MODULE, ["./driver032"]),
+    "driver036": (MODULE / "driver", ["-modfile=go036.mod", "-tags=helper036", "."]),
+    "driver037": (MODULE / "driver", ["."]),
+}
 DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60
 GATES = {
     V1_32: {"DRAAdminAccess": True},
     V1_34: {"DRADeviceTaints": True, "ResourceHealthStatus": True},
     NEWEST: {},
+    V1_37: {},
 }
 
 
@@ -51,12 +57,15 @@ def name_of(parameter: tuple[str, Version]) -> str:
 
 every_driver = pytest.mark.parametrize(
     "node",
-    [("driver032", V1_32), ("driver032", NEWEST), ("driver036", V1_34), ("driver036", NEWEST)],
+    [("driver032", V1_32), ("driver032", V1_37), ("driver036", V1_34), ("driver036", NEWEST), ("driver037", V1_37)],
     indirect=True,
     ids=name_of,
 )
 drivers_with_taints = pytest.mark.parametrize(
-    "node", [("driver036", V1_34), ("driver036", NEWEST)], indirect=True, ids=name_of
+    "node",
+    [("driver036", V1_34), ("driver036", NEWEST), ("driver036", V1_37), ("driver037", NEWEST), ("driver037", V1_37)],
+    indirect=True,
+    ids=name_of,
 )
 
 
@@ -222,10 +231,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if not go:
         pytest.skip("needs Go 1.26 or later on PATH")
     out = tmp_path_factory.mktemp("drivers")
-    for name, module in DRIVERS.items():
-        package = "." if module.name == name else f"./{name}"
-        subprocess.run([go, "vet", package], cwd=module, check=True, timeout=900)
-        subprocess.run([go, "build", "-o", str(out / name), package], cwd=module, check=True, timeout=900)
+    for name, (folder, arguments) in DRIVERS.items():
+        subprocess.run([go, "vet", *arguments], cwd=folder, check=True, timeout=900)
+        subprocess.run([go, "build", "-o", str(out / name), *arguments], cwd=folder, check=True, timeout=900)
     return {name: out / name for name in DRIVERS}
 
 
@@ -346,7 +354,9 @@ def test_driver_taints_a_device(node: Node) -> None:
     node.reach("Running", "evicted", "other")
     node.tell_driver(f"taint {node.device_of('evicted')} NoExecute")
     node.reach("", "evicted")
-    evictions = [event for event in node.server.list("events") if event["reason"] == "DeviceTaintManagerEviction"]
+    evictions = wait_until(  # the event may come after the pod has gone
+        lambda: [event for event in node.server.list("events") if event["reason"] == "DeviceTaintManagerEviction"]
+    )
     assert [event["involvedObject"]["name"] for event in evictions] == ["evicted"]
     node.create_pods("next", resourceClaimTemplateName="one")
     node.reach("Running", "next")
@@ -356,7 +366,7 @@ def test_driver_taints_a_device(node: Node) -> None:
     node.check_all_undone()
 
 
-@pytest.mark.parametrize("node", [("driver036", NEWEST)], indirect=True, ids=name_of)
+@pytest.mark.parametrize("node", [("driver036", NEWEST), ("driver037", V1_37)], indirect=True, ids=name_of)
 def test_tolerated_taint(node: Node) -> None:
     """A pod whose claim tolerates the taint stays; up to 1.34 allocations lack the tolerations, and it is evicted."""
     toleration = {"key": f"{DRIVER}/broken", "operator": "Exists", "effect": "NoExecute"}
