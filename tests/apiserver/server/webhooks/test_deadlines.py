@@ -49,13 +49,14 @@ def webhook() -> Iterator[Webhook]:
 
 
 class Hold:
-    """Lets a webhook answer nothing until `go_on` is set."""
+    """Lets a webhook answer nothing until `go_on` is set; sets `is_asked` when it is asked."""
 
     def __init__(self, webhook: Webhook) -> None:
-        self.go_on = threading.Event()
+        self.go_on, self.is_asked = threading.Event(), threading.Event()
         webhook.convert = self
 
     def __call__(self, review: Obj) -> Any:
+        self.is_asked.set()
         self.go_on.wait()
         return dict(answered(review))
 
@@ -208,7 +209,10 @@ def test_server_stops_while_a_thread_waits_for_a_webhook(webhook: Webhook, monke
     server.__enter__()
     define(server, conversion=webhook.conversion())
     hold = Hold(webhook)
-    answer = send(server, "POST", f"{V2}?timeout=50ms", widget("v2"))
+    for timeout in ("50ms", "500ms", "5s"):  # a slow machine needs more, until the webhook is asked
+        answer = send(server, "POST", f"{V2}?timeout={timeout}", widget("v2"))
+        if hold.is_asked.is_set():
+            break
     stopping = threading.Thread(target=server.__exit__)
     stopping.start()
     stopping.join(TIMEOUT)
