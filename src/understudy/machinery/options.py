@@ -218,6 +218,9 @@ def dry_run_errors(values: Sequence[str]) -> Errors:
     return [not_supported(Path("dryRun"), Typed(values, "[]string"), ["All"])]
 
 
+UNSAFE_DELETE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
 @dataclass(slots=True)
 class DeleteOptions:
     """The options of a deletion; None for what is missing."""
@@ -229,6 +232,7 @@ class DeleteOptions:
     uid: str | None = None
     version: str | None = None  # resourceVersion precondition
     preconditions: bool = False  # whether there is an object of them, which may be empty
+    ignore_read_error: bool | None = None  # whether an object is deleted that can no longer be read
 
 
 def delete_options_object(options: DeleteOptions) -> Obj:
@@ -241,6 +245,7 @@ def delete_options_object(options: DeleteOptions) -> Obj:
         "orphanDependents": options.orphan_dependents,
         "propagationPolicy": options.propagation,
         "dryRun": list(options.dry_run) or None,
+        UNSAFE_DELETE: options.ignore_read_error,
     }
     present = {name: value for name, value in fields.items() if value is not None}
     return {"kind": "DeleteOptions", "apiVersion": _META, **present}
@@ -257,6 +262,7 @@ def read_delete_options(body: Obj) -> DeleteOptions:
         uid=preconditions.get("uid"),
         version=preconditions.get("resourceVersion"),
         preconditions=body.get("preconditions") is not None,
+        ignore_read_error=body.get(UNSAFE_DELETE),
     )
 
 
@@ -270,9 +276,23 @@ def validated_delete_options(options: DeleteOptions, version: Version) -> Delete
         allowed = ["Foreground", "Background", "Orphan", "nil"]
         field_errors.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
     field_errors += dry_run_errors(options.dry_run)
+    if options.ignore_read_error:
+        field_errors += _beside_unsafe(options)
     if field_errors:
         raise errors.invalid(META, "DeleteOptions", "", field_errors, version)
     return options
+
+
+def _beside_unsafe(options: DeleteOptions) -> Errors:
+    """Return an error for each option that a deletion of what cannot be read excludes."""
+    others = {
+        "propagationPolicy": options.propagation is not None,
+        "orphanDependents": options.orphan_dependents is not None,
+        "gracePeriodSeconds": options.grace_period is not None,
+        "preconditions": options.preconditions or options.uid is not None or options.version is not None,
+    }
+    path = Path(UNSAFE_DELETE)
+    return [invalid(path, True, f"cannot be set together with .{name}") for name, is_set in others.items() if is_set]
 
 
 _DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")

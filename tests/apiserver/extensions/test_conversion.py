@@ -212,6 +212,39 @@ def test_an_object_that_is_not_converted(webhook: Webhook, release: str, gate: d
         assert exchange(server, "GET", f"{V1}/a") == (200, created)
 
 
+def test_deletion_of_what_is_not_converted(webhook: Webhook) -> None:
+    """Since 1.37 an object that cannot be read can be deleted, whatever finalizers it has; another cannot be so."""
+    option = "ignoreStoreReadErrorWithClusterBreakingPotential=true"
+    with Server(emulated_version="1.37") as server:
+        define(server, conversion=webhook.conversion())
+        obj = widget(size=1)
+        obj["metadata"]["finalizers"] = ["example.com/f"]
+        exchange(server, "POST", V1, obj)
+        readable = exchange(server, "DELETE", f"{V2}/a?{option}")
+        webhook.convert = lambda review: converted(review, result={"status": "Failure", "message": "no"})
+        tried = exchange(server, "DELETE", f"{V2}/a?{option}&dryRun=All")
+        plain = exchange(server, "DELETE", f"{V2}/a")
+        removed = exchange(server, "DELETE", f"{V2}/a?{option}")
+        missing = exchange(server, "DELETE", f"{V2}/a?{option}")
+        others = exchange(server, "DELETE", f"{V2}/a?{option}&gracePeriodSeconds=0&propagationPolicy=Orphan")
+        collection = exchange(server, "DELETE", f"{V2}?{option}")
+    assert readable[0] == 409
+    assert readable[1]["message"].endswith(
+        "StorageError: invalid object, Code: 4, Key: /registry/example.com/widgets/default/a, ResourceVersion: 0, "
+        "AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
+    )
+    assert plain[0] == 500
+    assert tried == removed
+    assert removed[0] == 200
+    assert removed[1]["details"] == {"name": "a", "kind": "Widget"}
+    assert missing[0] == 404
+    excluded = [cause["message"].rpartition(": ")[2] for cause in others[1]["details"]["causes"]]
+    assert excluded == [f"cannot be set together with .{name}" for name in ("propagationPolicy", "gracePeriodSeconds")]
+    assert collection[1]["message"].endswith(
+        "is not allowed with DELETECOLLECTION, try again after removing the option"
+    )
+
+
 def test_a_failure_does_not_write(server: Server, webhook: Webhook) -> None:
     """An object that cannot be converted to the storage version is not created."""
     webhook.convert = lambda review: converted(review, result={"status": "Failure", "message": "no"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.admission.chain import Operation
+from understudy.apiserver.endpoints.handlers import unsafe_delete
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.lists import list_response
@@ -21,7 +22,9 @@ from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.options import (
+    UNSAFE_DELETE,
     DeleteOptions,
+    Query,
     boolean,
     delete_options_object,
     integer,
@@ -46,6 +49,8 @@ async def delete(state: ServerState, request: Request, scope: RequestScope) -> R
     if reason := scope.behavior.protected.get(scope.name):
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, reason)
     ctx = state.context(request, scope)
+    if options.ignore_read_error:
+        return value_response(request, scope, await unsafe_delete.delete(state, request, scope, ctx, options))
     deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, options))
     entry, removed = await deletion.run(scope.namespace, scope.name, options)
     accepted = not removed and options.orphan_dependents is False
@@ -70,6 +75,8 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     selector = selector_of(scope, listing)
     options = delete_options(state, request)
+    if options.ignore_read_error:
+        raise unsafe_delete.refused_for_collections(request.release)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
@@ -117,20 +124,24 @@ def _validate(
 
 def delete_options(state: ServerState, request: Request) -> DeleteOptions:
     """Return the options of a DELETE, from its body or else its query. Raises 400, 415, 422, 500."""
-    if request.body:
-        return validated_delete_options(read_delete_options(_body(state, request)), request.release)
-    query = request.query
+    options = read_delete_options(_body(state, request)) if request.body else _of_query(request.query)
+    if not unsafe_delete.is_served(state):
+        options.ignore_read_error = None
+    return validated_delete_options(options, request.release)
+
+
+def _of_query(query: Query) -> DeleteOptions:
     if not query:
         return DeleteOptions()
-    options = DeleteOptions(
+    return DeleteOptions(
         grace_period=integer(query.get("gracePeriodSeconds")) if "gracePeriodSeconds" in query else None,
         dry_run=query.all("dryRun"),
         orphan_dependents=boolean(query, "orphanDependents"),
         propagation=query.get("propagationPolicy") if "propagationPolicy" in query else None,
         uid=query.get("uid") or None,
         version=query.get("resourceVersion") or None,
+        ignore_read_error=boolean(query, UNSAFE_DELETE),
     )
-    return validated_delete_options(options, request.release)
 
 
 _BAD_OPTIONS = ByRelease({V1_35: errors.bad_request, V1_31: errors.unknown_error})

@@ -20,13 +20,18 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.common.label_selectors import matches
 from understudy.kinds.context import Context
 from understudy.machinery import errors
-from understudy.machinery.options import DeleteOptions, read_delete_options, validated_delete_options, write_options
+from understudy.machinery.options import (
+    UNSAFE_DELETE,
+    DeleteOptions,
+    read_delete_options,
+    validated_delete_options,
+    write_options,
+)
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
 
 MAX_DISRUPTED_PODS = 2000  # those that a budget's controller has not seen go
-UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 
 
@@ -93,10 +98,10 @@ def _delete_options(eviction: Obj, request: Request, name: str) -> DeleteOptions
     if eviction["metadata"].get("name") != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     sent = eviction.get("deleteOptions") or {}
-    if sent.get(UNSAFE):
+    if sent.get(UNSAFE_DELETE):
         text = "can not be set for pod eviction, try after removing the option"
         raise errors.invalid(
-            "policy", "Eviction", name, [invalid(Path("deleteOptions", UNSAFE), True, text)], request.release
+            "policy", "Eviction", name, [invalid(Path("deleteOptions", UNSAFE_DELETE), True, text)], request.release
         )
     options, dry_run = read_delete_options(sent), request.query.all("dryRun")
     if options.dry_run and dry_run and options.dry_run != dry_run:
