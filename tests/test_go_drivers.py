@@ -29,7 +29,7 @@ from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError
 from understudy.controlplane.dev.controllers import controllers_of
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_34, V1_37, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_36, Version
 from understudy.machinery.types import Obj
 
 pytestmark = pytest.mark.go
@@ -45,8 +45,8 @@ DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60
 GATES = {
     V1_32: {"DRAAdminAccess": True},
     V1_34: {"DRADeviceTaints": True, "ResourceHealthStatus": True},
+    V1_36: {},
     NEWEST: {},
-    V1_37: {},
 }
 
 
@@ -57,13 +57,13 @@ def name_of(parameter: tuple[str, Version]) -> str:
 
 every_driver = pytest.mark.parametrize(
     "node",
-    [("driver032", V1_32), ("driver032", V1_37), ("driver036", V1_34), ("driver036", NEWEST), ("driver037", V1_37)],
+    [("driver032", V1_32), ("driver032", NEWEST), ("driver036", V1_34), ("driver036", V1_36), ("driver037", NEWEST)],
     indirect=True,
     ids=name_of,
 )
 drivers_with_taints = pytest.mark.parametrize(
     "node",
-    [("driver036", V1_34), ("driver036", NEWEST), ("driver036", V1_37), ("driver037", NEWEST), ("driver037", V1_37)],
+    [("driver036", V1_34), ("driver036", V1_36), ("driver036", NEWEST), ("driver037", V1_36), ("driver037", NEWEST)],
     indirect=True,
     ids=name_of,
 )
@@ -366,7 +366,7 @@ def test_driver_taints_a_device(node: Node) -> None:
     node.check_all_undone()
 
 
-@pytest.mark.parametrize("node", [("driver036", NEWEST), ("driver037", V1_37)], indirect=True, ids=name_of)
+@pytest.mark.parametrize("node", [("driver036", V1_36), ("driver037", NEWEST)], indirect=True, ids=name_of)
 def test_tolerated_taint(node: Node) -> None:
     """A pod whose claim tolerates the taint stays; up to 1.34 allocations lack the tolerations, and it is evicted."""
     toleration = {"key": f"{DRIVER}/broken", "operator": "Exists", "effect": "NoExecute"}
