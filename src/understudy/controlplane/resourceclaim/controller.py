@@ -44,7 +44,7 @@ LOOKS_AT_CHANGED_CLAIMS = ByRelease({V1_31: True, V1_32: False, V1_34: True})
 CLAIMS, TEMPLATES, GROUP = "claims", "templates", "group"  # indexes of pods and groups by what they use
 
 
-class Key(NamedTuple):
+class QueueKey(NamedTuple):
     """The name of an object in the work queue; `kind` is "pod", "podgroup" or "claim"."""
 
     kind: str
@@ -63,7 +63,7 @@ async def run(context: ComponentContext) -> None:
         await run_controllers(controller.informers, [controller])
 
 
-class Controller(framework.Controller[Key]):
+class Controller(framework.Controller[QueueKey]):
     """Follows pods, claims and templates, and keeps the claims of pods as they have to be. Upstream: `Controller`."""
 
     def __init__(self, context: ComponentContext, client: APIClient, events: EventRecorder) -> None:
@@ -105,7 +105,7 @@ class Controller(framework.Controller[Key]):
                 add=self._template_changed, update=lambda _, template: self._template_changed(template)
             )
 
-    async def sync(self, key: Key) -> None:
+    async def sync(self, key: QueueKey) -> None:
         """Make, name, reserve or free what a pod, a group or a claim needs, as it is now."""
         try:
             await self._syncs[key.kind].sync(key.namespace, key.name)
@@ -134,9 +134,9 @@ class Controller(framework.Controller[Key]):
             self._deleted.add(metadata["uid"])
         if deleted or is_done(pod):
             for name, _ in pod_claims(pod, extended=extended is not None):
-                self.queue.add(Key("claim", metadata["namespace"], name))
+                self.queue.add(QueueKey("claim", metadata["namespace"], name))
         if self._needs_work(pod):
-            self.queue.add(Key("pod", metadata["namespace"], metadata["name"]))
+            self.queue.add(QueueKey("pod", metadata["namespace"], metadata["name"]))
 
     def _needs_work(self, owner: Obj) -> bool:
         """Report whether a claim of a pod or a group has to be made, named or reserved. Upstream: `podNeedsWork`."""
@@ -178,15 +178,15 @@ class Controller(framework.Controller[Key]):
         if deleted:
             self._deleted.add(metadata["uid"])
             for name in known_claim_names(group):
-                self.queue.add(Key("claim", metadata["namespace"], name))
+                self.queue.add(QueueKey("claim", metadata["namespace"], name))
         if self._needs_work(group):
-            self.queue.add(Key("podgroup", metadata["namespace"], metadata["name"]))
+            self.queue.add(QueueKey("podgroup", metadata["namespace"], metadata["name"]))
         for pod in self._pods.store.by_index(GROUP, full_name(group)):
             self._pod_changed(pod)
 
     def _claim_changed(self, claim: Obj) -> None:
         if LOOKS_AT_CHANGED_CLAIMS[self._version]:
-            self.queue.add(Key("claim", claim["metadata"]["namespace"], claim["metadata"]["name"]))
+            self.queue.add(QueueKey("claim", claim["metadata"]["namespace"], claim["metadata"]["name"]))
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Obj) -> None:

@@ -80,15 +80,18 @@ class HttpWebhookClient:
     async def _call(self, call: Call) -> Reply | CallError:
         if self._is_closed:
             return CallError(_CANCELED)
-        from understudy.apiserver.server.webhooks.exchange import Connections, Exchange  # aiohttp, which takes a while
+        from understudy.apiserver.server.webhooks.exchange import (  # aiohttp, which takes a while
+            Connections,
+            OutgoingCall,
+        )
 
         if self._connections is None:
             self._connections = Connections()
-        exchange = Exchange(self._connections, self._services, call)
+        outgoing = OutgoingCall(self._connections, self._services, call)
         try:
             async with asyncio.timeout(call.timeout):
-                return await exchange.run()
+                return await outgoing.run()
         except TimeoutError:
-            return exchange.error("context deadline exceeded")
+            return outgoing.error("context deadline exceeded")
         except CallError as error:
             return error

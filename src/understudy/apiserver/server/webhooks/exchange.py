@@ -86,7 +86,7 @@ class Connections:
             made.end()
 
 
-class Exchange:
+class OutgoingCall:
     """One call: its requests, which are several after redirects and after answers with Retry-After."""
 
     def __init__(self, connections: Connections, services: ServiceResolver, call: Call) -> None:
