@@ -12,7 +12,7 @@ from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
 from understudy.machinery.types import Obj
 
 CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
@@ -154,6 +154,20 @@ def test_containers_must_state_limited_resources() -> None:
     quota = make_quota({"limits.memory": "9Gi", "cpu": "9", "requests.ephemeral-storage": "9Gi"})
     text = "failed quota: q: must specify cpu for: c1; limits.memory for: c0,c1"
     assert charged("pods", pod(ONE, {}), quota) == text
+
+
+@pytest.mark.parametrize(("release", "on", "used"), [(V1_36, True, "8Mi"), (V1_34, False, "4Mi"), (V1_32, True, "4Mi")])
+def test_huge_pages_of_the_whole_pod_count(release: Version, on: bool, used: str) -> None:
+    """Since 1.33 the huge pages that a pod sets as a whole count instead of those of its containers."""
+    ctx = Context(release, Gates.of(release, {"PodLevelResources": on}), "v1")
+    obj = pod(PAGES, resources={"requests": {"hugepages-2Mi": "8Mi"}})
+    assert charged("pods", obj, make_quota({"hugepages-2Mi": "9Mi"}), ctx=ctx) == {"q": {"hugepages-2Mi": used}}
+
+
+def test_pod_with_huge_pages_as_a_whole_need_not_state_more() -> None:
+    """The containers of a pod that sets any amount as a whole need not state what a quota limits."""
+    obj = pod({}, resources={"limits": {"hugepages-2Mi": "8Mi"}})
+    assert charged("pods", obj, make_quota({"cpu": "9"})) == {}
 
 
 @pytest.mark.parametrize(

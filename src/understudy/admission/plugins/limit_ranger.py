@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.plugins.resource_quota import amounts
-from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, of_pod, parsed
 from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -95,7 +95,7 @@ def _complete(container: Obj, kind: str, defaults: dict[str, str]) -> list[str]:
 
 def _claim_texts(spec: Obj, limit_range: Obj) -> list[str]:
     """Return the error messages of a volume claim that a limit range does not allow."""
-    requests = amounts.parsed((spec.get("resources") or {}).get("requests"))
+    requests = parsed((spec.get("resources") or {}).get("requests"))
     items = [item for item in _limits(limit_range) if item.get("type") == "PersistentVolumeClaim"]
     return [text for item in items for text in _texts(item, _OF_CLAIMS, requests, {})]
 
@@ -110,22 +110,24 @@ def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:
     if kind == "Container":
         for container in containers(spec, "containers", "initContainers"):
             resources = container.get("resources") or {}
-            stated = amounts.parsed(resources.get("requests")), amounts.parsed(resources.get("limits"))
+            stated = parsed(resources.get("requests")), parsed(resources.get("limits"))
             yield from _texts(item, _OF_PODS, *stated)
     elif kind == "Pod":
-        total = (amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits"))
+        of_whole = _OF_WHOLE if ctx.gates[features.POD_LEVEL_RESOURCES] else ()
+        total = (of_pod(spec, which, parsed, of_whole.__contains__) for which in ("requests", "limits"))
         yield from _texts(item, _OF_PODS, *total)
 
 
 def _texts(item: Obj, rules: Mapping[str, Rule], requests: Amounts, limits: Amounts) -> Iterator[str]:
     """Yield the error messages of requests and limits outside the bounds of one item of a limit range."""
     for name, rule in rules.items():
-        for resource, bound in sorted(amounts.parsed(item.get(name)).items()):
+        for resource, bound in sorted(parsed(item.get(name)).items()):
             why = rule(bound, requests.get(resource), limits.get(resource))
             if why:
                 yield why.format(resource=resource, kind=item["type"], bound=bound)
 
 
+_OF_WHOLE = ("cpu", "memory")  # what a pod may set as a whole; quotas and the scheduler count its huge pages, too
 # Takes (bound, request, limit); returns the error message with {resource}, {kind} and {bound} to fill in, "" if none.
 Rule = Callable[[Quantity, Quantity | None, Quantity | None], str]
 _LEAST, _MOST = (f"{which}imum {{resource}} usage per {{kind}} is {{bound}}" for which in ("min", "max"))

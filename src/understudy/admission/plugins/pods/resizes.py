@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
-from understudy.kinds.core.pods.containers.pod_resources import aggregate
+from understudy.kinds.core.pods.containers.pod_requests import of_pod, parsed
 from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.kinds.core.pods.validation.updates import equal_ignoring_empty
 from understudy.machinery import errors
@@ -147,8 +147,7 @@ class PodResizeValidator:
 
 def _lacking(spec: Obj, allocatable: dict[str, str]) -> Iterator[str]:
     """Yield a text for cpu and for memory if a pod requests more than a node has (upstream: `PodRequests`)."""
-    requests = aggregate(spec, "requests")
-    requests |= {name: parse(text) for name, text in nested_field(spec, "resources", "requests", default={}).items()}
+    requests = of_pod(spec, "requests", parsed, lambda _: True)
     for name, exponent in (("cpu", -3), ("memory", 0)):
         asked = requests.get(name, parse("0")) + parse((spec.get("overhead") or {}).get(name, "0"))
         most = parse(allocatable.get(name, "0"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from understudy.admission.plugins.resource_quota.amounts import Amounts, added, masked, parsed
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, masked, parsed
 from understudy.machinery import errors
 from understudy.machinery.quantity import canonical_text, parse
 from understudy.machinery.types import Obj

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from understudy.admission.plugins.resource_quota.amounts import Amounts, added
 from understudy.admission.plugins.resource_quota.evaluator import Usage, whole
 from understudy.admission.plugins.resource_quota.pods import DEVICE_CLASS, is_extended_request, of_pod
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, added
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_35, V1_36

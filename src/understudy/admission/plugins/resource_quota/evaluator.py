@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_requests import Amounts
 from understudy.machinery.quantity import DECIMAL_SI, Quantity
 from understudy.machinery.types import Obj
 

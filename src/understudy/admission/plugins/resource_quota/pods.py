@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
-from understudy.admission.plugins.resource_quota import amounts
-from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage, whole
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers import pod_requests
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, masked, parsed
+from understudy.kinds.core.pods.containers.pod_resources import is_supported
 from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_extended, is_native
 from understudy.kinds.core.pods.containers_of import affinity_terms, containers
 from understudy.machinery.golang.text import aggregate, go_quote
@@ -46,11 +48,17 @@ def of_pod(pod: Obj, ctx: Context) -> Amounts:
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return {"count/pods": whole(1)}
     spec = pod["spec"]
-    requests, limits = (amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits"))
-    overhead = amounts.parsed(spec.get("overhead"))
+    supported = partial(_is_set_as_whole, ctx=ctx)
+    requests, limits = (pod_requests.of_pod(spec, which, parsed, supported) for which in ("requests", "limits"))
+    overhead = parsed(spec.get("overhead"))
     limited = [name for name, amount in limits.items() if amount.value]
-    requests, limits = amounts.added(requests, overhead), amounts.added(limits, amounts.masked(overhead, limited))
+    requests, limits = added(requests, overhead), added(limits, masked(overhead, limited))
     return {"count/pods": whole(1), "pods": whole(1), **_computed(requests, limits, ctx)}
+
+
+def _is_set_as_whole(name: str, ctx: Context) -> bool:
+    """Report whether an amount that a pod sets as a whole wins over those of its containers."""
+    return ctx.gates[features.POD_LEVEL_RESOURCES] and is_supported(name, ctx.release)
 
 
 def _computed(requests: Amounts, limits: Amounts, ctx: Context) -> Amounts:
@@ -68,13 +76,14 @@ def _computed(requests: Amounts, limits: Amounts, ctx: Context) -> Amounts:
 def _missing(pod: Obj, resources: Iterable[str], ctx: Context) -> str:
     """Return the error message of a pod whose containers omit limited resources, "" if they omit none."""
     needed = sorted(set(resources).intersection(_NEEDED))
-    of_whole = (pod["spec"].get("resources") or {}) if ctx.gates[features.POD_LEVEL_RESOURCES] else {}
-    if not needed or any(name in (of_whole.get(which) or {}) for which in of_whole for name in amounts.POD_LEVEL):
+    of_whole = pod["spec"].get("resources") or {}
+    stated_as_whole = (name for which in ("requests", "limits") for name in of_whole.get(which) or ())
+    if not needed or any(_is_set_as_whole(name, ctx) for name in stated_as_whole):
         return ""
     lacking: dict[str, set[str]] = {}
     for container in containers(pod["spec"], "containers", "initContainers"):
         own = container.get("resources") or {}
-        stated = _computed(amounts.parsed(own.get("requests")), amounts.parsed(own.get("limits")), ctx)
+        stated = _computed(parsed(own.get("requests")), parsed(own.get("limits")), ctx)
         for name in needed:
             if name not in stated:
                 lacking.setdefault(name, set()).add(container.get("name", ""))

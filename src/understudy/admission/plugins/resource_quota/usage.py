@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.admission.plugins.resource_quota.device_claims import DEVICE_CLAIMS
 from understudy.admission.plugins.resource_quota.evaluator import Usage, whole
 from understudy.admission.plugins.resource_quota.pods import PODS
 from understudy.kinds.context import Context
+from understudy.kinds.core.pods.containers.pod_requests import Amounts
 from understudy.kinds.core.pods.volumes.persistent_volumes import class_of
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features

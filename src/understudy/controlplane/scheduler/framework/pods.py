@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from understudy.kinds.core.pods.containers.pod_requests import added, of_pod
+from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery import quantity
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
@@ -21,9 +23,9 @@ def _amount(name: str, text: str) -> int:
     return quantity.parse(text).scaled(-3 if name == CPU else 0)
 
 
-def amounts(resource_list: Mapping[str, object] | None) -> Resources:
+def amounts(resource_list: Mapping[str, str] | None) -> Resources:
     """Return a ResourceList as integers."""
-    return {name: _amount(name, str(text)) for name, text in (resource_list or {}).items()}
+    return {name: _amount(name, text) for name, text in (resource_list or {}).items()}
 
 
 class HostPort(NamedTuple):
@@ -106,50 +108,12 @@ class PodInfo:
         )
 
 
-def is_sidecar(container: Obj) -> bool:
-    """Report whether an init container runs as long as the pod."""
-    return bool(container.get("restartPolicy") == "Always")
-
-
 def _requests(spec: Obj, pod_level: bool) -> Resources:
-    """Return the requests of a pod. Upstream: `resource.PodRequests`.
-
-    Containers run together, so their requests are added; init containers run one after the other before them, beside
-    the sidecars that have been started by then. So of each resource the largest need counts.
-    https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/753-sidecar-containers
-    """
-    running = _sum(_of_container(container) for container in spec["containers"])
-    sidecars: Resources = {}
-    starting: Resources = {}
-    for container in spec.get("initContainers") or ():
-        needed = _sum((sidecars, _of_container(container)))
-        if is_sidecar(container):
-            running = _sum((running, _of_container(container)))
-            sidecars = needed
-        starting = _largest(starting, needed)
-    total = _largest(running, starting)
-    if pod_level:
-        total |= amounts(_of_pod(spec))
-    return _sum((total, amounts(spec.get("overhead"))))
+    """Return the requests of a pod with its overhead. Upstream: `resource.PodRequests`."""
+    total = of_pod(spec, "requests", amounts, _is_set_as_whole if pod_level else lambda _: False)
+    return added(total, amounts(spec.get("overhead")))
 
 
-def _of_container(container: Obj) -> Resources:
-    return amounts((container.get("resources") or {}).get("requests"))
-
-
-def _of_pod(spec: Obj) -> Mapping[str, object]:
-    """Return the requests of the pod as a whole: only those of cpu, memory and huge pages are supported."""
-    requests = (spec.get("resources") or {}).get("requests") or {}
-    return {name: text for name, text in requests.items() if name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)}
-
-
-def _sum(lists: Iterable[Resources]) -> Resources:
-    total: Resources = {}
-    for resources in lists:
-        for name, amount in resources.items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def _largest(a: Resources, b: Resources) -> Resources:
-    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
+def _is_set_as_whole(name: str) -> bool:
+    """Report whether an amount that a pod sets as a whole wins over those of its containers."""
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
-from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts, is_sidecar
+from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts
+from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery.types import Obj
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

@@ -11,7 +11,8 @@ from typing import Any
 
 from understudy.kinds.context import Context
 from understudy.kinds.core import resource_lists
-from understudy.kinds.core.pods.containers.pod_resources import aggregate, is_supported
+from understudy.kinds.core.pods.containers.pod_requests import aggregate
+from understudy.kinds.core.pods.containers.pod_resources import is_supported
 from understudy.kinds.core.pods.containers.resources import is_huge_page
 from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
 from understudy.machinery.releases import features

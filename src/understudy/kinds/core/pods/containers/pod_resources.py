@@ -1,19 +1,16 @@
-"""Validation of the resources of a pod as a whole, and their sum over its containers (KEP-2837)."""
+"""Validation of the resources of a pod as a whole (KEP-2837)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from understudy.kinds.core.pods.containers import resources
-from understudy.kinds.core.pods.containers_of import containers
-from understudy.kinds.core.pods.in_use import is_sidecar
-from understudy.machinery.quantity import Quantity, parse
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, aggregate
+from understudy.machinery.quantity import parse
 from understudy.machinery.releases.version import V1_32, V1_33, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Stringer
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported
-
-Amounts = dict[str, Quantity]
 
 _NO_CLAIMS = ByRelease({V1_34: "may not", V1_32: "cannot"})
 
@@ -36,38 +33,6 @@ def _name(version: Version) -> resources.NameRule:
         return errors
 
     return check
-
-
-def aggregate(spec: Obj, kind: str) -> Amounts:
-    """Return the `requests` or `limits` of all containers together, by resource.
-
-    Containers and sidecars add up; init containers run one after the other, each together with the sidecars before it.
-    Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
-    """
-    total: Amounts = {}
-    for container in containers(spec, "containers"):
-        total = _sum(total, _amounts(container, kind))
-    sidecars: Amounts = {}
-    initial: Amounts = {}
-    for container in containers(spec, "initContainers"):
-        amounts = _amounts(container, kind)
-        beside = _sum(sidecars, amounts)
-        if is_sidecar(container):
-            total, sidecars = _sum(total, amounts), beside
-        initial = _greatest(initial, beside)
-    return _greatest(total, initial)
-
-
-def _amounts(container: Obj, kind: str) -> Amounts:
-    return {name: parse(text) for name, text in nested_field(container, "resources", kind, default={}).items()}
-
-
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return one | {name: one[name] + amount if name in one else amount for name, amount in other.items()}
-
-
-def _greatest(one: Amounts, other: Amounts) -> Amounts:
-    return one | {name: amount for name, amount in other.items() if name not in one or one[name] < amount}
 
 
 def validate(spec: Obj, claims: Iterable[str], path: Path, version: Version) -> Errors:
