@@ -37,11 +37,10 @@ async def version_of(name: str | None, connection: Connection) -> Version:
     """Return a release by name, or that of the server. Raises ValueError and ConnectionError."""
     from understudy.controlplane.client.api_client import APIClient
 
-    if name is None:
-        async with APIClient(connection, "understudy") as client:
-            answer = await client.request("GET", "/version")
-        name = f"{answer['major']}.{answer['minor'].rstrip('+')}"
-    return Release.named(name).version
+    if name is not None:
+        return Release.named(name).version
+    async with APIClient(connection, "understudy") as client:
+        return Release.named(str(await client.server_version())).version
 
 
 def stopped_by_signal() -> asyncio.Event:

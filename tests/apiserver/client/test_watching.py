@@ -9,8 +9,8 @@ import pytest
 
 from tests.waiting import PATIENCE, wait_until
 from understudy import Server, StatusError, Watch
-from understudy.apiserver.client.frames import MOST, Frames
 from understudy.apiserver.client.objects import ObjectAccess
+from understudy.apiserver.client.watching import MOST, Frames
 from understudy.apiserver.storage.interface import Store
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.types import Obj

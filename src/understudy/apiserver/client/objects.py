@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from understudy.apiserver.client import writing
-from understudy.apiserver.client.frames import Frames
 from understudy.apiserver.client.kind_names import find
 from understudy.apiserver.client.listing import ObjectList, Selector, list_object, list_objects, selector_query
-from understudy.apiserver.client.loopback import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    USER_AGENT,
-    Client,
-)
+from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import Manifest, settled
 from understudy.apiserver.client.waiting import Condition, states, wait
-from understudy.apiserver.client.watching import Watch
+from understudy.apiserver.client.watching import Frames, Watch
 from understudy.apiserver.client.writing import Pause, Place
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.options import WriteOptions
 from understudy.machinery.types import Obj

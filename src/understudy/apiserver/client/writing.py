@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from understudy.apiserver.client.kind_names import RequestError, ServedKind, find, find_kind_of
-from understudy.apiserver.client.loopback import APPLY_PATCH, USER_AGENT, Client
+from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import Document, LoadError, Manifest, documents
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCH
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import STRICT, WriteOptions

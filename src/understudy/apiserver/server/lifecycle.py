@@ -13,8 +13,8 @@ from ipaddress import ip_address
 
 from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
-from understudy.apiserver.client.frames import Frames
-from understudy.apiserver.client.loopback import USER_AGENT, Stop
+from understudy.apiserver.client.loopback import USER_AGENT
+from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.endpoints.request import WatchSource

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 
 from understudy.apiserver.client.connection import Connection
-from understudy.controlplane.client.encodings import JSON, JSON_ENCODING, Encoding, encoding_of
+from understudy.apiserver.client.verbs import Query, Verbs, answered_error
+from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
+from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.resources import Resource
-from understudy.machinery.errors import StatusError, status_error
 from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-
+Send = Callable[
+    [str, str, bytes | None, Mapping[str, str], Query], AbstractAsyncContextManager[aiohttp.ClientResponse]
+]  # a method, a path, a body, headers and parameters
 CONNECT_SECONDS = 30.0  # for a new connection; requests themselves have no deadline, since watches have none
 
 
@@ -60,9 +60,14 @@ class APIClient:
         if self._session is not None:
             await self._session.close()
 
+    async def server_version(self) -> Version:
+        """Return the release that the server says it is."""
+        answer = await self._verbs(JSON_ENCODING).get("/version")
+        return Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
+
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""
-        return await self._ask(encoding_of(resource), "GET", resource.path(namespace, name, subresource))
+        return await self._of(resource).get(resource.path(namespace, name, subresource))
 
     async def list(
         self,
@@ -78,7 +83,7 @@ class APIClient:
         resource_version  "0" takes any state that the server has at hand, "" the newest
         """
         query = {"labelSelector": labels, "fieldSelector": fields, "resourceVersion": resource_version}
-        return await self._ask(encoding_of(resource), "GET", resource.path(namespace), query=query)
+        return await self._of(resource).get(resource.path(namespace), query)
 
     async def create(
         self, resource: Resource, obj: Obj, namespace: str = "", name: str = "", subresource: str = ""
@@ -89,14 +94,12 @@ class APIClient:
         """
         path = resource.path(namespace or _namespace_of(obj), name, subresource)
         if subresource:
-            return await self.request("POST", path, obj, JSON)
-        encoding = encoding_of(resource)
-        return await self._ask(encoding, "POST", path, encoding.encode(resource.typed(obj)), encoding.media_type)
+            return await self._verbs(JSON_ENCODING).create(path, obj)
+        return await self._of(resource).create(path, resource.typed(obj))
 
     async def update(self, resource: Resource, obj: Obj, subresource: str = "") -> Obj:
         """Replace an object; return it as stored."""
-        path, encoding = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource), encoding_of(resource)
-        return await self._ask(encoding, "PUT", path, encoding.encode(resource.typed(obj)), encoding.media_type)
+        return await self._of(resource).update(_path_of(resource, obj, subresource), resource.typed(obj))
 
     async def update_status(self, resource: Resource, obj: Obj) -> Obj:
         """Replace the status of an object; return it as stored."""
@@ -113,15 +116,11 @@ class APIClient:
         subresource: str = "",
     ) -> Obj:
         """Change an object by a patch of a content type; return it as stored."""
-        path = resource.path(namespace, name, subresource)
-        return await self._ask(encoding_of(resource), "PATCH", path, encode(patch), content_type)
+        return await self._of(resource).patch(resource.path(namespace, name, subresource), patch, content_type)
 
     async def apply(self, resource: Resource, obj: Obj, field_manager: str, subresource: str = "") -> Obj:
         """Apply the fields of an object, taking over those that others manage; return it as stored."""
-        path = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
-        query = {"fieldManager": field_manager, "force": "true"}
-        body = encode(resource.typed(obj))
-        return await self._ask(encoding_of(resource), "PATCH", path, body, APPLY_PATCH, query)
+        return await self._of(resource).apply(_path_of(resource, obj, subresource), resource.typed(obj), field_manager)
 
     async def delete(
         self,
@@ -134,32 +133,25 @@ class APIClient:
         propagation: str = "",
         grace_period: int | None = None,
     ) -> Obj:
-        """Delete an object, the one with a uid and in a resourceVersion if they are named; return the answer.
-
-        propagation   "Background", "Foreground" or "Orphan"
-        grace_period  seconds
-        """
-        preconditions = {
-            field: value for field, value in {"uid": uid, "resourceVersion": resource_version}.items() if value
-        }
-        options = {
-            "gracePeriodSeconds": grace_period,
-            "preconditions": preconditions or None,
-            "propagationPolicy": propagation or None,
-        }
-        body = {field: value for field, value in options.items() if value is not None}
-        raw = encode(body) if body else None
-        return await self._ask(encoding_of(resource), "DELETE", resource.path(namespace, name), raw, JSON)
+        """Delete an object; return the answer. See `Verbs.delete`."""
+        return await self._of(resource).delete(
+            resource.path(namespace, name),
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            grace_period=grace_period,
+        )
 
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Obj:
         """Delete the objects of a namespace, or all, that selectors match; return the answer."""
-        query = {"labelSelector": labels, "fieldSelector": fields}
-        return await self._ask(encoding_of(resource), "DELETE", resource.path(namespace), query=query)
+        return await self._of(resource).delete(
+            resource.path(namespace), {"labelSelector": labels, "fieldSelector": fields}
+        )
 
     async def watch(
-        self, resource: Resource, namespace: str = "", *, query: Mapping[str, str] | None = None
+        self, resource: Resource, namespace: str = "", *, query: Query | None = None
     ) -> AsyncGenerator[Obj, None]:
         """Yield the events of a watch, `{"type": "ADDED", "object": {…}}`, until the server ends it.
 
@@ -167,47 +159,23 @@ class APIClient:
         """
         path, encoding = resource.path(namespace), encoding_of(resource)
         accept, query = encoding.accept_watch, {**(query or {}), "watch": "true"}
-        async with self._send("GET", path, None, {"Accept": accept}, query) as response:
+        async with self.send("GET", path, None, {"Accept": accept}, query) as response:
             if response.status >= 400:
-                raise _status_error(response.status, await response.read(), encoding)
+                raise answered_error(response.status, await response.read(), encoding.decode)
             async with aclosing(encoding.events(response.content.iter_any(), response.content_type)) as events:
                 async for event in events:
                     yield event
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        content_type: str = "",
-        query: Mapping[str, str] | None = None,
-    ) -> Obj:
-        """Send a request with a JSON body; return the JSON of the answer."""
-        return await self._ask(JSON_ENCODING, method, path, None if body is None else encode(body), content_type, query)
+    def _of(self, resource: Resource) -> _HTTPVerbs:
+        """Return the verbs on paths, in the encoding of a resource."""
+        return self._verbs(encoding_of(resource))
 
-    async def _ask(
-        self,
-        encoding: Encoding,
-        method: str,
-        path: str,
-        raw: bytes | None = None,
-        content_type: str = "",
-        query: Mapping[str, str] | None = None,
-    ) -> Obj:
-        """Send a request; return the object that is answered, in an encoding."""
-        headers = {"Accept": encoding.accept, **({"Content-Type": content_type} if raw is not None else {})}
-        async with self._send(method, path, raw, headers, query or {}) as response:
-            answer = await response.read()
-        if response.status >= 400:
-            raise _status_error(response.status, answer, encoding)
-        try:
-            return encoding.decode(answer)
-        except ValueError as why:
-            raise ConnectionError(f"{self.connection.url}{path}: the answer cannot be read: {why}") from None
+    def _verbs(self, encoding: Encoding) -> _HTTPVerbs:
+        return _HTTPVerbs(self.send, encoding)
 
     @asynccontextmanager
-    async def _send(
-        self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], query: Mapping[str, str]
+    async def send(
+        self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], query: Query
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; a connection that breaks before all of the answer is read raises ConnectionError."""
         if self._session is None:
@@ -219,6 +187,30 @@ class APIClient:
                 yield response
         except (aiohttp.ClientError, TimeoutError) as why:
             raise ConnectionError(f"{self.connection.url}: {str(why) or type(why).__name__}") from why
+
+
+class _HTTPVerbs(Verbs):
+    """The verbs of the API by HTTP, with objects in an encoding. Raises ConnectionError if there is no answer."""
+
+    def __init__(self, send: Send, encoding: Encoding) -> None:
+        self._send = send
+        self._encoding = encoding
+
+    async def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "", query: Query | None = None
+    ) -> Obj:
+        headers, raw = {"Accept": self._encoding.accept}, None
+        if body is not None:
+            headers["Content-Type"] = content_type or self._encoding.media_type
+            raw = encode(body) if content_type else self._encoding.encode(body)
+        async with self._send(method, path, raw, headers, query or {}) as response:
+            answer = await response.read()
+        if response.status >= 400:
+            raise answered_error(response.status, answer, self._encoding.decode)
+        try:
+            return self._encoding.decode(answer)
+        except ValueError as why:
+            raise ConnectionError(f"{response.url}: the answer cannot be read: {why}") from None
 
 
 def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
@@ -239,17 +231,10 @@ def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
     return context
 
 
+def _path_of(resource: Resource, obj: Obj, subresource: str) -> str:
+    return resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
+
+
 def _namespace_of(obj: Obj) -> str:
     namespace: str = obj.get("metadata", {}).get("namespace") or ""
     return namespace
-
-
-def _status_error(code: int, answer: bytes, encoding: Encoding) -> StatusError:
-    """Return the error of an answer, which is a Status unless something before the API server has answered."""
-    try:
-        status = encoding.decode(answer)
-    except ValueError:
-        return StatusError(code, "", answer.decode(errors="replace").strip())
-    if not isinstance(status, dict) or status.get("kind") != "Status":
-        return StatusError(code, "", answer.decode(errors="replace").strip())
-    return status_error(code, status)

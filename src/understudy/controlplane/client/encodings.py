@@ -14,6 +14,7 @@ from typing import Protocol
 
 import orjson
 
+from understudy.apiserver.endpoints.negotiation import JSON, PROTOBUF
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
@@ -22,8 +23,6 @@ from understudy.machinery.serializer.protobuf_wire import MAGIC, read_watch_fram
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
-JSON = "application/json"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 RECENT, LONGEST_RECENT = 256, 64 * 1024  # bodies whose objects are remembered, and the length of one
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.apiserver.client.loopback import STRATEGIC_PATCH
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
     EVERYTHING,
@@ -30,6 +29,7 @@ from understudy.apiserver.controllers.controller import (
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns

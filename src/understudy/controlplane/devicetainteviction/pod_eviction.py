@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.devicetainteviction.references import PodReference

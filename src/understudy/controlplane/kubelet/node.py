@@ -8,7 +8,8 @@ import os
 import platform
 from datetime import UTC, datetime
 
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, Resource
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version

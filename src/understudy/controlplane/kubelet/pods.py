@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.manager import DRAError, DRAManager

@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.pod_claims import full_name, is_reserved_for
 from understudy.controlplane.client.resources import PODS, resource_claims

@@ -12,8 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from understudy.apiserver.client.frames import Frames
-from understudy.apiserver.client.loopback import Stop
+from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http.handler import give_up, handler

@@ -14,8 +14,7 @@ from contextlib import suppress
 from multidict import CIMultiDict
 
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
-from understudy.apiserver.client.frames import Frames
-from understudy.apiserver.client.loopback import Stop
+from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http.gzipped import compressed

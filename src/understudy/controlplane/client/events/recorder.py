@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
 from understudy.machinery.errors import StatusError

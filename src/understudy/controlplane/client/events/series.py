@@ -16,7 +16,8 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Self
 
-from understudy.controlplane.client.api_client import STRATEGIC_PATCH, APIClient
+from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
+from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import event_name
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS_V1, Resource, object_reference

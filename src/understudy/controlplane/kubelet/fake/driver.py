@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -58,7 +58,7 @@ from understudy.controlplane.kubelet.pluginmanager import (
     RegistrationStatusResponse,
 )
 from understudy.machinery.errors import StatusError
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_37, ByRelease
 from understudy.machinery.types import Obj
 
 TIMEOUT = 60.0  # seconds to wait for the kubelet
@@ -150,7 +150,7 @@ class FakeDriver:
             if self.server is not None:
                 connection = Connection(url=self.server) if isinstance(self.server, str) else self.server
                 self._client = await stack.enter_async_context(APIClient(connection, self.name))
-                self._release = await _release_of(self._client)
+                self._release = await self._client.server_version()
             versions = self.versions or (VERSIONS[self._release] if self._client else WITHOUT_SERVER)
             services: dict[str, Methods] = {
                 WIRE_NAMES.get(version, WIRE_NAMES[V1ALPHA4]): self._dra_service()
@@ -333,9 +333,3 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 def _key(claim: Claim) -> str:
     return f"{claim.namespace}/{claim.name}"
-
-
-async def _release_of(client: APIClient) -> Version:
-    """Return the release of an API server. Raises StatusError, ConnectionError."""
-    answer: dict[str, Any] = await client.request("GET", "/version")
-    return Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
