@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from tests.front_door import front_door
 from tests.http import send
@@ -22,10 +24,14 @@ from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters import lists
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry import list as list_
 from understudy.apiserver.registry.list import AT_ONCE
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.head import HTTP_1_1, Head
 from understudy.apiserver.storage import turns
+from understudy.apiserver.storage.interface import Range
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.util.deep_recursion import run_to_end
@@ -113,6 +119,56 @@ def test_list_is_made_in_turns(director: Director, form: str, monkeypatch: pytes
     meanwhile, seen = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), write))
     assert meanwhile.body == before.body
     assert seen > COUNT // AT_ONCE
+
+
+def test_lists_at_once_are_read_in_turns(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients that ask for everything at once have it read one after the other, not all in one turn."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(list_, "MANY", COUNT - 1)
+    store, reads, turn = director.state.registry.store, list[int](), 0
+    read = store.range
+
+    async def noted(*args: Any, **kwargs: Any) -> Range:
+        reads.append(turn)
+        return await read(*args, **kwargs)
+
+    monkeypatch.setattr(store, "range", noted)
+
+    async def ask() -> None:
+        nonlocal turn
+        asking = [asyncio.create_task(director(request("GET", MAPS))) for _ in range(8)]
+        while not all(task.done() for task in asking):
+            await asyncio.sleep(0)
+            turn += 1
+
+    asyncio.run(ask())
+    assert len(reads) == len(set(reads)) == 8
+
+
+def test_large_answers_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients that read large answers at once are sent parts of them one after the other."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(turns, "FIRST", 0.0)
+    sent, turn = Counter[int](), 0
+
+    class Connection:
+        async def write(self, *parts: bytes) -> None:
+            if parts == (b"p",) * 4:
+                sent[turn] += 1
+
+    async def send_all() -> None:
+        nonlocal turn
+        head = Head("GET", "/", HTTP_1_1, CIMultiDictProxy(CIMultiDict()), 0, False, False)
+        exchanges = [Exchange(cast("Any", Connection()), head, cast("Any", None)) for _ in range(8)]
+        sending = [asyncio.create_task(each.send(200, CIMultiDict(), [b"p"] * 41)) for each in exchanges]
+        while not all(task.done() for task in sending):
+            await asyncio.sleep(0)
+            turn += 1
+
+    asyncio.run(send_all())
+    first, *later = sent.values()
+    assert first == 8  # small answers do not wait
+    assert later == [1] * (8 * 10 - 8)
 
 
 @pytest.mark.parametrize("form", FORMS)

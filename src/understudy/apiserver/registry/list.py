@@ -29,6 +29,7 @@ TOKEN_TOO_OLD = (
     "may show up in the list."
 )
 AT_ONCE = 64  # entries that are looked at until the time is
+MANY = 5000  # entries that it takes about a millisecond to read
 LATER_BATCH = 1024  # entries that are read at least where the first ones did not all match; twice as many each time
 
 
@@ -152,6 +153,8 @@ class Listing:
 
     async def _range(self, start: str, limit: int, revision: int) -> Range:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
+        if not limit and self.store.count(self.prefix) > MANY:
+            await self._turns.queue()
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
         load(batch.entries, self.kind)
         return batch

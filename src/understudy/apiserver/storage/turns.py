@@ -49,19 +49,24 @@ class Turns:
         """Report whether others ought to have their turn before the work goes on."""
         return perf_counter() >= self._until
 
+    async def queue(self) -> None:
+        """Wait for a slice while others wait for theirs, before work that takes a slice or more and is done at once."""
+        if _this_loop.waiting:
+            await self.next()
+
     @coroutine
     def next(self) -> Generator[None, object, None]:
         """Let others have their turn, and begin the next slice after them."""
         asked = _this_loop.changed = perf_counter()
-        if (yield) is not ALONE:
-            waiting = _this_loop.waiting
-            waiting.append(self)
-            try:
-                # One that waits longer is first, and none follows in the same turn of the loop.
-                while waiting[0] is not self or _this_loop.changed > asked:
-                    asked = perf_counter()
-                    yield
-            finally:
-                waiting.remove(self)
-            _this_loop.changed = perf_counter()
+        waiting = _this_loop.waiting
+        waiting.append(self)
+        try:
+            alone = (yield) is ALONE
+            # One that waits longer is first, and none follows in the same turn of the loop.
+            while not alone and (waiting[0] is not self or _this_loop.changed > asked):
+                asked = perf_counter()
+                yield
+        finally:
+            waiting.remove(self)
+        _this_loop.changed = perf_counter()
         self._until = perf_counter() + SLICE

@@ -20,6 +20,7 @@ from understudy.apiserver.server.http1.head import (
     TRANSFER_ENCODING,
     Head,
 )
+from understudy.apiserver.storage.turns import Turns
 
 # Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on.
 _PHRASES = {
@@ -86,9 +87,11 @@ class Exchange:
             await self._connection.write(head, first)
         else:
             await self._connection.write(head + first)
+        turns = Turns()  # of all clients that get large answers, however fast they read
         for at in range(0, len(rest), _PARTS):
             await self._connection.write(*rest[at : at + _PARTS])
-            await asyncio.sleep(0)  # others have their turn, however fast the client reads
+            if turns.is_over:
+                await turns.next()
 
     def send_now(self, status: int, headers: CIMultiDict[str], content: bytes) -> None:
         """Send a whole answer without waiting. One to HEAD has no body."""
