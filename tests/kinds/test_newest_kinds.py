@@ -23,11 +23,18 @@ POLICIES, EVICTIONS = (
     f"/apis/networking.k8s.io/v1/{NS}/networkpolicies",
     f"/apis/lifecycle.k8s.io/v1alpha1/{NS}/evictionrequests",
 )
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 POOL_REQUESTS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
 
 UID = "9b1e3f0a-0000-4000-8000-000000000000"
 POD_SPEC = {"containers": [{"name": "c", "image": "i"}]}
 LABELS = {"a": "b"}
+HOOK = {
+    "name": "a.b.c",
+    "admissionReviewVersions": ["v1"],
+    "sideEffects": "None",
+    "clientConfig": {"service": {"name": "s", "namespace": "n"}},
+}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": POD_SPEC}
 JOB_SPEC = {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
 CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -46,6 +53,7 @@ VALID: dict[str, Obj] = {
     POLICIES: {"spec": {}},
     EVICTIONS: {"spec": {"target": {"pod": {"name": "x", "uid": UID}}, "requester": "a.b/c", "intent": "Eviction"}},
     POOL_REQUESTS: {"spec": {"driver": "a.b"}},
+    WEBHOOKS: {"webhooks": [HOOK]},
 }
 
 
@@ -211,6 +219,14 @@ REFUSED: list[tuple[str, list[Any], list[str]]] = [
         f"{PODS}/x/binding",
         [["target.name", "A_b"]],
         ['target.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of lower ca…'],
+    ),
+    (
+        WEBHOOKS,
+        [["webhooks.0.clientConfig.service.path", "é"]],
+        [
+            "webhooks[0].clientConfig.service.path: Invalid value: \"é\": must start with a '/'",
+            'webhooks[0].clientConfig.service.path: Invalid value: "é": segment[0]: a lowercase RFC 112…',
+        ],
     ),
 ]
 

@@ -119,7 +119,8 @@ def _service_path(text: str, path: Path) -> Errors:
     if text == "//":
         return [invalid(path, text, "segment[0] may not be empty")]
     errors = [] if text.startswith("/") else [invalid(path, text, "must start with a '/'")]
-    for i, part in enumerate(text[1:].removesuffix("/").split("/")):
+    rest = text.encode()[1:].decode(errors="replace")  # Go leaves out the first byte, be it a part of a letter
+    for i, part in enumerate(rest.removesuffix("/").split("/")):
         if not part:
             errors.append(invalid(path, text, f"segment[{i}] may not be empty"))
         else:
