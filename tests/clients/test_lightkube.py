@@ -105,8 +105,9 @@ def test_concurrent_consumers(kube: Any, claim: str) -> None:
         body = {"status": {"reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]}}
         kube.patch(resource.ResourceClaim.Status, claim, body)
 
+    reserve(names[0])  # msgspec 0.22 may crash where two threads decode the first objects of a class
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(reserve, names))
+        list(pool.map(reserve, names[1:]))
     stored = kube.get(resource.ResourceClaim, claim)
     assert sorted(consumer.name for consumer in stored.status.reservedFor) == sorted(names)
 
