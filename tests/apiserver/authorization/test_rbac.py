@@ -64,7 +64,7 @@ def ask(server: Server, user: str, method: str, path: str, body: Any = None) -> 
 HERE = "/api/v1/namespaces/default/pods"
 CORE, IN = 'in API group ""', 'in the namespace "default"'
 PODS = f'resource "pods" {CORE}'
-LATE = 'RBAC: role.rbac.authorization.k8s.io "late" not found'
+LATE = 'rbac: RBAC: role.rbac.authorization.k8s.io "late" not found'
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_always_deny() -> None:
     """AlwaysDeny refuses everybody but members of system:masters."""
     with Server(authorization_mode="AlwaysDeny", tls=False) as server:
         answer = ask(server, "", "GET", "/version")
-        text = 'forbidden: User "system:anonymous" cannot get path "/version": Everything is forbidden.'
+        text = 'forbidden: User "system:anonymous" cannot get path "/version": alwaysdeny: Everything is forbidden.'
         assert (answer.status, answer.json()["message"]) == (403, text)
         assert server.list("namespaces")
 

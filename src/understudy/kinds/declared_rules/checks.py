@@ -133,6 +133,10 @@ _TRANSITIONS: Mapping[str, tuple[Callable[[Path, Any, Any], bool], str]] = {
 }
 
 
+# The texts of errors about a change (upstream: origins "immutable" and "update").
+CHANGED = (_IMMUTABLE, *(text for _, text in _TRANSITIONS.values()))
+
+
 def _transitions(*names: str) -> Check:
     rules = [_TRANSITIONS[name] for name in names]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
+from understudy.kinds.declared_rules.checks import CHANGED
 from understudy.kinds.declared_rules.program import Program
 from understudy.kinds.declared_rules.run import Run
 from understudy.machinery.releases.features import Gate
@@ -56,7 +56,7 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
 
 def _matched_by(error: FieldError, path: str) -> tuple[ErrorType, str, bool]:
     """Return the key under which errors say the same: type, path, and whether it is about a change."""
-    return error.type, path, error.detail == IMMUTABLE
+    return error.type, path, error.detail in CHANGED
 
 
 def _versioned(kind: Kind, version: str, obj: Obj) -> Obj:
