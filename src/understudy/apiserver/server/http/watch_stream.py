@@ -104,7 +104,7 @@ class Chunks:
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send encoded events."""
         if self._is_gzipped:
-            frames = compressed(frames)
+            frames = compressed(frames, flush=True)
         await self._exchange.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
 
     async def end(self) -> None:
