@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -33,13 +33,12 @@ def exchange(url: str, method: str, path: str, body: Any = None) -> tuple[int, A
 words = st.text("abc-.", max_size=6) | st.sampled_from(["gpu", "gpu.example.com", "a/b", ""])
 odd: st.SearchStrategy[Any] = st.sampled_from([None, [], {}, "", 0, -1, True, "x" * 64])
 quantities = st.sampled_from(["1", "1Gi", "0.5", "1e3", "x", "1.5Gi", "", "1000m", 5])
+fields: Callable[..., st.SearchStrategy[Any]] = st.fixed_dictionaries  # whose types do not allow for mixed values
 selectors = st.lists(
-    st.fixed_dictionaries(
-        {"cel": st.fixed_dictionaries({"expression": st.sampled_from(["true", "1", "device.x", ""])})}
-    ),
+    fields({"cel": fields({"expression": st.sampled_from(["true", "1", "device.x", ""])})}),
     max_size=2,
 )
-requests = st.fixed_dictionaries(
+requests = fields(
     {"name": words, "deviceClassName": words},
     optional={
         "count": st.integers(-1, 3) | odd,
@@ -53,35 +52,35 @@ parameters = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab<é", max_size=3), inner, max_size=3),
     max_leaves=6,
 )
-configs = st.fixed_dictionaries(
-    {"opaque": st.fixed_dictionaries({"driver": words, "parameters": st.dictionaries(words, parameters, max_size=2)})},
+configs = fields(
+    {"opaque": fields({"driver": words, "parameters": st.dictionaries(words, parameters, max_size=2)})},
     optional={"requests": st.lists(words, max_size=2) | odd},
 )
 labels = st.dictionaries(words, words, max_size=2) | odd
 finalizers = st.just(["a/b"])
-metadata = st.fixed_dictionaries(
+metadata = fields(
     {"generateName": st.just("any-")},
     optional={"labels": labels, "annotations": labels, "finalizers": finalizers},
 )
-devices = st.fixed_dictionaries(
+devices = fields(
     {
         "requests": st.lists(requests, max_size=2) | odd,
         "config": st.lists(configs, max_size=2) | odd,
-        "constraints": st.lists(st.fixed_dictionaries({"matchAttribute": words}), max_size=1) | odd,
+        "constraints": st.lists(fields({"matchAttribute": words}), max_size=1) | odd,
     }
 )
-claims = st.fixed_dictionaries({"metadata": metadata, "spec": st.fixed_dictionaries({"devices": devices | odd})})
+claims = fields({"metadata": metadata, "spec": fields({"devices": devices | odd})})
 values = st.sampled_from([{"int": 1}, {"bool": False}, {"string": ""}, {}, {"version": "1.0.0"}])
 attributes = st.dictionaries(words, values)
-basics = st.fixed_dictionaries({}, optional={"attributes": attributes, "capacity": st.dictionaries(words, quantities)})
-slices = st.fixed_dictionaries(
+basics = fields({}, optional={"attributes": attributes, "capacity": st.dictionaries(words, quantities)})
+slices = fields(
     {
         "metadata": metadata,
-        "spec": st.fixed_dictionaries(
+        "spec": fields(
             {
                 "driver": st.just("gpu.example.com"),
                 "pool": st.just({"name": "p", "resourceSliceCount": 1}),
-                "devices": st.lists(st.fixed_dictionaries({"name": st.just("d"), "basic": basics}), max_size=1) | odd,
+                "devices": st.lists(fields({"name": st.just("d"), "basic": basics}), max_size=1) | odd,
             },
             optional={"nodeName": words, "allNodes": st.booleans()},
         ),
