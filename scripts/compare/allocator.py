@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def recorded(
-    paths: Sequence[Path], oracle: Sequence[str], release: Version, change: Callable[[Any], Any] | None
+    paths: Sequence[Path], oracle: Sequence[str], version: Version, change: Callable[[Any], Any] | None
 ) -> Iterator[tuple[dict[str, Any], list[Any] | None]]:
     """Yield each case with the oracle's answers; None if it found the case slow. What is no case is left out.
 
@@ -79,17 +79,17 @@ def recorded(
             while batch := [json.loads(line) for line in islice(lines, BATCH)]:
                 for case in batch:
                     case.pop("answers", None)
-                cases = batch if change is None else [case for case in map(change, batch) if is_case(case, release)]
+                cases = batch if change is None else [case for case in map(change, batch) if is_case(case, version)]
                 answers = ask([json.dumps(case) + "\n" for case in cases], oracle)
                 for case, answer in zip(cases, answers, strict=True):
                     assert case["case"] == answer["case"]
                     yield case, None if answer.get("slow") else answer["answers"]
 
 
-def is_case(case: Any, release: Version) -> bool:
+def is_case(case: Any, version: Version) -> bool:
     """Report whether a case can be read: the oracle ends at others."""
     try:
-        read_case(case, release)
+        read_case(case, version)
     except CaseError:
         return False
     return isinstance(case.get("case"), str)

@@ -264,11 +264,11 @@ async def real_scheduler(binary: str, connection: Connection, log: Path) -> Asyn
 
 
 @asynccontextmanager
-async def our_scheduler(release: Version, connection: Connection) -> AsyncIterator[None]:
+async def our_scheduler(version: Version, connection: Connection) -> AsyncIterator[None]:
     """Run our scheduler until the block is left."""
-    gates = Gates.of(release) if release >= V1_34 else Gates.of(release, {DRA: True})
+    gates = Gates.of(version) if version >= V1_34 else Gates.of(version, {DRA: True})
     with patch.object(queue, "LONGEST_BACKOFF", float(LONGEST_BACKOFF)):
-        task = asyncio.create_task(run_scheduler(ComponentContext(lambda _: connection, release, gates)))
+        task = asyncio.create_task(run_scheduler(ComponentContext(lambda _: connection, version, gates)))
         try:
             yield
         finally:

@@ -56,17 +56,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def in_process(case: dict[str, Any], release: Version) -> tuple[float, float]:
+def in_process(case: dict[str, Any], version: Version) -> tuple[float, float]:
     """Return the seconds of an allocation with a kept inventory, and with a new one."""
     features = frozenset(gate for gate, on in case["features"].items() if on)
-    rules, inventory = Rules.of(release, features), Inventory(release, features, case["slices"])
+    rules, inventory = Rules.of(version, features), Inventory(version, features, case["slices"])
 
     def kept() -> None:
-        allocator = Allocator(release, features, AllocatedState(rules), case["classes"], inventory)
+        allocator = Allocator(version, features, AllocatedState(rules), case["classes"], inventory)
         allocator.allocate(case["node"], case["claims"])
 
     def fresh() -> None:
-        allocator = Allocator(release, features, [], case["classes"], case["slices"])
+        allocator = Allocator(version, features, [], case["classes"], case["slices"])
         allocator.allocate(case["node"], case["claims"])
 
     return seconds(kept), seconds(fresh)

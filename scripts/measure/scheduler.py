@@ -95,9 +95,9 @@ async def fill(client: APIClient, maker: Maker, pods: int, nodes: int) -> None:
     await asyncio.gather(*(create(maker.pod(f"p{i}", f"c{i}", requests={"cpu": "1m"})) for i in range(pods)))
 
 
-async def follow(client: APIClient, release: Version, ledger: Ledger, pods: int) -> None:
+async def follow(client: APIClient, version: Version, ledger: Ledger, pods: int) -> None:
     """Watch claims until all are allocated."""
-    async for event in client.watch(resource_claims(release), NAMESPACE, query={"resourceVersion": "0"}):
+    async for event in client.watch(resource_claims(version), NAMESPACE, query={"resourceVersion": "0"}):
         ledger.take(event)
         if len(ledger.devices_of) == pods:
             return

@@ -210,13 +210,13 @@ def stored(kind: GroupVersionKind, storage_hash: str, group_versions: Collection
 
 
 def facts(
-    release: Version, server: ApiServer, with_default_gates: ApiServer, types: Mapping[str, Any]
+    version: Version, server: ApiServer, with_default_gates: ApiServer, types: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of release.json."""
     return {
         "version": server.get("/version") | BUILD,
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
-        "deprecated": deprecated(release, types["deprecated"], discovered(server)),
+        "deprecated": deprecated(version, types["deprecated"], discovered(server)),
         "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},
         "groupVersions": registered(types["kinds"]),
         "admissionPlugins": types["plugins"],

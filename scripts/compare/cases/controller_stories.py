@@ -51,19 +51,19 @@ LONGEST_PAUSE = 30.0  # seconds that a controller may take to try again
 Tellings = dict[str, list[list[Obj]]]  # by story, the objects at the end of each step
 
 
-def read_stories(release: Version, file: str) -> list[Obj]:
+def read_stories(version: Version, file: str) -> list[Obj]:
     """Return the stories of a file, `claims.yaml` for example, that a release can tell."""
     documents = [document.value for document in load_yaml((STORIES / file).read_text())]
     return [
         story
         for story in documents
-        if Version.parse(story.get("since", "1.31")) <= release <= Version.parse(story.get("until", "1.99"))
+        if Version.parse(story.get("since", "1.31")) <= version <= Version.parse(story.get("until", "1.99"))
     ]
 
 
 async def tell(
     client: APIClient,
-    release: Version,
+    version: Version,
     stories: list[Obj],
     rest: float,
     rule_period: float,
@@ -78,7 +78,7 @@ async def tell(
 
     async def told(story: Obj) -> tuple[str, list[list[Obj]]]:
         name = story["story"]
-        return name, await _Teller(client, release, story, rest, rule_period).tell((goals or {}).get(name, ()))
+        return name, await _Teller(client, version, story, rest, rule_period).tell((goals or {}).get(name, ()))
 
     first = [await told(story) for story in stories if is_alone(story)]
     others = await asyncio.gather(*(told(story) for story in stories if not is_alone(story)))
@@ -90,15 +90,15 @@ def digest(objects: list[Obj]) -> str:
     return sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def resources_of(release: Version) -> dict[str, Resource]:
+def resources_of(version: Version) -> dict[str, Resource]:
     """Return the resources of a release that stories are about, by kind."""
-    version = VERSION[release]
+    api_version = VERSION[version]
     made = [
-        Resource(GROUP, version, "resourceclaims", "ResourceClaim"),
-        Resource(GROUP, version, "resourceclaimtemplates", "ResourceClaimTemplate"),
-        Resource(GROUP, version, "resourceslices", "ResourceSlice", namespaced=False),
-        Resource(GROUP, RULES[release], "devicetaintrules", "DeviceTaintRule", namespaced=False),
-        Resource("scheduling.k8s.io", GROUPS[release], "podgroups", "PodGroup"),
+        Resource(GROUP, api_version, "resourceclaims", "ResourceClaim"),
+        Resource(GROUP, api_version, "resourceclaimtemplates", "ResourceClaimTemplate"),
+        Resource(GROUP, api_version, "resourceslices", "ResourceSlice", namespaced=False),
+        Resource(GROUP, RULES[version], "devicetaintrules", "DeviceTaintRule", namespaced=False),
+        Resource("scheduling.k8s.io", GROUPS[version], "podgroups", "PodGroup"),
     ]
     return {resource.kind: resource for resource in (PODS, *made)}
 
@@ -122,18 +122,18 @@ def _with_waits(steps: list[Obj]) -> list[list[Obj]]:
 class _Teller:
     """Tells one story."""
 
-    def __init__(self, client: APIClient, release: Version, story: Obj, rest: float, rule_period: float) -> None:
+    def __init__(self, client: APIClient, version: Version, story: Obj, rest: float, rule_period: float) -> None:
         self._client = client
         self._story = story
         self._namespace = story["story"]
         self._rest = rest
         self._rule_period = rule_period
-        self._resources = resources_of(release)
+        self._resources = resources_of(version)
         self._seen = [
             PODS,
             self._resources["ResourceClaim"],
-            *([CONTEXTS] if release < V1_32 else []),
-            *([self._resources["DeviceTaintRule"]] if release >= V1_33 else []),
+            *([CONTEXTS] if version < V1_32 else []),
+            *([self._resources["DeviceTaintRule"]] if version >= V1_33 else []),
             *([self._resources["PodGroup"]] if "PodGroup" in repr(story) else []),
         ]
         self._names: dict[str, str] = {}  # of uids and of generated names

@@ -495,6 +495,6 @@ STORIES: dict[Version, list[Story]] = {
 }
 
 
-def stories_of(release: Version) -> list[Story]:
+def stories_of(version: Version) -> list[Story]:
     """Return the stories that can be told of a release."""
-    return [story for since, stories in STORIES.items() if release >= since or since == V1_33 for story in stories]
+    return [story for since, stories in STORIES.items() if version >= since or since == V1_33 for story in stories]

@@ -49,8 +49,8 @@ Component = Callable[[ComponentContext], Coroutine[Any, Any, None]]
 class UnsupportedControllerError(ValueError):
     """A component that a release does not have."""
 
-    def __init__(self, name: str, since: Version, release: Version) -> None:
-        super().__init__(f"controller {name!r} came with Kubernetes {since}: {release} has none")
+    def __init__(self, name: str, since: Version, version: Version) -> None:
+        super().__init__(f"controller {name!r} came with Kubernetes {since}: {version} has none")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def short_name(name: str) -> str:
     return _OLDER_NAMES.get(short, short)
 
 
-def load_component(name: str, release: Version) -> Component:
+def load_component(name: str, version: Version) -> Component:
     """Import the component with a name.
 
     Raises KeyError for a name that none has, UnsupportedControllerError for one that came after the release.
@@ -84,8 +84,8 @@ def load_component(name: str, release: Version) -> Component:
     for entry in _entries():
         if entry.name == name:
             component: Component = entry.load()
-            if isinstance(component, ComponentSince) and release < component.since:
-                raise UnsupportedControllerError(name, component.since, release)
+            if isinstance(component, ComponentSince) and version < component.since:
+                raise UnsupportedControllerError(name, component.since, version)
             return component
     raise KeyError(name)
 

@@ -38,7 +38,7 @@ class Allocator:
 
     def __init__(
         self,
-        release: Version,
+        version: Version,
         features: frozenset[str],
         in_use: Iterable[Obj] | AllocatedState,
         classes: Iterable[Obj] | Mapping[str, Obj],
@@ -51,16 +51,16 @@ class Allocator:
         classes   the DeviceClasses, as a list or by name
         slices    the ResourceSlices, or the inventory made of them for the same release and features
         """
-        self.rules = Rules.of(release, features)
-        self.inventory = slices if isinstance(slices, Inventory) else Inventory(release, features, slices)
+        self.rules = Rules.of(version, features)
+        self.inventory = slices if isinstance(slices, Inventory) else Inventory(version, features, slices)
         self.allocated = in_use if isinstance(in_use, AllocatedState) else AllocatedState(self.rules, in_use)
         self.classes = (
             classes
             if isinstance(classes, Mapping)
             else {class_["metadata"].get("name", ""): class_ for class_ in classes}
         )
-        self._environment = selector_environment(release, features)
-        self._attributes = Attributes(attribute_environment(release, features))
+        self._environment = selector_environment(version, features)
+        self._attributes = Attributes(attribute_environment(version, features))
         self._available: dict[str, Sets] = {}
 
     def allocate(self, node: Obj, claims: Sequence[Obj], *, timeout: float | None = None) -> list[Obj] | None:

@@ -3,8 +3,8 @@
 An `Inventory` is made once for a list of slices and shared by all allocations until a slice changes. The next one is
 made from the previous one, so that only slices that changed are read again:
 
-    inventory = Inventory(release, features, slices)
-    inventory = Inventory(release, features, newer_slices, inventory)
+    inventory = Inventory(version, features, slices)
+    inventory = Inventory(version, features, newer_slices, inventory)
 
 It also keeps what is true as long as the slices stay as they are: the answers of selectors, and the pools of a node.
 """
@@ -159,9 +159,9 @@ class Inventory:
     """
 
     def __init__(
-        self, release: Version, features: frozenset[str], slices: Iterable[Obj], previous: Inventory | None = None
+        self, version: Version, features: frozenset[str], slices: Iterable[Obj], previous: Inventory | None = None
     ) -> None:
-        rules, lists = Rules.of(release, features), DRA_LIST_TYPE_ATTRIBUTES in features
+        rules, lists = Rules.of(version, features), DRA_LIST_TYPE_ATTRIBUTES in features
         known = {id(slice_.obj): slice_ for slice_ in previous.slices} if previous else {}
         self.rules = rules
         self.slices: list[Slice] = [known.get(id(obj)) or Slice(obj, rules, lists) for obj in slices]

@@ -105,21 +105,21 @@ def _has_device(slice_: Slice, device: Device, node: Obj, rules: Rules) -> bool:
         raise AllocationError(f"{_GATHERING}failed to perform node selection {place}: {error}") from None
 
 
-def _printed(device: Device, release: Version) -> str:
+def _printed(device: Device, version: Version) -> str:
     """Return a device as Go prints it in the version in which its slice is."""
-    _, version = split_api_version(device.slice.obj["apiVersion"])
+    _, api_version = split_api_version(device.slice.obj["apiVersion"])
     as_sent = device.slice.obj["spec"]["devices"][device.slice.devices.index(device)]
-    return generated_string(as_sent, Schemas.of(release).struct(f"k8s.io/api/resource/{version}.Device"))
+    return generated_string(as_sent, Schemas.of(version).struct(f"k8s.io/api/resource/{api_version}.Device"))
 
 
-def device_is_for_node(device: Device, node: Obj, release: Version) -> bool:
+def device_is_for_node(device: Device, node: Obj, version: Version) -> bool:
     """Report whether a device that says itself which nodes it is for is for a node. Raises AllocationError."""
     spec = device.spec
-    return node_matches(node, spec.get("nodeName"), spec.get("allNodes") or False, device.nodes, release)
+    return node_matches(node, spec.get("nodeName"), spec.get("allNodes") or False, device.nodes, version)
 
 
 def node_matches(
-    node: Obj, node_name: str | None, all_nodes: bool, nodes: NodeSelector | None, release: Version
+    node: Obj, node_name: str | None, all_nodes: bool, nodes: NodeSelector | None, version: Version
 ) -> bool:
     """Report whether the node fields of a slice or device name a node (upstream: `NodeMatches`).
 
@@ -129,9 +129,9 @@ def node_matches(
         return bool(node["metadata"].get("name") == node_name)
     if all_nodes or nodes is None:
         return all_nodes
-    if error := nodes.error(release):
-        if release >= V1_33:
-            printed = generated_string(nodes.selector, Schemas.of(release).struct("k8s.io/api/core/v1.NodeSelector"))
+    if error := nodes.error(version):
+        if version >= V1_33:
+            printed = generated_string(nodes.selector, Schemas.of(version).struct("k8s.io/api/core/v1.NodeSelector"))
             error = f"failed to parse node selector {printed}: {error}"
         raise AllocationError(error)
     return nodes.matches(node)

@@ -161,13 +161,13 @@ class Rules(RulesOfRelease):
     first_of_name: bool = False
 
     @classmethod
-    def _chosen(cls, release: Version, enabled: frozenset[Gate]) -> Rules:
-        variants = _VARIANTS[release]
+    def _chosen(cls, version: Version, enabled: frozenset[Gate]) -> Rules:
+        variants = _VARIANTS[version]
         known = enabled & frozenset[Gate]().union(*variants.values())
-        if _BINDING_NEEDS_BOTH[release] and not known >= _BINDING:
+        if _BINDING_NEEDS_BOTH[version] and not known >= _BINDING:
             known -= _BINDING
         variant = next(variant for variant, supported in variants.items() if known <= supported)
-        return replace(_RULES[release][variant], variant=variant, enabled=known)
+        return replace(_RULES[version][variant], variant=variant, enabled=known)
 
     @property
     def admin_access(self) -> bool:

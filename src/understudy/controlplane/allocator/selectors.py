@@ -18,14 +18,14 @@ from understudy.machinery.types import Obj
 _CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
 
 
-def selector_environment(release: Version, features: frozenset[str]) -> Environment:
+def selector_environment(version: Version, features: frozenset[str]) -> Environment:
     """Return the environment of selectors: they may use all that stored expressions may."""
-    return device_environment(release, features=features & _CEL_GATES, stored=True)
+    return device_environment(version, features=features & _CEL_GATES, stored=True)
 
 
-def attribute_environment(release: Version, features: frozenset[str]) -> Environment:
+def attribute_environment(version: Version, features: frozenset[str]) -> Environment:
     """Return the environment of derived attributes."""
-    return derived_attribute_environment(release, features=features & _CEL_GATES, stored=True)
+    return derived_attribute_environment(version, features=features & _CEL_GATES, stored=True)
 
 
 class SelectorError(Exception):

@@ -81,8 +81,8 @@ class ProtobufEncoding(JSONEncoding):
     accept = f"{PROTOBUF},{JSON}"
     accept_watch = f"{PROTOBUF};stream=watch,{JSON}"
 
-    def __init__(self, release: Version) -> None:
-        self._schemas = Schemas.of(release)
+    def __init__(self, version: Version) -> None:
+        self._schemas = Schemas.of(version)
         self._recent = lru_cache(maxsize=RECENT)(self._decode)
 
     def encode(self, obj: Obj) -> bytes:
@@ -128,10 +128,10 @@ JSON_ENCODING = JSONEncoding()
 
 def encoding_of(resource: Resource) -> Encoding:
     """Return the encoding in which a resource's objects are read and written."""
-    release = resource.protobuf_release
-    return JSON_ENCODING if release is None else _protobuf_encoding(release)
+    version = resource.protobuf_release
+    return JSON_ENCODING if version is None else _protobuf_encoding(version)
 
 
 @lru_cache
-def _protobuf_encoding(release: Version) -> ProtobufEncoding:
-    return ProtobufEncoding(release)
+def _protobuf_encoding(version: Version) -> ProtobufEncoding:
+    return ProtobufEncoding(version)

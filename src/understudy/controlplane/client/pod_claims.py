@@ -105,12 +105,12 @@ def is_for_pod(pod: Obj, claim: Obj, groups: bool = False) -> bool:
     return bool(group) and is_owned_by_group(claim) and bool(owner["name"] == group)
 
 
-def check_owner(pod: Obj, claim: Obj, release: Version, groups: bool = False) -> None:
+def check_owner(pod: Obj, claim: Obj, version: Version, groups: bool = False) -> None:
     """Raise OwnerError, with the text of a release, unless `is_for_pod`. Upstream: `resourceclaim.IsForPod`."""
     if is_for_pod(pod, claim, groups):
         return
     group = group_name(pod) if groups else ""
-    text = _NOT_OWNER[release].format(pod=full_name(pod))
+    text = _NOT_OWNER[version].format(pod=full_name(pod))
     if group:
         text = f"was not created for Pod {full_name(pod)} (neither Pod nor PodGroup {group} is the owner)"
     raise OwnerError(f"ResourceClaim {full_name(claim)} {text}")

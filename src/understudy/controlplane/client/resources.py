@@ -50,34 +50,34 @@ RESOURCE_API = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1", V1_34: "v1"})
 TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2", V1_37: "v1"})
 
 
-def resource_claims(release: Version) -> Resource:
+def resource_claims(version: Version) -> Resource:
     """Return ResourceClaims in the version that components of a release use."""
-    return _with_parameters(release, "resourceclaims", "ResourceClaim")
+    return _with_parameters(version, "resourceclaims", "ResourceClaim")
 
 
-def resource_claim_templates(release: Version) -> Resource:
+def resource_claim_templates(version: Version) -> Resource:
     """Return ResourceClaimTemplates in the version that components of a release use."""
-    return _with_parameters(release, "resourceclaimtemplates", "ResourceClaimTemplate")
+    return _with_parameters(version, "resourceclaimtemplates", "ResourceClaimTemplate")
 
 
-def resource_slices(release: Version) -> Resource:
+def resource_slices(version: Version) -> Resource:
     """Return ResourceSlices in the version that components of a release use."""
-    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceslices", "ResourceSlice", namespaced=False)
+    return Resource("resource.k8s.io", RESOURCE_API[version], "resourceslices", "ResourceSlice", namespaced=False)
 
 
-def device_classes(release: Version) -> Resource:
+def device_classes(version: Version) -> Resource:
     """Return DeviceClasses in the version that components of a release use."""
-    return _with_parameters(release, "deviceclasses", "DeviceClass", namespaced=False)
+    return _with_parameters(version, "deviceclasses", "DeviceClass", namespaced=False)
 
 
-def _with_parameters(release: Version, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+def _with_parameters(version: Version, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
     """Return a resource whose objects have parameters for drivers, the bytes of which only protobuf keeps."""
-    return Resource("resource.k8s.io", RESOURCE_API[release], plural, kind, namespaced, protobuf_release=release)
+    return Resource("resource.k8s.io", RESOURCE_API[version], plural, kind, namespaced, protobuf_release=version)
 
 
-def device_taint_rules(release: Version) -> Resource:
+def device_taint_rules(version: Version) -> Resource:
     """Return DeviceTaintRules in the version that components of a release use."""
-    return Resource("resource.k8s.io", TAINT_RULE_API[release], "devicetaintrules", "DeviceTaintRule", namespaced=False)
+    return Resource("resource.k8s.io", TAINT_RULE_API[version], "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
 def object_reference(resource: Resource, obj: Obj) -> Obj:

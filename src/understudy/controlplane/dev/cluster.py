@@ -62,7 +62,7 @@ class Cluster:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        release, gates = self._state.release.version, self._state.gates
+        version, gates = self._state.release.version, self._state.gates
         handler = _Teller(self._tell)
         kubelets = logging.getLogger(KUBELET_LOG)
         before = kubelets.level, kubelets.propagate
@@ -70,31 +70,31 @@ class Cluster:
         kubelets.setLevel(logging.INFO)
         kubelets.propagate = False  # what they log is told once
         async with APIClient(self._connection, "understudy-dev") as client:
-            nodes = Nodes(self._connection, client, self._root, release, gates, self._tell, self._sync_frequency)
+            nodes = Nodes(self._connection, client, self._root, version, gates, self._tell, self._sync_frequency)
             try:
-                await self._follow(client, nodes, WhyNot(release, gates), release)
+                await self._follow(client, nodes, WhyNot(version, gates), version)
             finally:
                 kubelets.removeHandler(handler)
                 kubelets.propagate = before[1]
                 kubelets.setLevel(before[0])
                 await nodes.stop()
 
-    async def _follow(self, client: APIClient, nodes: Nodes, why_not: WhyNot, release: Version) -> None:
+    async def _follow(self, client: APIClient, nodes: Nodes, why_not: WhyNot, version: Version) -> None:
         """Let every part know of changes. What explains is told first, so that explanations are up to date."""
         account = Account(self._tell, why_not.lines)
         informers = self._informers = Informers(client)
         claims, devices = why_not.claims, why_not.devices
-        of_nodes, of_claims = informers.of(NODES), informers.of(resource_claims(release))
+        of_nodes, of_claims = informers.of(NODES), informers.of(resource_claims(version))
         of_nodes.add_handler(why_not.put_node, _second(why_not.put_node), why_not.remove_node)
         of_nodes.add_handler(nodes.add, None, nodes.remove)
         of_claims.add_handler(claims.put, _second(claims.put), claims.remove)
         of_claims.add_handler(account.claim_added, account.claim_updated, account.claim_deleted)
-        of_classes, of_slices = informers.of(device_classes(release)), informers.of(resource_slices(release))
+        of_classes, of_slices = informers.of(device_classes(version)), informers.of(resource_slices(version))
         of_classes.add_handler(devices.put_class, _second(devices.put_class), devices.remove_class)
         of_slices.add_handler(devices.put_slice, _second(devices.put_slice), devices.remove_slice)
         of_slices.add_handler(account.slice_added, account.slice_updated, account.slice_deleted)
         if devices.follows_taint_rules:
-            of_rules = informers.of(device_taint_rules(release))
+            of_rules = informers.of(device_taint_rules(version))
             of_rules.add_handler(devices.put_taint_rule, _second(devices.put_taint_rule), devices.remove_taint_rule)
         informers.of(PODS).add_handler(account.pod_added, account.pod_updated, account.pod_deleted)
         informers.of(EVENTS).add_handler(account.event_changed, _second(account.event_changed))

@@ -29,13 +29,13 @@ class Nodes:
     """
 
     def __init__(
-        self, connection: Connection, client: APIClient, root: Path, release: Version, gates: Gates,
+        self, connection: Connection, client: APIClient, root: Path, version: Version, gates: Gates,
         tell: Callable[[str], None], sync_frequency: float,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._client = client
         self._root = root
-        self._release = release
+        self._version = version
         self._gates = gates
         self._tell = tell
         self._sync_frequency = sync_frequency
@@ -66,7 +66,7 @@ class Nodes:
             async with AsyncExitStack() as stack:
                 kubelet = self._kubelet(name)
                 if kubelet is None:
-                    await NodeKeeper(self._client, name, self._release, read_boot_id(), SystemClock()).register()
+                    await NodeKeeper(self._client, name, self._version, read_boot_id(), SystemClock()).register()
                 else:
                     await stack.enter_async_context(kubelet)
                     self._tell(f"node {name}: kubelet looks for drivers in {self._root / name / 'plugins_registry'}")
@@ -87,7 +87,7 @@ class Nodes:
             self._connection,
             name,
             root,
-            self._release,
+            self._version,
             self._gates,
             register_node=True,
             resync_period=self._sync_frequency,

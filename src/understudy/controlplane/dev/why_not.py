@@ -30,9 +30,9 @@ class WhyNot:
     devices, claims, nodes  to be kept up to date by the caller
     """
 
-    def __init__(self, release: Version, gates: Gates) -> None:
-        self._release = release
-        self.devices = Devices(release, gates)
+    def __init__(self, version: Version, gates: Gates) -> None:
+        self._version = version
+        self.devices = Devices(version, gates)
         self.claims = ClaimTracker(self.devices.allocated)
         self.nodes: dict[str, Obj] = {}
 
@@ -48,7 +48,7 @@ class WhyNot:
         """Yield, for a few nodes, which device fails which rule for the claims of a pod that have no devices yet."""
         try:
             claims = [
-                claim for claim in claims_of(PodInfo(pod), self.claims, self._release) if not allocation_of(claim)
+                claim for claim in claims_of(PodInfo(pod), self.claims, self._version) if not allocation_of(claim)
             ]
         except ClaimError as why:
             yield str(why)

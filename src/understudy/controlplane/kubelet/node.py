@@ -38,10 +38,10 @@ _PRESSURES = {
 class NodeKeeper:
     """Registers a node, and renews its lease."""
 
-    def __init__(self, client: APIClient, name: str, release: Version, boot_id: str, clock: Clock) -> None:
+    def __init__(self, client: APIClient, name: str, version: Version, boot_id: str, clock: Clock) -> None:
         self._client = client
         self._name = name
-        self._release = release
+        self._version = version
         self._boot_id = boot_id
         self._clock = clock
 
@@ -175,7 +175,7 @@ class NodeKeeper:
                     "kernelVersion": platform.release(),
                     "osImage": "understudy",
                     "containerRuntimeVersion": "understudy://",
-                    "kubeletVersion": f"v{self._release}.0",
+                    "kubeletVersion": f"v{self._version}.0",
                     "kubeProxyVersion": "",
                     "operatingSystem": system,
                     "architecture": architecture,

@@ -28,9 +28,9 @@ class CreatedClaims:
     as if it were there, for an hour. The real one does so too.
     """
 
-    def __init__(self, store: Store, release: Version, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, version: Version, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._most = MOST[release]
+        self._most = MOST[version]
         self._clock = clock
         self._created: dict[Key, tuple[Obj, float]] = {}
         store.add_index(OWNER, owner_uids)

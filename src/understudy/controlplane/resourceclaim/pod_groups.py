@@ -14,9 +14,9 @@ from understudy.machinery.types import Obj
 _API = ByRelease({V1_37: "v1beta1", V1_31: "v1alpha2"})
 
 
-def pod_groups(release: Version) -> Resource:
+def pod_groups(version: Version) -> Resource:
     """Return PodGroups in the version that the controller of a release uses."""
-    return Resource(SCHEDULING, _API[release], "podgroups", "PodGroup")
+    return Resource(SCHEDULING, _API[version], "podgroups", "PodGroup")
 
 
 class NoGroupsError(Exception):
@@ -31,10 +31,10 @@ class PodGroups:
     informer  follows the groups, None if there are none
     """
 
-    def __init__(self, release: Version, gates: Gates, informers: Informers) -> None:
-        self.resource = pod_groups(release)
+    def __init__(self, version: Version, gates: Gates, informers: Informers) -> None:
+        self.resource = pod_groups(version)
         self.enabled = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
-        self._needs_kind = release >= V1_37  # before, pods of groups were like all others without the feature
+        self._needs_kind = version >= V1_37  # before, pods of groups were like all others without the feature
         is_followed = self.enabled or (self._needs_kind and gates[features.GENERIC_WORKLOAD])
         self.informer = informers.of(self.resource) if is_followed else None
         self._store = self.informer.store if self.informer is not None else None

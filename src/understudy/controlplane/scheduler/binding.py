@@ -57,14 +57,14 @@ class Binder:
     """Writes the decisions about pods."""
 
     def __init__(
-        self, client: APIClient, events: SeriesRecorder, claims: ClaimTracker, release: Version, gates: Gates
+        self, client: APIClient, events: SeriesRecorder, claims: ClaimTracker, version: Version, gates: Gates
     ) -> None:
         self._client = client
         self._events = events
         self._claims = claims
-        self._release = release
+        self._version = version
         self._gates = gates
-        self._resource = resource_claims(release)
+        self._resource = resource_claims(version)
 
     async def bind(self, placement: Placement) -> None:
         """Write the claims of a pod and bind it. Raises BindingError."""
@@ -270,7 +270,7 @@ class Binder:
     async def _deallocate(self, claim: Obj) -> None:
         """Free a claim that no pod uses."""
         status = {name: value for name, value in claim["status"].items() if name not in ("allocation", "reservedFor")}
-        if self._release >= V1_34:
+        if self._version >= V1_34:
             status.pop("devices", None)
         await self._client.update_status(self._resource, {**claim, "status": status})
 

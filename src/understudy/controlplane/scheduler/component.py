@@ -55,26 +55,26 @@ async def run(context: ComponentContext) -> None:
 class Component:
     """Follows a server, and schedules its pods."""
 
-    def __init__(self, client: APIClient, events: SeriesRecorder, release: Version, gates: Gates) -> None:
-        self._devices = Devices(release, gates)
+    def __init__(self, client: APIClient, events: SeriesRecorder, version: Version, gates: Gates) -> None:
+        self._devices = Devices(version, gates)
         self._claims = ClaimTracker(self._devices.allocated)
         self._cache = NodeCache()
-        plugins = default_plugins(release, gates, self._cache, self._claims, self._devices)
-        self._scheduler = Scheduler(Framework(plugins), self._cache, release)
+        plugins = default_plugins(version, gates, self._cache, self._claims, self._devices)
+        self._scheduler = Scheduler(Framework(plugins), self._cache, version)
         self._queue = SchedulingQueue(
             plugins,
             time.monotonic,
             pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q],
             has_hints=gates[features.SCHEDULER_QUEUEING_HINTS],
         )
-        self._binder = Binder(client, events, self._claims, release, gates)
+        self._binder = Binder(client, events, self._claims, version, gates)
         self._pod_level = gates[features.POD_LEVEL_RESOURCES]
         self._pods = Informer(client, PODS, fields=NOT_ENDED)
         self._nodes = Informer(client, NODES)
-        self._claim_informer = Informer(client, resource_claims(release))
-        self._classes = Informer(client, device_classes(release))
-        self._slices = Informer(client, resource_slices(release))
-        self._rules = [Informer(client, device_taint_rules(release))] if self._devices.follows_taint_rules else []
+        self._claim_informer = Informer(client, resource_claims(version))
+        self._classes = Informer(client, device_classes(version))
+        self._slices = Informer(client, resource_slices(version))
+        self._rules = [Informer(client, device_taint_rules(version))] if self._devices.follows_taint_rules else []
         self._woken = asyncio.Event()
         self._reports: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by uid of the pod
         self._tasks: asyncio.TaskGroup

@@ -52,10 +52,10 @@ class Scheduler:
     scores.
     """
 
-    def __init__(self, framework: Framework, cache: NodeCache, release: Version) -> None:
+    def __init__(self, framework: Framework, cache: NodeCache, version: Version) -> None:
         self._framework = framework
         self._cache = cache
-        self._left_out = only_named_nodes([NodeAffinity.name]) if COUNTS_LEFT_OUT[release] else unresolvable()
+        self._left_out = only_named_nodes([NodeAffinity.name]) if COUNTS_LEFT_OUT[version] else unresolvable()
         self._start = 0
 
     def schedule(self, pod: PodInfo) -> Placement | Failure:

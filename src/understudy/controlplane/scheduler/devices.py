@@ -20,19 +20,19 @@ class Devices:
     follows_taint_rules  whether devices have the taints of DeviceTaintRules as well
     """
 
-    def __init__(self, release: Version, gates: Gates) -> None:
-        self._release = release
+    def __init__(self, version: Version, gates: Gates) -> None:
+        self._version = version
         self._provides_resources = gates[features.DRA_EXTENDED_RESOURCE]
         self._features = frozenset(str(gate) for gate in GATES if gates[gate])
         self._classes: dict[str, Obj] = {}
         self._slices: dict[str, Obj] = {}
         self._taint_rules: dict[str, Obj] = {}
-        self._matcher = RuleMatcher(release, self._classes.get)
+        self._matcher = RuleMatcher(version, self._classes.get)
         self._inventory: Inventory | None = None
         self._is_current = False
-        gate = GATE.get(release)
+        gate = GATE.get(version)
         self.follows_taint_rules = gate is not None and gates[gate]
-        self.allocated = AllocatedState(Rules.of(release, self._features))
+        self.allocated = AllocatedState(Rules.of(version, self._features))
 
     def has_class(self, name: str) -> bool:
         """Report whether there is a device class."""
@@ -93,9 +93,9 @@ class Devices:
         if self._inventory is None or not self._is_current:
             rules = self._taint_rules.values()
             slices = [self._matcher.tainted(slice_, rules) for slice_ in self._slices.values()]
-            self._inventory = Inventory(self._release, self._features, slices, self._inventory)
+            self._inventory = Inventory(self._version, self._features, slices, self._inventory)
             self._is_current = True
-        return Allocator(self._release, self._features, self.allocated, self._classes, self._inventory)
+        return Allocator(self._version, self._features, self.allocated, self._classes, self._inventory)
 
 
 def _resource(obj: Obj) -> str | None:

@@ -26,15 +26,15 @@ class Program:
 
     @staticmethod
     @cache
-    def of(release: Version) -> Program:
+    def of(version: Version) -> Program:
         """Return the rules of a release, which are read once."""
-        return Program(release)
+        return Program(version)
 
-    def __init__(self, release: Version) -> None:
-        recorded = read_release_file(release, "validations.json")
+    def __init__(self, version: Version) -> None:
+        recorded = read_release_file(version, "validations.json")
         self._recorded = recorded["types"]
         self._requests = recorded["requests"]
-        self._schemas = Schemas.of(release)
+        self._schemas = Schemas.of(version)
         self._types: dict[str, Steps] = {}
 
     def of_request(self, group: str, version: str, kind: str, subresource: str) -> Steps | None:

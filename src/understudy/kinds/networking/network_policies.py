@@ -65,7 +65,7 @@ def warn(obj: Obj, ctx: Context) -> None:
         warn_of_cidr(text, path, ctx)
 
 
-def _port(entry: Obj, path: Path, release: Version) -> Errors:
+def _port(entry: Obj, path: Path, version: Version) -> Errors:
     protocol, port, end = (entry.get(name) for name in ("protocol", "port", "endPort"))
     where, where_end = path.child("port"), path.child("endPort")
     errors = [] if protocol is None else choice(protocol, _PROTOCOLS, path.child("protocol"))
@@ -73,7 +73,7 @@ def _port(entry: Obj, path: Path, release: Version) -> Errors:
         errors += invalid_texts(port_number_texts(port), port, where)
         if end is not None and end < port:
             errors.append(
-                invalid(where_end, end if release >= V1_37 else port, "must be greater than or equal to `port`")
+                invalid(where_end, end if version >= V1_37 else port, "must be greater than or equal to `port`")
             )
         return errors + ([] if end is None else invalid_texts(port_number_texts(end), end, where_end))
     if end is not None:

@@ -106,9 +106,9 @@ class FieldError:
     newer: tuple[Version, FieldError] | None = None
     undeclared: bool = False
 
-    def of(self, release: Version) -> FieldError:
+    def of(self, version: Version) -> FieldError:
         """Return the error that a release reports."""
-        return self.newer[1] if self.newer is not None and release >= self.newer[0] else self
+        return self.newer[1] if self.newer is not None and version >= self.newer[0] else self
 
     def body(self, version: Version) -> str:
         """Return the error without its path, the message of a cause in a Status (upstream: `Error.ErrorBody`)."""

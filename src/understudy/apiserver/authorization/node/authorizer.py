@@ -31,7 +31,7 @@ class NodeAuthorizer:
     rules  allow every node what no rule of this class is about: those of the cluster role `system:node`
     """
 
-    def __init__(self, objects: StoredObjects, release: Version, gates: Gates, rules: Sequence[Rule]) -> None:
+    def __init__(self, objects: StoredObjects, version: Version, gates: Gates, rules: Sequence[Rule]) -> None:
         self._graph = Graph(objects)
         self._gates = gates
         self._rules = rules

@@ -31,10 +31,10 @@ def is_served(state: ServerState) -> bool:
     return state.release.version >= V1_37 and state.gates[gate]
 
 
-def refused_for_collections(release: Version) -> errors.StatusError:
+def refused_for_collections(version: Version) -> errors.StatusError:
     """Return the 422 for DELETE of a collection."""
     text = "is not allowed with DELETECOLLECTION, try again after removing the option"
-    return errors.invalid(META, "DeleteOptions", "", [invalid(Path(UNSAFE_DELETE), True, text)], release)
+    return errors.invalid(META, "DeleteOptions", "", [invalid(Path(UNSAFE_DELETE), True, text)], version)
 
 
 async def delete(

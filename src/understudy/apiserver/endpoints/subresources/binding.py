@@ -94,7 +94,7 @@ def _check_target(request: Request, binding: Obj) -> None:
         raise errors.unknown_error(aggregate([error.text(request.release) for error in field_errors]))
 
 
-def _binding_errors(node: Obj, release: Version) -> Errors:
+def _binding_errors(node: Obj, version: Version) -> Errors:
     """Find errors in the target of a binding."""
     path = Path("target")
     field_errors: Errors = []
@@ -102,7 +102,7 @@ def _binding_errors(node: Obj, release: Version) -> Errors:
         field_errors.append(not_supported(path.child("kind"), node["kind"], ["Node", "<empty>"]))
     if not node.get("name"):
         field_errors.append(required(path.child("name")))
-    elif not field_errors and release >= V1_37:
+    elif not field_errors and version >= V1_37:
         field_errors += invalid_texts(subdomain_name(node["name"], False), node["name"], path.child("name"))
     return field_errors
 

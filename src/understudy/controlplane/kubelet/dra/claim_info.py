@@ -91,9 +91,9 @@ class ClaimInfo:
 class ClaimInfoCache:
     """The entries of all claims, read from a file when it is made. Raises CheckpointError."""
 
-    def __init__(self, root: Path, release: Version) -> None:
+    def __init__(self, root: Path, version: Version) -> None:
         self._file = root / FILE
-        self._release = release
+        self._version = version
         root.mkdir(parents=True, exist_ok=True)
         self._entries: dict[Key, ClaimInfo] = {}
         if self._file.exists():
@@ -143,7 +143,7 @@ class ClaimInfoCache:
         return {
             "PoolName": device.pool_name,
             "DeviceName": device.device_name,
-            **({"ShareID": device.share_id} if self._release >= V1_35 else {}),
+            **({"ShareID": device.share_id} if self._version >= V1_35 else {}),
             "RequestNames": list(device.request_names) or None,
             "CDIDeviceIDs": list(device.cdi_device_ids) or None,
         }
@@ -165,7 +165,7 @@ class ClaimInfoCache:
         return [_info_of(state) for state in states]
 
     def _error_text(self, why: str) -> str:
-        if self._release >= V1_34:
+        if self._version >= V1_34:
             prefix = "create ResourceClaim cache: GetOrCreate() on checkpoint state"
         else:
             prefix = "failed to create claimInfo cache: error calling GetOrCreate() on checkpoint state"

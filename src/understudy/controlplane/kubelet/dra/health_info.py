@@ -43,12 +43,12 @@ class DeviceHealthCache:
     """
 
     def __init__(
-        self, root: Path, claims: ClaimInfoCache, release: Version, gates: Gates, clock: Clock,
+        self, root: Path, claims: ClaimInfoCache, version: Version, gates: Gates, clock: Clock,
         changed: Callable[[set[str]], None],
     ) -> None:  # fmt: skip
         self._root = root
         self._claims = claims
-        self._release = release
+        self._version = version
         self._gates = gates
         self._clock = clock
         self._changed = changed
@@ -103,9 +103,9 @@ class DeviceHealthCache:
             name, is_generated = claim_name(pod, entry)
         except PodClaimError:
             return None
-        if self._release < V1_35:
+        if self._version < V1_35:
             return name if name == entry["name"] else None
-        return name if is_generated or self._release >= V1_36 else None
+        return name if is_generated or self._version >= V1_36 else None
 
     def _resources(self, info: ClaimInfo, request: str) -> Iterator[Obj]:
         """Yield the health of a claim's devices, from 1.36 only those of the request, and each id once."""
@@ -115,7 +115,7 @@ class DeviceHealthCache:
             for device in devices:
                 pool, name = device.pool_name, device.device_name
                 resource_id = device.cdi_device_ids[0] if device.cdi_device_ids else f"{driver}/{pool}/{name}"
-                if self._release >= V1_36:
+                if self._version >= V1_36:
                     of_other_request = request and device.request_names and request not in device.request_names
                     if of_other_request or resource_id in seen:
                         continue
@@ -143,14 +143,14 @@ class DeviceHealthCache:
         reported = {(d.device.pool_name, d.device.device_name): self._read(d) for d in devices}
         ignored = 0
         for key, health in reported.items():
-            if key not in reports and len(reports) >= MOST_DEVICES[self._release]:
+            if key not in reports and len(reports) >= MOST_DEVICES[self._version]:
                 ignored += 1
                 continue
             if key not in reports or reports[key].health != health:
                 changed.add(key)
             reports[key] = Report(health, now)
         if ignored:
-            log.warning("driver %s: %d devices beyond %d are ignored", driver, ignored, MOST_DEVICES[self._release])
+            log.warning("driver %s: %d devices beyond %d are ignored", driver, ignored, MOST_DEVICES[self._version])
         forgotten = self._forget_timed_out(reports, reports.keys() - reported.keys(), changed)
         if changed or forgotten:
             self._save()
@@ -171,20 +171,20 @@ class DeviceHealthCache:
             if health.health != "Unknown":
                 reports[key] = Report(Health(timeout=health.timeout), now)
                 changed.add(key)
-            if self._release >= V1_37:
+            if self._version >= V1_37:
                 del reports[key]
                 forgotten = True
         return forgotten
 
     def _save(self) -> None:
         if not self._closed:
-            write_health_state(self._root, self._reports, self._release)
+            write_health_state(self._root, self._reports, self._version)
 
     def _read(self, device: DeviceHealth) -> Health:
         """Return the report about a device; timeouts count from 1.35, messages from 1.36."""
         seconds = device.health_check_timeout_seconds
-        timeout = float(seconds) if seconds > 0 and self._release >= V1_35 else DEFAULT_TIMEOUT
-        message = device.message if self._release >= V1_36 else ""
+        timeout = float(seconds) if seconds > 0 and self._version >= V1_35 else DEFAULT_TIMEOUT
+        message = device.message if self._version >= V1_36 else ""
         if len(message.encode()) > LONGEST_MESSAGE:
             message = message.encode()[: LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
         return Health(_NAMES.get(HealthStatus(device.health), "Unknown"), message, timeout)

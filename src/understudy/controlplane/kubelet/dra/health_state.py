@@ -62,12 +62,12 @@ def read_health_state(root: Path) -> Reports:
         return {}
 
 
-def write_health_state(root: Path, reports: Reports, release: Version) -> None:
+def write_health_state(root: Path, reports: Reports, version: Version) -> None:
     """Replace the file. Timeouts are in it from 1.35 on, messages from 1.36 on."""
     state = {
         driver: {
             "Devices": {
-                f"{pool}/{device}": _device(pool, device, report, release)
+                f"{pool}/{device}": _device(pool, device, report, version)
                 for (pool, device), report in sorted(devices.items())
             }
         }
@@ -76,7 +76,7 @@ def write_health_state(root: Path, reports: Reports, release: Version) -> None:
     replace_file(root / FILE, encode(state))
 
 
-def _device(pool: str, device: str, report: Report, release: Version) -> dict[str, Any]:
+def _device(pool: str, device: str, report: Report, version: Version) -> dict[str, Any]:
     health = report.health
     at = datetime.fromtimestamp(report.at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
     return {
@@ -84,8 +84,8 @@ def _device(pool: str, device: str, report: Report, release: Version) -> dict[st
         "DeviceName": device,
         "Health": health.health,
         "LastUpdated": f"{at}Z",
-        **({"HealthCheckTimeout": int(health.timeout * _SECOND)} if release >= V1_35 else {}),
-        **({"Message": health.message} if release >= V1_36 else {}),
+        **({"HealthCheckTimeout": int(health.timeout * _SECOND)} if version >= V1_35 else {}),
+        **({"Message": health.message} if version >= V1_36 else {}),
     }
 
 

@@ -107,15 +107,15 @@ class DRAManager:
     """Knows which claims are prepared for which pods."""
 
     def __init__(
-        self, client: APIClient, cache: ClaimInfoCache, plugins: DRAPluginManager, release: Version, gates: Gates
+        self, client: APIClient, cache: ClaimInfoCache, plugins: DRAPluginManager, version: Version, gates: Gates
     ) -> None:
         self._cache = cache
         self._client = client
         self._plugins = plugins
-        self._release = release
+        self._version = version
         self._gates = gates
         self._with_groups = gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
-        self._texts = _TEXTS[release]
+        self._texts = _TEXTS[version]
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, pod: Obj) -> None:
@@ -132,7 +132,7 @@ class DRAManager:
         """Unprepare the claims that only this pod uses. Raises DRAError. Upstream: `UnprepareResources`."""
         try:
             metadata = pod["metadata"]
-            names = self._cache.names_for_pod(metadata["uid"]) if self._release >= V1_37 else []
+            names = self._cache.names_for_pod(metadata["uid"]) if self._version >= V1_37 else []
             names = names or [name for name, _ in self._claims(pod, "unprepare")]
             await self._unprepare(metadata["uid"], metadata["namespace"], names)
         except DRAError as why:
@@ -172,7 +172,7 @@ class DRAManager:
         checked: list[Obj] = []
         for name, is_generated in claims:
             claim = await self._check(pod, name, is_generated)
-            if self._release < V1_34:
+            if self._version < V1_34:
                 self._note(pod, claim, unprepared)
             else:
                 checked.append(claim)
@@ -192,12 +192,12 @@ class DRAManager:
         """Return a claim of a pod from the API server, if the pod may use it. Raises DRAError."""
         metadata = pod["metadata"]
         try:
-            claim = await self._client.get(resource_claims(self._release), name, metadata["namespace"])
+            claim = await self._client.get(resource_claims(self._version), name, metadata["namespace"])
         except (StatusError, ConnectionError) as why:
             raise DRAError(self._texts.fetch.format(claim=name, pod=metadata["name"], why=why)) from why
         if is_generated:
             try:
-                check_owner(pod, claim, self._release, groups=self._with_groups)
+                check_owner(pod, claim, self._version, groups=self._with_groups)
             except PodClaimError as why:
                 raise DRAError(str(why)) from why
         if not is_reserved_for(pod, claim, groups=self._with_groups):
@@ -220,7 +220,7 @@ class DRAManager:
         """Refuse a pod with a claim that is being unprepared, which it need not wait for. Raises DRAError."""
         namespace = pod["metadata"]["namespace"]
         infos = [self._cache.get(namespace, name) for name, _ in claims]
-        if self._release >= V1_37 and any(info is not None and info.unpreparing for info in infos):
+        if self._version >= V1_37 and any(info is not None and info.unpreparing for info in infos):
             for claim in [await self._check(pod, name, is_generated) for name, is_generated in claims]:
                 self._known_info(claim)
 
@@ -228,12 +228,12 @@ class DRAManager:
         """Return the entry of a claim, None if there is none. Raises DRAError if no other pod may use it now."""
         metadata = claim["metadata"]
         info = self._cache.get(metadata["namespace"], metadata["name"])
-        if info is not None and info.uid != metadata["uid"] and self._release >= V1_34:
+        if info is not None and info.uid != metadata["uid"] and self._version >= V1_34:
             raise DRAError(
                 f"old ResourceClaim with same name {info.name} and different UID {info.uid} still exists"
                 " (previous pod force-deleted?!)"
             )
-        if info is not None and info.unpreparing and self._release >= V1_37:
+        if info is not None and info.unpreparing and self._version >= V1_37:
             raise DRAError(f"ResourceClaim {info.name} is being unprepared")
         return info
 
@@ -256,7 +256,7 @@ class DRAManager:
         plugin = self._plugin(driver, self._texts.prepare_driver)
         answers = (await self._ask(PREPARE, plugin.prepare, infos)).claims
         for info, result in self._check_answers(PREPARE, infos, answers):
-            info.devices[driver] = [*(info.devices[driver] if self._release < V1_36 else ()), *result.devices]
+            info.devices[driver] = [*(info.devices[driver] if self._version < V1_36 else ()), *result.devices]
 
     # --- unprepare
 
@@ -265,7 +265,7 @@ class DRAManager:
             unused: list[ClaimInfo] = []
             for name in claim_names:
                 info = self._cache.get(namespace, name)
-                if info is None or (self._release >= V1_37 and pod_uid not in info.pod_uids):
+                if info is None or (self._version >= V1_37 and pod_uid not in info.pod_uids):
                     continue
                 if len(info.pod_uids) > 1:
                     info.pod_uids.discard(pod_uid)

@@ -133,15 +133,15 @@ class DRAPluginManager:
         self,
         client: APIClient,
         node: str,
-        release: Version,
+        version: Version,
         health: HealthHandler | None = None,
         wiping_delay: float | None = None,
     ) -> None:
         self._client = client
         self._node = node
-        self._release = release
+        self._version = version
         self._health = health
-        self._wiping_delay = WIPING_DELAY[release] if wiping_delay is None else wiping_delay
+        self._wiping_delay = WIPING_DELAY[version] if wiping_delay is None else wiping_delay
         self._plugins: dict[str, list[DRAPlugin]] = {}  # by driver, in the order of their registration
         self._wiping: dict[str, asyncio.Task[None]] = {}  # by driver, "" for all
 
@@ -165,10 +165,10 @@ class DRAPluginManager:
         """
         plugins = self._plugins.get(driver)
         if not plugins:
-            if self._release >= V1_34:
+            if self._version >= V1_34:
                 raise UnknownDriverError(f"DRA driver {driver} is not registered")
             raise UnknownDriverError(f"plugin name {driver} not found in the list of registered DRA plugins")
-        connected = [plugin for plugin in plugins if plugin.connected] if self._release >= V1_34 else []
+        connected = [plugin for plugin in plugins if plugin.connected] if self._version >= V1_34 else []
         return (connected or plugins)[-1]
 
     def validate(self, name: str, endpoint: str, versions: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ class DRAPluginManager:
         try:
             self._choose_service(name, versions)
         except RegistrationError as why:
-            if self._release >= V1_34:
+            if self._version >= V1_34:
                 raise self._invalid(name, endpoint, why) from why
             raise RegistrationError(f"invalid versions of plugin {name}: {why}") from why
 
@@ -184,23 +184,23 @@ class DRAPluginManager:
         try:
             service = self._choose_service(name, versions)
         except RegistrationError as why:
-            if self._release >= V1_34:
+            if self._version >= V1_34:
                 raise self._invalid(name, endpoint, why) from why
             raise RegistrationError(f"version check of plugin {name} failed: {why}") from why
         plugins = self._plugins.setdefault(name, [])
-        if self._release < V1_33:  # one endpoint for each driver
+        if self._version < V1_33:  # one endpoint for each driver
             for plugin in plugins:
                 await plugin.close()
             plugins.clear()
         elif any(plugin.endpoint == endpoint for plugin in plugins):
-            what = "DRA driver plugin" if self._release >= V1_34 else "plugin"
+            what = "DRA driver plugin" if self._version >= V1_34 else "plugin"
             raise RegistrationError(f"endpoint {endpoint} already registered for {what} {name}")
         plugin = DRAPlugin(
-            name, endpoint, service, self._choose_health_service(versions), keeps_following=self._release < V1_37
+            name, endpoint, service, self._choose_health_service(versions), keeps_following=self._version < V1_37
         )
         plugins.append(plugin)
         plugin.start(lambda: self._connection_changed(name), self._health)
-        if self._release < V1_34:
+        if self._version < V1_34:
             self._stop_wiping(name)
         else:
             self._connection_changed(name)
@@ -208,10 +208,10 @@ class DRAPluginManager:
     async def deregister(self, name: str, endpoint: str) -> None:
         """Let an endpoint of a driver go; before 1.33, whichever is registered."""
         plugins = self._plugins.get(name, [])
-        for plugin in [p for p in plugins if self._release < V1_33 or p.endpoint == endpoint]:
+        for plugin in [p for p in plugins if self._version < V1_33 or p.endpoint == endpoint]:
             plugins.remove(plugin)
             await plugin.close()
-            if self._release >= V1_34:
+            if self._version >= V1_34:
                 self._connection_changed(name)
             elif not plugins:
                 self._stop_wiping(name)
@@ -228,7 +228,7 @@ class DRAPluginManager:
         From 1.34 the first of the driver's that the kubelet knows; in 1.32 and 1.33 the first of the kubelet's. Drivers
         for 1.31 do not name services but a version, `1.0.0`.
         """
-        if self._release < V1_32:
+        if self._version < V1_32:
             _check_versions(versions)
             if self._plugins.get(name):
                 text = f"{go_quote(versions[0])} < {go_quote(versions[0])}"  # drivers for 1.31 all say "1.0.0"
@@ -238,8 +238,8 @@ class DRAPluginManager:
             return V1ALPHA4
         if not versions:
             raise RegistrationError("empty list of supported gRPC services (aka supported versions)")
-        known = SERVICES[self._release]
-        if self._release < V1_34:
+        known = SERVICES[self._version]
+        if self._version < V1_34:
             return next((service for service in known if service in versions), V1ALPHA4)
         for service in versions:
             if service in known:
@@ -254,16 +254,16 @@ class DRAPluginManager:
 
         Up to 1.36 there is one, which is called whatever a driver says. Upstream: `pickHealthService`.
         """
-        if self._release < V1_34:
+        if self._version < V1_34:
             return ""
-        known = HEALTH_SERVICES[self._release]
-        if self._release < V1_37:
+        known = HEALTH_SERVICES[self._version]
+        if self._version < V1_37:
             return known[0]
         return next((service for service in known if service in versions), "")
 
     def _connection_changed(self, driver: str) -> None:
         """Begin or stop to wait for a driver to come back. From 1.34 one that is not connected is away."""
-        if self._release < V1_34:
+        if self._version < V1_34:
             return
         if any(plugin.connected for plugin in self._plugins.get(driver, [])):
             self._stop_wiping(driver)
@@ -288,7 +288,7 @@ class DRAPluginManager:
         while True:
             try:
                 await self._client.get(NODES, self._node)
-                await self._client.delete_collection(resource_slices(self._release), fields=fields)
+                await self._client.delete_collection(resource_slices(self._version), fields=fields)
             except (StatusError, ConnectionError) as why:
                 log.info("cannot delete ResourceSlices with %s: %s", fields, why)
             else:

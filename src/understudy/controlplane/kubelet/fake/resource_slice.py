@@ -26,10 +26,10 @@ class SlicePublisher:
     Before the first call of `publish` there is none.
     """
 
-    def __init__(self, client: APIClient, release: Version, driver: str, node: str) -> None:
+    def __init__(self, client: APIClient, version: Version, driver: str, node: str) -> None:
         self._client = client
-        self._release = release
-        self._resource = resource_slices(release)
+        self._version = version
+        self._resource = resource_slices(version)
         self._driver = driver
         self._node = node
         self._name = f"{node}-{driver}"
@@ -82,6 +82,6 @@ class SlicePublisher:
         """Return a device as a slice of the release has it."""
         if isinstance(device, str):
             device = {"name": device}
-        if self._release >= V1_34 or "basic" in device:
+        if self._version >= V1_34 or "basic" in device:
             return device
         return {"name": device["name"], "basic": {key: value for key, value in device.items() if key != "name"}}

@@ -20,17 +20,17 @@ from understudy.machinery.releases.version import Version
 
 
 def default_plugins(
-    release: Version, gates: Gates, cache: NodeCache, claims: ClaimTracker, devices: Devices
+    version: Version, gates: Gates, cache: NodeCache, claims: ClaimTracker, devices: Devices
 ) -> list[Plugin]:
     """Return the plugins of a release."""
     return [
         SchedulingGates(),
         NodeUnschedulable(gates),
         NodeName(),
-        TaintToleration(release, gates),
+        TaintToleration(version, gates),
         NodeAffinity(),
         NodePorts(),
-        Fit(release, devices.class_of),
-        DynamicResources(release, gates, claims, devices.allocator, devices.has_class, devices.class_of),
+        Fit(version, devices.class_of),
+        DynamicResources(version, gates, claims, devices.allocator, devices.has_class, devices.class_of),
         DefaultPreemption(cache),
     ]

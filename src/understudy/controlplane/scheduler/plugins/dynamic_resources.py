@@ -126,7 +126,7 @@ class DynamicResources(Plugin):
 
     def __init__(
         self,
-        release: Version,
+        version: Version,
         gates: Gates,
         claims: ClaimTracker,
         new_allocator: Callable[[], Allocator],
@@ -134,8 +134,8 @@ class DynamicResources(Plugin):
         class_of: ClassOf,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.triggers = TRIGGERS[release]
-        self._release = release
+        self.triggers = TRIGGERS[version]
+        self._version = version
         self._gates = gates
         self._claims = claims
         self._new_allocator = new_allocator
@@ -146,7 +146,7 @@ class DynamicResources(Plugin):
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod back until all its claims are there."""
         try:
-            claims_of(pod, self._claims, self._release)
+            claims_of(pod, self._claims, self._version)
         except ClaimError as why:
             return unresolvable(str(why))
         return None
@@ -155,7 +155,7 @@ class DynamicResources(Plugin):
         """Look the claims up, and the classes of those that have no devices yet."""
         state.data[NAME] = ClaimsState([], None)
         try:
-            claims = claims_of(pod, self._claims, self._release)
+            claims = claims_of(pod, self._claims, self._version)
         except ClaimError as why:
             return unresolvable(str(why))
         resources = provided_by_classes(pod, self._class_of)
@@ -169,7 +169,7 @@ class DynamicResources(Plugin):
                 return status
             if allocation and (selector := allocation.get("nodeSelector")) is not None:
                 nodes[index] = NodeSelector(selector)
-                if wrong := nodes[index].error(self._release):
+                if wrong := nodes[index].error(self._version):
                     return error(wrong)
         if resources:
             left = next((claim for claim in self._claims.all() if is_claim_of(claim, pod)), None)
@@ -210,7 +210,7 @@ class DynamicResources(Plugin):
             try:
                 allocations = data.allocator.allocate(node.obj, list(to_allocate.values()), timeout=FILTER_TIMEOUT)
             except AllocationTimeoutError:
-                return _timed_out(node, self._release)
+                return _timed_out(node, self._version)
             except AllocationError as why:
                 return unresolvable(str(why)) if why.only_this_node else error(str(why))
             if allocations is None or len(allocations) != len(to_allocate):
@@ -244,7 +244,7 @@ class DynamicResources(Plugin):
             return True
         if nodes is not None and not nodes.matches(node):
             return False
-        if self._release >= V1_37 and skips_operations(claim) and not can_skip_operations(node):
+        if self._version >= V1_37 and skips_operations(claim) and not can_skip_operations(node):
             return False
         if are_enabled(self._gates):
             try:
@@ -256,11 +256,11 @@ class DynamicResources(Plugin):
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
         """Choose a claim to be freed that no other pod uses, and that has devices where the pod cannot go."""
         data: ClaimsState | None = state.data.get(NAME)
-        if self._release == V1_33 and not pod.spec.get("resourceClaims"):
+        if self._version == V1_33 and not pod.spec.get("resourceClaims"):
             return None
         if data is None:
             return error("not found")  # another plugin has ended the attempt before this one was asked
-        without_claims, without_free_claim = NOTHING_TO_FREE[self._release]
+        without_claims, without_free_claim = NOTHING_TO_FREE[self._version]
         if not data.claims:
             return without_claims
         for index in sorted(data.unavailable):
@@ -297,7 +297,7 @@ class DynamicResources(Plugin):
         if event.action is Action.DELETE:
             return event.old is not None and allocation_of(event.old) is not None
         try:
-            claims = claims_of(pod, self._claims, self._release)
+            claims = claims_of(pod, self._claims, self._version)
         except ClaimError:
             return False
         if event.kind is Kind.SLICE or event.new is None:
@@ -309,25 +309,25 @@ class DynamicResources(Plugin):
         return event.old is None or event.old.get("status") != event.new.get("status")
 
 
-def _timed_out(node: NodeInfo, release: Version) -> Status:
+def _timed_out(node: NodeInfo, version: Version) -> Status:
     """Return the status of a node that was searched for too long: from 1.36 on the pod is soon tried again.
 
     Releases before 1.34 search on and on. Here they give up too: a search must not keep the server waiting.
     """
-    if release >= V1_36:
+    if version >= V1_36:
         return error(f"node {node.name}: timed out trying to allocate devices")
     return unresolvable("timed out trying to allocate devices")
 
 
-def claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> list[Obj]:
+def claims_of(pod: PodInfo, tracker: ClaimTracker, version: Version) -> list[Obj]:
     """Return the claims of a pod in its order. Raises ClaimError. Upstream: `foreachPodResourceClaim`."""
     try:
-        return list(_claims_of(pod, tracker, release))
+        return list(_claims_of(pod, tracker, version))
     except PodClaimError as why:
         raise ClaimError(str(why)) from why
 
 
-def _claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> Iterator[Obj]:
+def _claims_of(pod: PodInfo, tracker: ClaimTracker, version: Version) -> Iterator[Obj]:
     """Yield the claims of a pod. Raises ClaimError and PodClaimError."""
     for entry in entries_of(pod.obj):
         name, is_generated = claim_name(pod.obj, entry)
@@ -339,7 +339,7 @@ def _claims_of(pod: PodInfo, tracker: ClaimTracker, release: Version) -> Iterato
         if "deletionTimestamp" in claim["metadata"]:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
         if is_generated:
-            check_owner(pod.obj, claim, release)
+            check_owner(pod.obj, claim, version)
         yield claim
 
 

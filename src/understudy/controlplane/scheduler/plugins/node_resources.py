@@ -30,8 +30,8 @@ class Fit(Plugin):
         Trigger(Kind.CLASS, Action.UPDATE),
     )
 
-    def __init__(self, release: Version, class_of: ClassOf) -> None:
-        self._knows_small_nodes = release >= V1_34
+    def __init__(self, version: Version, class_of: ClassOf) -> None:
+        self._knows_small_nodes = version >= V1_34
         self._class_of = class_of
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

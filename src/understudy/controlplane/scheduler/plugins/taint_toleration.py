@@ -31,8 +31,8 @@ class TaintToleration(Plugin):
         Trigger(Kind.POD, Action.UPDATE_TOLERATIONS),
     )
 
-    def __init__(self, release: Version, gates: Gates) -> None:
-        self._text = TEXT[release]
+    def __init__(self, version: Version, gates: Gates) -> None:
+        self._text = TEXT[version]
         self._gates = gates
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:

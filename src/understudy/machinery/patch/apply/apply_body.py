@@ -43,9 +43,9 @@ def check(body: bytes) -> None:
         raise bad_request(f"error encoding patch: {error}") from None
 
 
-def parse(body: bytes, validation: str = "Warn", release: Version = V1_31) -> Patch:
+def parse(body: bytes, validation: str = "Warn", version: Version = V1_31) -> Patch:
     """Parse an apply request. `validation` is the request's fieldValidation. Raises StatusError 400."""
-    what = _WHAT[release]
+    what = _WHAT[version]
     try:
         value, duplicates = _value(body)
     except DecodeError as error:

@@ -177,7 +177,7 @@ def _mapped(item: Obj, path: Path) -> Errors:
     return errors
 
 
-def _node_allocatable(status: Obj, spec: Obj, release: Version) -> Errors:
+def _node_allocatable(status: Obj, spec: Obj, version: Version) -> Errors:
     """Check what claims take from the node (upstream: `validateNodeAllocatableResourceClaimStatus`)."""
     known = {claim.get("resourceClaimName") for claim in spec.get("resourceClaims") or ()}
     known |= {claim.get("resourceClaimName") for claim in status.get("resourceClaimStatuses") or ()}
@@ -185,7 +185,7 @@ def _node_allocatable(status: Obj, spec: Obj, release: Version) -> Errors:
     for i, item in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
         path, claim = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(i), item.get("resourceClaimName", "")
         here, resources = path.child("resourceClaimName"), item.get("resources") or {}
-        if release >= V1_37:  # what is missing is found by declared rules
+        if version >= V1_37:  # what is missing is found by declared rules
             errors += (
                 [invalid(here, claim, "no mapping found in pod reference")] if claim and claim not in known else []
             )
