@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.admission.chain import Attributes, Operation, Point
+from understudy.kinds.common.default_classes import is_default_ingress_class, is_default_storage_class, newest_name
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.volumes import persistent_volumes
 from understudy.kinds.networking import ingresses
@@ -16,7 +19,7 @@ class DefaultClass:
     field       field of the spec, such as "storageClassName"; an empty text in it is a choice
     annotation  annotation that named the class before there was a field; one that is empty is a choice as well
     classes     group and resource of the classes
-    marks       annotations that mark a class as the default
+    is_default  reports whether a class is marked as the default
     """
 
     def __init__(
@@ -26,14 +29,14 @@ class DefaultClass:
         field: str,
         annotation: str,
         classes: tuple[str, str],
-        marks: tuple[str, ...],
+        is_default: Callable[[Obj], bool],
     ) -> None:
         self.name = name
         self._resource = resource
         self._field = field
         self._annotation = annotation
         self._classes = classes
-        self._marks = marks
+        self._is_default = is_default
 
     def handles(self, point: Point) -> bool:
         return point[:4] == (Operation.CREATE, *self._resource, "")
@@ -46,15 +49,8 @@ class DefaultClass:
                 spec[self._field] = name
 
     def _default(self, ctx: Context) -> str | None:
-        """Return the name of the newest class that is a default, the first by name if several are as new."""
-        defaults = [c["metadata"] for c in ctx.listing(*self._classes, "") if self._is_default(c)]
-        newest = max(defaults, key=lambda metadata: str(metadata["creationTimestamp"]), default=None)
-        return newest and str(newest["name"])
-
-    def _is_default(self, class_: Obj) -> bool:
-        """Report whether a class is marked as the default by one of the annotations."""
-        annotations = class_["metadata"].get("annotations") or {}
-        return any(annotations.get(mark) == "true" for mark in self._marks)
+        """Return the name of the newest class that is a default."""
+        return newest_name(filter(self._is_default, ctx.listing(*self._classes, "")))
 
 
 DEFAULT_STORAGE_CLASS = DefaultClass(
@@ -63,7 +59,7 @@ DEFAULT_STORAGE_CLASS = DefaultClass(
     "storageClassName",
     persistent_volumes.CLASS_ANNOTATION,
     ("storage.k8s.io", "storageclasses"),
-    ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
+    is_default_storage_class,
 )
 DEFAULT_INGRESS_CLASS = DefaultClass(
     "DefaultIngressClass",
@@ -71,5 +67,5 @@ DEFAULT_INGRESS_CLASS = DefaultClass(
     "ingressClassName",
     ingresses.CLASS_ANNOTATION,
     ("networking.k8s.io", "ingressclasses"),
-    ("ingressclass.kubernetes.io/is-default-class",),
+    is_default_ingress_class,
 )

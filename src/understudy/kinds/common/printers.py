@@ -63,15 +63,9 @@ def name(obj: Obj) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
-def name_or_default(*annotations: str) -> Callable[[Obj], str]:
-    """Return a cell with the name of a class, marked as the default if one of the annotations says so."""
-
-    def cell(obj: Obj) -> str:
-        values = nested_field(obj, "metadata", "annotations", default={})
-        is_default = any(values.get(annotation) == "true" for annotation in annotations)
-        return f"{name(obj)} (default)" if is_default else name(obj)
-
-    return cell
+def name_or_default(is_default: Callable[[Obj], bool]) -> Callable[[Obj], str]:
+    """Return a cell with the name of a class, marked as the default if it is one."""
+    return lambda obj: f"{name(obj)} (default)" if is_default(obj) else name(obj)
 
 
 def created_at(obj: Obj, now: float) -> list[Any]:

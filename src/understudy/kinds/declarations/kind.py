@@ -106,6 +106,7 @@ class Behavior:
     selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
     unknown_field  text of the error for any other label, if `selectable` is not empty
     table_row    cells of one table row, in the order of the columns in resources.json; None: name and age only
+    list_row     makes the function of the rows of a list's table from its objects; None: they are as `table_row`
     row_conditions  conditions of a table row: [{"type": "Completed", …}]
     row_order    key to sort the rows of a table by; None: they keep the order of the list
     delete_returns_object    whether DELETE answers the object instead of a Status (`ReturnDeletedObject`); not in
@@ -139,6 +140,7 @@ class Behavior:
     subresources: Mapping[str, Strategy] = field(default_factory=dict)
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     table_row: Callable[[Obj, float], list[Any]] | None = None
+    list_row: Callable[[Sequence[Obj]], Callable[[Obj, float], list[Any]]] | None = None
     delete_returns_object: bool = False
     delete_returns_status_in: frozenset[str] = frozenset()
     graceful_delete: Callable[[Obj, int | None], int] | None = None

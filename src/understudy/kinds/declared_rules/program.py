@@ -349,7 +349,8 @@ def _plain(argument: Any) -> Any:
 
 
 def _stops(step: Sequence[Any]) -> bool:
-    return step[0] not in ("field", "group", "type") and "s" in step[0]
+    """Report whether an error of a step ends the steps: one that stops them, or one that is not told."""
+    return step[0] not in ("field", "group", "type") and not {"s", "q"}.isdisjoint(step[0])
 
 
 def _is_quiet(step: Sequence[Any]) -> bool:

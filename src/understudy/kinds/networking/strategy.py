@@ -6,6 +6,7 @@ from typing import Any
 
 from understudy.kinds.common.address_warnings import warn_of_ip
 from understudy.kinds.common.compose import all_of, as_on_create, until
+from understudy.kinds.common.default_classes import is_default_ingress_class
 from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields
 from understudy.kinds.common.objectmeta import CORE, Metadata
 from understudy.kinds.common.printers import (
@@ -77,7 +78,7 @@ def _class_parameters(ingress_class: Obj) -> str:
     return f"{kind}/{parameters.get('name', '')}"
 
 
-_DEFAULT_CLASS = name_or_default("ingressclass.kubernetes.io/is-default-class")
+_DEFAULT_CLASS = name_or_default(is_default_ingress_class)
 _CLASS_CELLS = (field("spec", "controller"), _class_parameters)
 _CLASS_ROW = ByRelease({V1_36: row(*_CLASS_CELLS, first=_DEFAULT_CLASS), V1_31: row(*_CLASS_CELLS)})
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from understudy.kinds.common.compose import all_of, as_on_create, until
+from understudy.kinds.common.default_classes import annotated, is_default_storage_class, newest_name
 from understudy.kinds.common.disabled_fields import drop_disabled_fields, field_guard
 from understudy.kinds.common.objectmeta import CORE
-from understudy.kinds.common.printers import NONE, UNSET, age, count, created_at, field, name, name_or_default, row
+from understudy.kinds.common.printers import (
+    NONE,
+    UNSET,
+    Row,
+    age,
+    count,
+    created_at,
+    field,
+    name,
+    name_or_default,
+    row,
+)
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import (
@@ -23,7 +36,6 @@ from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, V1
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
-DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 DRIVER_DEFAULTS = {
     "attachRequired": True,
     "podInfoOnMount": False,
@@ -93,20 +105,29 @@ def _count_driver_generation(driver: Obj, old: Obj, ctx: Context) -> None:
         driver["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _class_row(storage_class: Obj, now: float) -> list[Any]:
-    """Return the cells of a storage class."""
-    return [
-        name_or_default(*DEFAULT_CLASS)(storage_class),
-        storage_class.get("provisioner", ""),
-        nested_field(storage_class, "reclaimPolicy", default="Delete"),
-        nested_field(storage_class, "volumeBindingMode", default="Immediate"),
-        nested_field(storage_class, "allowVolumeExpansion", default=False),
-        age(storage_class, now),
-    ]
+def _class_row(first: Callable[[Obj], str]) -> Row:
+    """Return the row of storage classes whose first cell, the name, is made by a function."""
+    return row(
+        field("provisioner"),
+        field("reclaimPolicy", default="Delete"),
+        field("volumeBindingMode", default="Immediate"),
+        field("allowVolumeExpansion", default=False),
+        first=first,
+    )
+
+
+def _listed_class_row(classes: Sequence[Obj]) -> Row:
+    """Return the row of a list's storage classes: the newest default is marked, and by itself none is, since 1.37."""
+    newest = newest_name(filter(is_default_storage_class, classes))
+    return _class_row(name_or_default(lambda obj: name(obj) == newest))
+
+
+_CLASS_ROW = ByRelease({V1_37: _class_row(name), V1_31: _class_row(name_or_default(is_default_storage_class))})
+_LISTED_CLASS_ROW = ByRelease({V1_37: _listed_class_row, V1_31: None})
 
 
 # From 1.34 on, a class of attributes is no longer marked as the default.
-_DEFAULT_ATTRIBUTES_CLASS = name_or_default("volumeattributesclass.alpha.kubernetes.io/is-default-class")
+_DEFAULT_ATTRIBUTES_CLASS = name_or_default(annotated("volumeattributesclass.alpha.kubernetes.io/is-default-class"))
 _ATTRIBUTES_CLASS_ROW = ByRelease(
     {V1_34: row(field("driverName")), V1_31: row(field("driverName"), first=_DEFAULT_ATTRIBUTES_CLASS)}
 )
@@ -172,7 +193,8 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 validate=validation.storage_class,
                 validate_update=all_of(_CLASS, CORE.updated, validation.storage_class_changes),
             ),
-            table_row=_class_row,
+            table_row=_CLASS_ROW[version],
+            list_row=_LISTED_CLASS_ROW[version],
             delete_returns_object=True,
         ),
         (GROUP, "VolumeAttributesClass"): Behavior(

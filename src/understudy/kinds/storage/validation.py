@@ -12,7 +12,7 @@ from understudy.kinds.core.pods.volumes import persistent_volumes
 from understudy.kinds.core.pods.volumes.volume_sources import csi_driver
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, V1_37, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -281,7 +281,8 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     for name in ("attachError", "detachError"):
         error, path = status.get(name) or {}, _STATUS.child(name)
         if size(error.get("message", "")) > MESSAGE_SIZE:
-            errors.append(too_long(path.child("message"), ATTACHMENT_SIZE, in_bytes=True))
+            limit = MESSAGE_SIZE if ctx.release >= V1_37 else ATTACHMENT_SIZE
+            errors.append(too_long(path.child("message"), limit, in_bytes=True))
         if (error.get("errorCode") or 0) < 0:
             errors.append(invalid(path.child("errorCode"), error["errorCode"], range_text(0, MAX_INT32)))
     return errors + (_volume_name(spec) if ctx.release >= V1_36 else [])

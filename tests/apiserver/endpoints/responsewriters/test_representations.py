@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clock import FixedClock
 from tests.http import send
 from understudy import Server
 from understudy.machinery.releases.version import V1_32
@@ -51,6 +52,25 @@ def test_flow_schema_table_is_sorted_by_precedence(server: Server) -> None:
 def test_empty_tables(server: Server, path: str, rows: list[object] | None) -> None:
     """A table without rows has null where the kind has no printer of its own, else an empty list."""
     assert send(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}").json()["rows"] == rows
+
+
+@pytest.mark.parametrize(("release", "listed", "alone"), [("1.37", ["b"], []), ("1.36", ["a", "b", "c"], ["b"])])
+def test_default_storage_classes(release: str, listed: list[str], alone: list[str]) -> None:
+    """A list marks the default class that counts, the first by name of the newest, since 1.37; before, each marked one.
+
+    A class by itself is marked before 1.37 only.
+    """
+    classes, default = "/apis/storage.k8s.io/v1/storageclasses", "storageclass.kubernetes.io/is-default-class"
+    clock = FixedClock.at("2026-11-21T12:00:00Z")
+    with Server(emulated_version=release, clock=clock) as server:
+        for name in ("a", "c", "b", "d"):
+            metadata = {"name": name, "annotations": {default: str(name != "d").lower()}}
+            assert send(server, "POST", classes, {"metadata": metadata, "provisioner": "p"}).status == 201
+            clock.seconds += 60 if name == "a" else 0
+        for path, expected in ((classes, listed), (f"{classes}/b", alone)):
+            rows = send(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}").json()["rows"]
+            names = [row["cells"][0].partition(" ") for row in rows]
+            assert [name for name, _, mark in names if mark == "(default)"] == expected
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ def _json_layout(request: Request, scope: RequestScope, form: Output, metadata: 
     """Return the layout of a list in JSON; without the newline at the end where the form is not that of the objects."""
     kind, version = scope.kind, scope.version
     if form.target == "Table":
-        row = row_maker(kind, version, request=request, form=form)
+        made = kind.behavior.list_row
+        cells = None if made is None else made([internal(entry, kind) for entry in entries])
+        row = row_maker(kind, version, request=request, form=form, cells=cells)
         empty = table(kind, version, [], versioned=[], request=request, form=form, metadata=metadata)
         if not entries:
             return _without_items(encode(empty))

@@ -91,11 +91,14 @@ def table(
     }
 
 
-def row_maker(kind: Kind, version: str, *, request: Request, form: Output) -> Callable[[Obj, Obj], Obj]:
+def row_maker(
+    kind: Kind, version: str, *, request: Request, form: Output, cells: printers.Row | None = None
+) -> Callable[[Obj, Obj], Obj]:
     """Return the function that makes the row of an object, given the two forms of it that `table` gets. Raises
-    StatusError (400) for an unknown includeObject."""
+    StatusError (400) for an unknown includeObject. `cells` makes its cells, if not the `table_row` of the kind."""
     include, meta_version, codec = include_object(request.query), form.target_version, kind.codec(version)
-    cells, now = kind.behavior.table_row or _any_row(kind.columns.get(version, [])), request.clock.now()
+    cells = cells or kind.behavior.table_row or _any_row(kind.columns.get(version, []))
+    now = request.clock.now()
     return lambda obj, out: {
         "cells": cells(obj, now),
         **_conditions(kind, obj),

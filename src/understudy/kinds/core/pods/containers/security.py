@@ -26,9 +26,9 @@ _MAX_PROFILE = 4095  # PATH_MAX less one
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
-def identifier(value: Any, path: Path) -> Errors:
+def identifier(value: Any, path: Path, highest: int = MAX_INT32) -> Errors:
     """Check a user or group id (upstream: `IsValidUserID`)."""
-    return [] if value is None or 0 <= value <= MAX_INT32 else [invalid(path, value, range_text(0, MAX_INT32))]
+    return [] if value is None or 0 <= value <= highest else [invalid(path, value, range_text(0, highest))]
 
 
 def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from understudy.kinds.common import objectmeta
 from understudy.kinds.common.compose import since
-from understudy.kinds.common.formats import choice, invalid_texts, ip, label, qualified
+from understudy.kinds.common.formats import MAX_INT32, choice, invalid_texts, ip, label, qualified
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers import restarts
 from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_native
@@ -276,6 +276,7 @@ def _families(status: Obj, field: str, kind: str, version: Version) -> Errors:
 
 
 _LINUX = ByRelease({V1_33: ("user", "linux"), V1_31: ("linux",)})
+_MAX_UID = ByRelease({V1_37: 2**32 - 1, V1_31: MAX_INT32})
 
 
 def _users(statuses: Sequence[Obj], spec: Obj, path: Path, version: Version) -> Errors:
@@ -288,9 +289,8 @@ def _users(statuses: Sequence[Obj], spec: Obj, path: Path, version: Version) -> 
         if system == "windows":
             errors.append(forbidden(here, "cannot be set for a windows pod"))
         elif system == "linux":
-            errors += identifier(user.get("uid", 0), here.child("uid")) + identifier(
-                user.get("gid", 0), here.child("gid")
-            )
+            errors += identifier(user.get("uid", 0), here.child("uid"), _MAX_UID[version])
+            errors += identifier(user.get("gid", 0), here.child("gid"))
             for j, group in enumerate(user.get("supplementalGroups") or ()):
                 errors += identifier(group, here.child("supplementalGroups").index(j))
     return errors
