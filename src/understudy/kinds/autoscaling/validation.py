@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -55,7 +56,8 @@ def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     if high < 1:
         errors.append(_TOO_LOW[ctx.release](high, where))
     if low is not None and high < low:
-        errors.append(invalid(where, high, "must be greater than or equal to `minReplicas`"))
+        text = "must be greater than or equal to `minReplicas`"
+        errors.append(replace(invalid(where, high, text), undeclared=True))
     errors += _target_reference(spec, old, ctx.release)
     metrics = spec.get("metrics") or []
     check_described = ctx.release >= V1_34 and not any(map(_describes_wrongly, (old or {}).get("metrics") or ()))

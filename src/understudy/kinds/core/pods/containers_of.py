@@ -23,6 +23,22 @@ def with_paths(spec: Obj, path: Path) -> Iterator[tuple[Obj, Path]]:
             yield container, path.child(kind).index(i)
 
 
+def probes(spec: Obj) -> Iterable[Obj]:
+    """Yield every probe of a pod spec."""
+    for container in containers(spec):
+        for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+            if container.get(kind):
+                yield container[kind]
+
+
+def http_handlers(spec: Obj) -> Iterable[Obj]:
+    """Yield every probe and lifecycle hook of a pod spec that sends an HTTP request."""
+    yield from (probe for probe in probes(spec) if probe.get("httpGet"))
+    for container in containers(spec):
+        hooks = container.get("lifecycle") or {}
+        yield from (hooks[kind] for kind in ("postStart", "preStop") if (hooks.get(kind) or {}).get("httpGet"))
+
+
 def affinity_terms(spec: Obj) -> Iterable[Obj]:
     """Yield every term of pod affinity and anti-affinity, required ones and preferred ones."""
     affinity = spec.get("affinity") or {}

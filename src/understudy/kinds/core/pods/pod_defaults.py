@@ -11,13 +11,11 @@ from typing import Any
 
 from understudy.kinds.context import Context
 from understudy.kinds.core import resource_lists
-from understudy.kinds.core.pods.containers.pod_requests import aggregate
-from understudy.kinds.core.pods.containers.pod_resources import is_supported
-from understudy.kinds.core.pods.containers.resources import is_huge_page
-from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
+from understudy.kinds.core.pods.containers import pod_resource_defaults
+from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS, containers, http_handlers
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_34, Version
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero
 
 SPEC = {
@@ -71,13 +69,15 @@ def pod(obj: Obj, ctx: Context) -> None:
     if ctx.release < V1_33 and gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
         for container in spec.get("containers") or []:
             _resize_policies(container)
-    if spec.get("resources") and gates[features.POD_LEVEL_RESOURCES]:
-        _pod_resources(spec, spec["resources"], ctx.release)
+    pod_resource_defaults.default_decoded(spec, gates, ctx.release)
     default_if_nil(spec, "enableServiceLinks", True)
     if spec.get("hostNetwork"):
         for container in containers(spec, "containers", "initContainers"):
             for port in container.get("ports") or []:
                 default_if_zero(port, {"hostPort": port.get("containerPort", 0)})
+    if gates[features.H2C_CONTAINER_PROBE]:
+        for handler in http_handlers(spec):
+            default_if_nil(handler["httpGet"], "protocol", "HTTP1")
     pod_spec(spec, ctx.gates)
 
 
@@ -108,32 +108,6 @@ def _requests_from_limits(container: Obj) -> None:
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-
-
-def _pod_resources(spec: Obj, whole: Obj, version: Version) -> None:
-    """Set limits and requests that the pod as a whole does not have, from its containers and its limits, in place.
-
-    Upstream: `defaultHugePagePodLimits`, `defaultPodRequests`.
-    """
-    if version >= V1_33 and (whole.get("limits") or whole.get("requests")):
-        # From 1.34 on pages that the pod requests are not limited by default.
-        limited = {**(whole.get("limits") or {}), **((whole.get("requests") or {}) if version >= V1_34 else {})}
-        pages = {name: amount for name, amount in aggregate(spec, "limits").items() if is_huge_page(name)}
-        _add_amounts(whole, "limits", {name: str(amount) for name, amount in pages.items() if name not in limited})
-    if not whole.get("limits"):
-        return
-    of_containers = {
-        name: str(amount)
-        for name, amount in aggregate(spec, "requests").items()
-        if is_supported(name, version) and not is_huge_page(name)
-    }
-    of_limits = {name: amount for name, amount in whole["limits"].items() if is_supported(name, version)}
-    _add_amounts(whole, "requests", {**of_limits, **of_containers, **(whole.get("requests") or {})})
-
-
-def _add_amounts(whole: Obj, kind: str, amounts: dict[str, str]) -> None:
-    if amounts:
-        whole[kind] = {**(whole.get(kind) or {}), **amounts}
 
 
 def _resize_policies(container: Obj) -> None:

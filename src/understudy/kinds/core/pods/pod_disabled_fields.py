@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from understudy.kinds.common.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard, remove_fields
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods import in_use
-from understudy.kinds.core.pods.containers_of import affinity_terms, containers, template_of
+from understudy.kinds.core.pods.containers_of import affinity_terms, containers, http_handlers, probes, template_of
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
@@ -38,6 +38,27 @@ def _spreads(spec: Obj) -> list[Obj]:
 
 def _projections(spec: Obj) -> Iterable[Obj]:
     return (s for v in spec.get("volumes") or [] for s in (v.get("projected") or {}).get("sources") or [])
+
+
+def _files(spec: Obj) -> Iterable[Obj]:
+    """Return volumes of files, their projections, and the items of both: parts that may set who owns the files."""
+    for volume in spec.get("volumes") or []:
+        kept = (volume[kind] for kind in ("secret", "configMap", "downwardAPI", "projected") if volume.get(kind))
+        projected = (part for source in _projections({"volumes": [volume]}) for part in source.values())
+        for source in (*kept, *projected):
+            yield from (source, *(source.get("items") or ()))
+
+
+def _empty_dirs(spec: Obj) -> Iterable[Obj]:
+    return (volume["emptyDir"] for volume in spec.get("volumes") or [] if volume.get("emptyDir"))
+
+
+def _http_gets(spec: Obj) -> Iterable[Obj]:
+    return (handler["httpGet"] for handler in http_handlers(spec))
+
+
+def _grpc_probes(spec: Obj) -> Iterable[Obj]:
+    return (probe["grpc"] for probe in probes(spec) if probe.get("grpc"))
 
 
 def _uses_claims(spec: Obj) -> bool:
@@ -174,6 +195,12 @@ GUARDS = (
     Guard(features.POD_CERTIFICATE_REQUEST, *_fields_in(_projections, "podCertificate")),
     field_guard(features.GENERIC_WORKLOAD, "schedulingGroup"),
     field_guard(features.GENERIC_WORKLOAD, "workloadRef"),
+    field_guard(features.EVICTION_REQUEST_API, "evictionResponders"),
+    Guard(features.ATOMIC_WRITE_VOLUME_USER_FIELDS, *_fields_in(_files, "defaultUser", "user")),
+    Guard(features.GRPC_CONTAINER_PROBE_TLS, *_fields_in(_grpc_probes, "mode")),
+    Guard(features.H2C_CONTAINER_PROBE, *_fields_in(_http_gets, "protocol")),
+    Guard(features.EMPTY_DIR_VOLUME_MODE, *_fields_in(_empty_dirs, "mode")),
+    Guard(features.VOLUME_BIND_MOUNT_OPTIONS, *_fields_in(_mounts, "bindMountOptions")),
     Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _fields_in(containers, "resizePolicy")[1]),
     Guard(features.SIDECAR_CONTAINERS, _uses_sidecars, _drop_sidecars),
     Guard(features.CONTAINER_RESTART_RULES, in_use.restart_rules, _drop_restart_rules),
@@ -283,6 +310,7 @@ STATUS_GUARDS = ByRelease(
             *_SINCE_1_33,
             Guard(features.RESOURCE_HEALTH_STATUS, *_of_status(_container_statuses, "allocatedResourcesStatus")),
             Guard(features.RESOURCE_HEALTH_STATUS_MESSAGE, *_of_status(_device_healths, "message")),
+            Guard(features.CSI_VOLUME_HEALTH, *_of_status(_itself, "volumeHealth")),
             Guard(features.IMAGE_VOLUME_WITH_DIGEST, *_of_status(_mount_statuses, "volumeStatus")),
             Guard(
                 features.DRA_NODE_ALLOCATABLE_RESOURCES, *_of_status(_itself, "nodeAllocatableResourceClaimStatuses")

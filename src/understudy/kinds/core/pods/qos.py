@@ -36,7 +36,9 @@ def _requirements(spec: Obj, gates: Gates) -> Iterable[Obj]:
     """Return the resources that decide: those of the pod, or those of each container but ephemeral ones."""
     whole: Obj | None = spec.get("resources")
     if whole is not None and gates[features.POD_LEVEL_RESOURCES]:
-        return [whole]
+        # Since 1.37 only what names a resource counts.
+        if whole.get("requests") or whole.get("limits") or not gates[features.POD_LEVEL_RESOURCES_FIX_QOS]:
+            return [whole]
     return (container.get("resources") or {} for container in containers(spec, "containers", "initContainers"))
 
 

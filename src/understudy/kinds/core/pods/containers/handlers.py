@@ -12,6 +12,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_PROTOCOLS, _GRPC_MODES = ("HTTP1", "HTTP2"), ("Plaintext", "TLS")
 _GRACE = "terminationGracePeriodSeconds"
 
 
@@ -26,6 +27,26 @@ def _http_get(action: Obj, path: Path) -> Errors:
     for header in action.get("httpHeaders") or ():
         name = header.get("name", "")
         errors += invalid_texts(header_texts(name), name, path.child("httpHeaders"))
+    return errors + _protocol(action, path)
+
+
+def _protocol(action: Obj, path: Path) -> Errors:
+    protocol, where = action.get("protocol"), path.child("protocol")
+    if protocol is None:
+        return []
+    if protocol not in _PROTOCOLS:
+        return [not_supported(where, protocol, _PROTOCOLS)]
+    if protocol == "HTTP2" and action.get("scheme") != "HTTP":
+        return [invalid(where, protocol, "is only supported with HTTP (H2C)")]
+    if protocol == "HTTP2" and action.get("host"):
+        return [invalid(path.child("host"), action["host"], 'must be empty when `protocol` is "HTTP2"')]
+    return []
+
+
+def _grpc(action: Obj, path: Path) -> Errors:
+    mode, errors = action.get("mode"), _port(action, path)
+    if mode is not None and mode not in _GRPC_MODES:
+        errors.append(not_supported(path.child("mode"), mode, _GRPC_MODES))
     return errors
 
 
@@ -37,7 +58,7 @@ _ACTIONS: dict[str, Callable[[Obj, Path], Errors]] = {
     "exec": _exec,
     "httpGet": _http_get,
     "tcpSocket": _port,
-    "grpc": _port,
+    "grpc": _grpc,
 }
 
 

@@ -8,9 +8,20 @@ from understudy.kinds.common.formats import choice, descending_path, no_backstep
 from understudy.kinds.core.pods.pod_options import Options
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_found, not_supported, required
+from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.field import (
+    Errors,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_BIND_OPTIONS = ("nodev", "noexec", "nosuid")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 
@@ -40,6 +51,7 @@ def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path, opts: Options
         errors += _sub_paths(mount, here, path)
         errors += _propagation(mount, container, path.child("mountPropagation"))
         errors += _recursive(mount, path.child("recursiveReadOnly"))
+        errors += _bind_options(mount.get("bindMountOptions") or [], volumes.get(name), here.child("bindMountOptions"))
     return errors
 
 
@@ -84,6 +96,20 @@ def _recursive(mount: Obj, path: Path) -> Errors:
         errors.append(forbidden(path, "may only be specified when readOnly is true"))
     if mount.get("mountPropagation") not in (None, "None"):
         errors.append(forbidden(path, "may only be specified when mountPropagation is None or not specified"))
+    return errors
+
+
+def _bind_options(options: list[str], volume: Obj | None, path: Path) -> Errors:
+    """Check the options of a bind mount, which images do not have (upstream: `validateBindMountOptions`)."""
+    errors: Errors = []
+    for i, option in enumerate(options):
+        if option not in _BIND_OPTIONS:
+            errors.append(not_supported(path.index(i), option, _BIND_OPTIONS))
+        if option in options[:i]:
+            errors.append(duplicate(path.index(i), option))
+    if options and (volume or {}).get("image") is not None:
+        bad_value = Typed(options, "[]string")
+        errors.append(invalid(path, bad_value, "bindMountOptions may not be used with image volumes"))
     return errors
 
 

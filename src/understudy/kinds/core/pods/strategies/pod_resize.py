@@ -6,6 +6,7 @@ from copy import deepcopy
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods import pod_disabled_fields
+from understudy.kinds.core.pods.containers import pod_resource_defaults
 from understudy.kinds.core.pods.strategies import pod_preparation
 from understudy.kinds.core.pods.validation import resize
 from understudy.kinds.declarations.kind import Strategy
@@ -30,6 +31,8 @@ def _prepare(pod: Obj, old: Obj, ctx: Context) -> None:
             pod["spec"].pop("resources", None)
             if whole is not None:
                 pod["spec"]["resources"] = whole
+    pod_resource_defaults.keep_stored(pod["spec"], before, ctx.gates)
+    pod_resource_defaults.default_stored(pod["spec"], ctx.gates, ctx.release)
     pod_disabled_fields.drop_spec(pod["spec"], before, ctx.gates)
     pod_preparation.count_generation(pod, old, ctx)
 

@@ -9,6 +9,7 @@ from understudy.kinds.common.printers import field
 from understudy.kinds.context import Context
 from understudy.kinds.core import resource_lists
 from understudy.kinds.core.pods import pod_defaults, pod_disabled_fields, pod_table
+from understudy.kinds.core.pods.containers import pod_resource_defaults
 from understudy.kinds.core.pods.qos import qos_class
 from understudy.kinds.core.pods.strategies import pod_preparation, pod_resize
 from understudy.kinds.core.pods.validation import pod_spec, pod_warnings, updates
@@ -61,12 +62,17 @@ def _create(pod: Obj, ctx: Context) -> None:
     if ctx.release >= V1_33:
         pod["metadata"]["generation"] = 1
     sent_class = nested_field(pod, "status", "qosClass")
-    pod["status"] = {"phase": "Pending", "qosClass": sent_class or qos_class(pod, ctx.gates)}
+    pod["status"] = {"phase": "Pending"}
+    if ctx.release < V1_37:
+        pod["status"]["qosClass"] = sent_class or qos_class(pod, ctx.gates)
     pod_disabled_fields.drop_spec(spec, None, ctx.gates)
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [{**GATED, "lastTransitionTime": ctx.now}]
     pod_preparation.match_label_keys(pod, ctx)
     pod_preparation.sync_app_armor(pod, ctx)
+    if ctx.release >= V1_37:
+        pod_resource_defaults.default_stored(spec, ctx.gates, ctx.release)
+        pod["status"]["qosClass"] = qos_class(pod, ctx.gates)
 
 
 GATED = {
@@ -81,6 +87,7 @@ GATED = {
 def _update(pod: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated pod: keep its status, drop disabled fields (upstream: `podStrategy.PrepareForUpdate`)."""
     copy_stored(pod, old, "status")
+    pod_resource_defaults.keep_stored(pod["spec"], old["spec"], ctx.gates)
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
     pod_disabled_fields.drop_status(pod.get("status") or {}, old, ctx)
     pod_preparation.count_generation(pod, old, ctx)

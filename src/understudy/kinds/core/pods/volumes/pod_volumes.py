@@ -9,6 +9,7 @@ from understudy.kinds.common.formats import descending_path, invalid_texts, labe
 from understudy.kinds.common.signer_names import bundle_name_texts, is_of_kubernetes, signer_name
 from understudy.kinds.core.pods.containers import env
 from understudy.kinds.core.pods.containers.containers import pull_policy
+from understudy.kinds.core.pods.containers.security import identifier
 from understudy.kinds.core.pods.pod_options import Options
 from understudy.kinds.core.pods.volumes import persistent_volumes
 from understudy.kinds.core.pods.volumes.volume_sources import CHECKS, PATHS, csi_driver, one_source
@@ -69,6 +70,7 @@ _ORDER = (
     "image",
 )
 
+_DEFAULTS = ("defaultMode", "defaultUser")
 SourceRule = Callable[[Obj, Path, Options], Errors]
 
 
@@ -117,9 +119,13 @@ def _source(kind: str, source: Obj, path: Path, opts: Options) -> Errors:
 
 
 def _empty_dir(source: Obj, path: Path, opts: Options) -> Errors:
-    if source.get("sizeLimit") is None or parse(source["sizeLimit"]).value >= 0:
-        return []
-    return [forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity")]
+    errors: Errors = []
+    if source.get("sizeLimit") is not None and parse(source["sizeLimit"]).value < 0:
+        errors.append(forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity"))
+    if not 0 <= (source.get("mode") or 0) <= 0o1777:
+        text = "must be a number between 0 and 01777 (octal), both inclusive"
+        errors.append(invalid(path.child("mode"), source["mode"], text))
+    return errors
 
 
 def _git_repo(source: Obj, path: Path, opts: Options) -> Errors:
@@ -127,9 +133,11 @@ def _git_repo(source: Obj, path: Path, opts: Options) -> Errors:
     return errors + descending_path(source.get("directory", ""), path.child("directory"))
 
 
-def _mode(source: Obj, name: str, path: Path) -> Errors:
-    mode = source.get(name)
-    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(path.child(name), mode, MODE_TEXT)]
+def _access(source: Obj, path: Path, mode: str, user: str) -> Errors:
+    """Check who may read files: the mode and the owner in fields of these names."""
+    bits = source.get(mode)
+    errors = [] if bits is None or 0 <= bits <= 0o777 else [invalid(path.child(mode), bits, MODE_TEXT)]
+    return errors + identifier(source.get(user), path.child(user))
 
 
 def _files(name: str) -> SourceRule:
@@ -137,7 +145,7 @@ def _files(name: str) -> SourceRule:
 
     def check(source: Obj, path: Path, opts: Options) -> Errors:
         errors = [] if source.get(name) else [required(path.child(name))]
-        errors += _mode(source, "defaultMode", path)
+        errors += _access(source, path, *_DEFAULTS)
         return errors + _items(source, path)
 
     return check
@@ -154,7 +162,7 @@ def _items(source: Obj, path: Path) -> Errors:
 def _key_to_path(item: Obj, path: Path) -> Errors:
     errors = [required(path.child(name)) for name in ("key", "path") if not item.get(name)]
     errors += unreserved_path(item.get("path", ""), path.child("path"))
-    return errors + _mode(item, "mode", path)
+    return errors + _access(item, path, "mode", "user")
 
 
 def _claim(source: Obj, path: Path, opts: Options) -> Errors:
@@ -162,7 +170,7 @@ def _claim(source: Obj, path: Path, opts: Options) -> Errors:
 
 
 def _downward(source: Obj, path: Path, opts: Options) -> Errors:
-    errors = _mode(source, "defaultMode", path)
+    errors = _access(source, path, *_DEFAULTS)
     return errors + [error for item in source.get("items") or () for error in _downward_file(item, path)]
 
 
@@ -178,11 +186,11 @@ def _downward_file(item: Obj, path: Path) -> Errors:
         errors += env.resource_ref(item["resourceFieldRef"], path.child("resourceFieldRef"), of_volume=True)
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-    return errors + _mode(item, "mode", path)
+    return errors + _access(item, path, "mode", "user")
 
 
 def _projected(source: Obj, path: Path, opts: Options) -> Errors:
-    errors = _mode(source, "defaultMode", path)
+    errors = _access(source, path, *_DEFAULTS)
     seen: set[str] = set()
     for i, part in enumerate(source.get("sources") or ()):
         here = path.child("sources").index(i)
@@ -225,14 +233,17 @@ def _projected_token(source: Obj, path: Path, volume: Path, seen: set[str]) -> E
     if seconds > 1 << 32:
         errors.append(invalid(here, seconds, "may not specify a duration larger than 2^32 seconds"))
     if not source.get("path"):
-        return [*errors, required(volume.child("path"))]
-    return errors + unreserved_path(source["path"], volume.child("path"))
+        errors.append(required(volume.child("path")))
+    else:
+        errors += unreserved_path(source["path"], volume.child("path"))
+    return errors + identifier(source.get("user"), path.child("user"))
 
 
 def _projected_bundle(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
     errors = _bundles(source, path)
     if not source.get("path"):
         errors.append(required(path.child("path")))
+    errors += identifier(source.get("user"), path.child("user"))
     errors += unreserved_path(source.get("path", ""), path.child("path"))
     return errors + _path_once(source.get("path", ""), source.get("path", ""), volume, seen)
 
@@ -269,6 +280,7 @@ def _projected_certificate(source: Obj, path: Path, volume: Path, seen: set[str]
     signer, key, seconds = source.get("signerName", ""), source.get("keyType", ""), source.get("maxExpirationSeconds")
     errors = signer_name(signer, path.child("signerName"))
     errors += _user_annotations(source.get("userAnnotations") or {}, path.child("userAnnotations"))
+    errors += identifier(source.get("user"), path.child("user"))
     if key not in _KEY_TYPES:
         errors.append(not_supported(path.child("keyType"), key, _KEY_TYPES))
     if seconds is not None:
