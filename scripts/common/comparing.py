@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -113,6 +113,58 @@ class Server:
         for connection, _used in self._kept.values():
             connection.close()
         self._kept.clear()
+
+
+@dataclass
+class Tally:
+    """The number of requests that two servers answer alike, and of others; what differs is printed."""
+
+    agree: int = 0
+    differ: int = 0
+    unanswered: int = 0  # by the left server
+
+    def compare(self, request: str, left: Any, right: Any) -> None:
+        """Compare what two servers answer to a request."""
+        lines = list(differences(left, right, ""))
+        self.count(lines)
+        if lines:
+            print_difference(request, lines)
+
+    def count(self, lines: Sequence[str]) -> None:
+        """Count a request whose answers differ by some lines, or by none."""
+        self.differ += bool(lines)
+        self.agree += not lines
+
+    def lacks_answer(self, answer: Answer) -> bool:
+        """Report, and count, that the left server has not answered."""
+        self.unanswered += answer.status == UNANSWERED
+        return answer.status == UNANSWERED
+
+    @property
+    def total(self) -> int:
+        return self.agree + self.differ + self.unanswered
+
+    @property
+    def exit_status(self) -> int:
+        """1 if anything differs, or if little was compared."""
+        return 0 if self.agree and not self.differ and self.unanswered <= MAX_UNANSWERED else 1
+
+    def __str__(self) -> str:
+        return f"{self.agree} agree, {self.differ} differ, {self.unanswered} unanswered"
+
+
+def print_difference(request: str, lines: Iterable[str]) -> None:
+    """Print a request and how its answers differ."""
+    print(f"--- {request}")
+    for line in lines:
+        print(f"    {line[:600]}")
+
+
+def end_namespace(server: Server, name: str) -> None:
+    """Delete a namespace, whether or not a controller runs that would empty it."""
+    path = f"/api/v1/namespaces/{name}"
+    server.call("DELETE", path)
+    server.call("PUT", f"{path}/finalize", {"metadata": {"name": name}, "spec": {"finalizers": []}})
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:

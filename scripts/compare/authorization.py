@@ -18,19 +18,17 @@ import os
 import random
 import re
 import time
-from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 from scripts.common.comparing import (
-    MAX_UNANSWERED,
-    UNANSWERED,
     Answer,
     Obj,
     Server,
+    Tally,
     add_server_arguments,
-    differences,
+    end_namespace,
     require_servers,
 )
 from scripts.compare.cases.rights import GROUP, RBAC, Person, World, in_any_order
@@ -83,9 +81,7 @@ def clean_up(server: Server, world: World) -> None:
     for resource in ("clusterrolebindings", "clusterroles"):
         server.call("DELETE", f"{RBAC}/{resource}/{world.run}-zz")
     for namespace in world.namespaces:
-        server.call("DELETE", f"/api/v1/namespaces/{namespace}")
-        finalized = {"metadata": {"name": namespace}, "spec": {"finalizers": []}}
-        server.call("PUT", f"/api/v1/namespaces/{namespace}/finalize", finalized)
+        end_namespace(server, namespace)
 
 
 def in_parts(text: str) -> tuple[str, list[str]]:
@@ -122,7 +118,7 @@ class Comparison:
 
     def __init__(self, servers: tuple[Server, Server]) -> None:
         self.servers = servers
-        self.counts: Counter[str] = Counter()
+        self.tally = Tally()
 
     def world(self, world: World, decisions: int) -> None:
         """Compare some decisions in one world."""
@@ -148,16 +144,8 @@ class Comparison:
     ) -> None:
         """Send a request to both servers, and print it if a part of their answers differs."""
         answers = [ask_as(server, person, method, path, body) for server in self.servers]
-        if answers[0].status == UNANSWERED:
-            self.counts["unanswered"] += 1
-            return
-        expected, answer = map(part, answers)
-        lines = list(differences(expected, answer, ""))
-        self.counts["differ" if lines else "agree"] += 1
-        if lines:
-            print(f"--- {person}: {method} {path} {json.dumps(body)}")
-            for line in lines:
-                print(f"    {line[:600]}")
+        if not self.tally.lacks_answer(answers[0]):
+            self.tally.compare(f"{person}: {method} {path} {json.dumps(body)}", *map(part, answers))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,9 +158,8 @@ def run(options: argparse.Namespace) -> int:
     require_servers(*servers)
     comparison, rng = Comparison(servers), random.Random(options.seed)
     number = 0
-    while comparison.counts.total() < options.decisions:
+    while comparison.tally.total < options.decisions:
         comparison.world(World(f"z{os.getpid():x}-{number}", rng), min(WORLD, options.decisions))
         number += 1
-    counts = comparison.counts
-    print(f"{counts.total()} decisions in {number} worlds: {dict(counts)}")
-    return 0 if counts["agree"] and not counts["differ"] and counts["unanswered"] <= MAX_UNANSWERED else 1
+    print(f"{comparison.tally.total} decisions in {number} worlds: {comparison.tally}")
+    return comparison.tally.exit_status

@@ -38,9 +38,9 @@ from scripts.common.comparing import (
     differences,
     require_servers,
 )
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.compare.requests import OBJECT_META, Kind, SequenceGenerator, ServerPair, compare, normalized
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE = 30  # seconds until a definition is served
 NUMBERS = (0, 1, 2, 3, -1, 1.5, 2.0, 0.1, 1e3, 97, 2**31, 2**53, 2**63 - 1, 2**63, 1e20)
 TEXTS = ("", "a", "b", "abc", "A", "1", "é日", "xxxxx", "2026-01-01", "10.0.0.1", "a@b.c", "a.b")
@@ -195,23 +195,11 @@ class SchemaGenerator:
         return made
 
 
-def definition(seed: int, group: str, generator: SchemaGenerator) -> Obj:
+def things(seed: int, group: str, generator: SchemaGenerator) -> Obj:
     """Return a definition with a random schema for `spec` and `status`."""
-    parts = {name: generator.object(1) for name in ("spec", "status")}
-    version: Obj = {"name": "v1", "served": True, "storage": True}
-    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": parts}}
-    version["subresources"] = {"status": {}} if seed % 2 else {}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"things.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [version],
-        },
-    }
+    schema = {"type": "object", "properties": {name: generator.object(1) for name in ("spec", "status")}}
+    subresources: Obj = {"status": {}} if seed % 2 else {}
+    return definition(group, "Thing", served_version(schema, subresources=subresources), scope="Namespaced")
 
 
 def kind_of(obj: Obj, generator: SchemaGenerator) -> Kind:
@@ -252,7 +240,7 @@ def install(server: Server, obj: Obj) -> tuple[int, Obj]:
 def compare_definition(pair: ServerPair, seed: int, sequences: int, length: int, shrinking: bool) -> Counter[str]:
     """Compare the servers by one definition and its objects, and count how many sequences "agree" or "differ"."""
     generator = SchemaGenerator(seed)
-    obj = definition(seed, f"d{os.getpid()}-{seed}.example.com", generator)
+    obj = things(seed, f"d{os.getpid()}-{seed}.example.com", generator)
     (real, answer), (status, other) = (install(server, obj) for server in pair.servers)
     try:
         lines = list(differences([real, refusal(answer)], [status, refusal(other)], ""))

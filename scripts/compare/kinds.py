@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import os
 import random
@@ -24,14 +25,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from scripts.common.comparing import (
-    MAX_UNANSWERED,
     MEDIA,
-    UNANSWERED,
     Answer,
     Obj,
     Server,
+    Tally,
     add_server_arguments,
     differences,
+    print_difference,
     require_servers,
 )
 from scripts.compare.requests import Difference, normalized, signature
@@ -258,23 +259,24 @@ class Comparison:
         self.servers = servers
         self.changes = Changes(corpus, rng)
         self.rng = rng
-        self.counts: Counter[str] = Counter()
+        self.tally = Tally()
+        self.not_stored = 0
         self.causes: Counter[str] = Counter()
         self.known: Counter[str] = Counter()
-        self._run = f"k{os.getpid():x}"
+        self._names = (f"k{os.getpid():x}-{number}" for number in itertools.count())
 
     def compare(self, resource: Resource) -> None:
         """Compare the creation of a changed object, or a few changes of a stored one."""
         obj = json.loads(self.rng.choice(resource.samples))
         if re.fullmatch("[a-z0-9-]+", obj["metadata"].get("name", "")):
-            obj["metadata"]["name"] = f"{self._run}-{self.counts.total()}"
+            obj["metadata"]["name"] = next(self._names)
         if self.rng.random() < 0.5:
             edits = self.changes.edits(obj, resource.definition)
             self.send("POST", resource.path, JSON, [edited(obj, edits)] * 2, edits)
             return
         created = [server.call("POST", resource.path, obj) for server in self.servers]
         if [status for status, _ in created] != [201, 201]:
-            self.counts["not stored"] += 1  # another sample of the same name may be there; creations are compared above
+            self.not_stored += 1  # another sample of the same name may be there; creations are compared above
             return
         name = created[0][1]["metadata"].get("name")
         if name is None:  # a review, which is not stored
@@ -309,21 +311,19 @@ class Comparison:
             server.exchange(method, path + query, headers, json.dumps(body).encode())
             for server, body in zip(self.servers, bodies, strict=True)
         ]
-        if answers[0].status == UNANSWERED:
-            self.counts["unanswered"] += 1
+        if self.tally.lacks_answer(answers[0]):
             print(f"--- {method} {path} {media} {edits}: the left server did not answer: {answers[0].body.decode()}")
             return
         lines = list(differences(*shortened(*(comparable(answer, bodies[0]) for answer in answers)), ""))
         if lines and (reason := known_reason(path, lines)):
             self.known[reason] += 1
             return
-        self.counts["differ" if lines else "agree"] += 1
+        self.tally.count(lines)
         cause = re.sub(r"k[0-9a-f]+-[0-9]+|/(v\d\w*)/", "N", path) + signature(Difference(0, lines))
         self.causes[cause] += bool(lines)
         if self.causes[cause] == 1:
-            print(f"--- {method} {path} {media} {json.dumps(bodies[0] if method == 'POST' else edits)}")
-            for line in lines[:12]:
-                print(f"    {line[:600]}")
+            sent = bodies[0] if method == "POST" else edits
+            print_difference(f"{method} {path} {media} {json.dumps(sent)}", lines[:12])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -343,10 +343,11 @@ def run(options: argparse.Namespace) -> int:
         if re.search(options.only, resource.path) and not re.search(options.skip, resource.path) and resource.definition
     ]
     comparison = Comparison(servers, corpus, random.Random(options.seed))
-    while chosen and comparison.counts["agree"] + comparison.counts["differ"] < options.requests:
+    while chosen and comparison.tally.agree + comparison.tally.differ < options.requests:
         comparison.compare(comparison.rng.choice(chosen))
-    counts = comparison.counts
+    tally = comparison.tally
     for reason, number in comparison.known.most_common():
         print(f"{number} known: {reason}")
-    print(f"{counts['agree'] + counts['differ']} requests to {len(chosen)} collections: {dict(counts)}")
-    return 0 if counts["agree"] and not counts["differ"] and counts["unanswered"] <= MAX_UNANSWERED else 1
+    print(f"{comparison.not_stored} objects not stored")
+    print(f"{tally.agree + tally.differ} requests to {len(chosen)} collections: {tally}")
+    return tally.exit_status

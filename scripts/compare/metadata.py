@@ -16,20 +16,18 @@ import json
 import os
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from scripts.common.comparing import (
-    MAX_UNANSWERED,
     MEDIA,
-    UNANSWERED,
     Answer,
     Obj,
     Server,
+    Tally,
     add_server_arguments,
-    differences,
+    end_namespace,
     require_servers,
 )
 from scripts.compare.requests import mask
@@ -129,13 +127,13 @@ class Comparison:
 
     def __init__(self, servers: tuple[Server, Server]) -> None:
         self.servers = servers
-        self.counts: Counter[str] = Counter()
+        self.tally = Tally()
 
     def is_served(self, sample: Sample) -> bool:
         """Report whether the left server serves the object's kind. If the right one does not agree, that differs."""
         left, right = (server.call("GET", sample.collection)[0] for server in self.servers)
         if left != right:
-            self.counts["differ"] += 1
+            self.tally.differ += 1
             print(f"--- GET {sample.collection}: {left} and {right}")
         return left == right == 200
 
@@ -146,7 +144,7 @@ class Comparison:
         created = [server.call("POST", sample.collection, sample.obj) for server in self.servers]
         try:
             if [status for status, _ in created] != [201, 201]:
-                self.counts["differ"] += 1
+                self.tally.differ += 1
                 print(f"--- POST {sample.collection}: a valid object is not created: {created}")
                 return
             for change in changes:
@@ -164,17 +162,10 @@ class Comparison:
         """
         for both in zip(*map(list, requests), strict=True):
             answers = [send(server, *request) for server, request in zip(self.servers, both, strict=True)]
-            if answers[0].status == UNANSWERED:
-                self.counts["unanswered"] += 1
+            if self.tally.lacks_answer(answers[0]):
                 print(f"--- {' '.join(both[0][:3])}: the left server did not answer: {answers[0].body.decode()}")
                 continue
-            expected, answer = map(comparable, answers)
-            lines = list(differences(expected, answer, ""))
-            self.counts["differ" if lines else "agree"] += 1
-            if lines:
-                print(f"--- {' '.join(both[0][:3])} {json.dumps(change)[:200]}")
-                for line in lines:
-                    print(f"    {line[:600]}")
+            self.tally.compare(f"{' '.join(both[0][:3])} {json.dumps(change)[:200]}", *map(comparable, answers))
 
 
 def send(server: Server, method: str, path: str, media: str, body: Any) -> Answer:
@@ -204,9 +195,6 @@ def run(options: argparse.Namespace) -> int:
                 comparison.compare(sample, metadata_changes(rng, options.pairs))
     finally:
         for server, name in itertools.product(servers, (run, f"{run}-x")):
-            server.call("DELETE", f"/api/v1/namespaces/{name}")
-            finalized = {"metadata": {"name": name}, "spec": {"finalizers": []}}
-            server.call("PUT", f"/api/v1/namespaces/{name}/finalize", finalized)
-    counts = comparison.counts
-    print(f"{counts.total()} requests: {dict(counts)}")
-    return 0 if counts["agree"] and not counts["differ"] and counts["unanswered"] <= MAX_UNANSWERED else 1
+            end_namespace(server, name)
+    print(f"{comparison.tally.total} requests: {comparison.tally}")
+    return comparison.tally.exit_status

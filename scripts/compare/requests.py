@@ -44,6 +44,7 @@ from scripts.common.comparing import (
     UnansweredError,
     add_server_arguments,
     differences,
+    end_namespace,
     require_servers,
     sample_parts,
     set_at,
@@ -796,10 +797,8 @@ def clean(server: Server, namespace: str, kinds: tuple[Kind, ...]) -> None:
             if item["metadata"].get("finalizers"):
                 server.call("PATCH", path, {"metadata": {"finalizers": None}}, MEDIA["merge"])
             server.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
-    path = f"/api/v1/namespaces/{namespace}"
-    server.call("DELETE", path)
-    server.call("PUT", path + "/finalize", {"metadata": {"name": namespace}, "spec": {"finalizers": []}})
-    if (status := server.call("GET", path)[0]) != 404:
+    end_namespace(server, namespace)
+    if (status := server.call("GET", f"/api/v1/namespaces/{namespace}")[0]) != 404:
         print(f"{server.url}: namespace {namespace} is left: {status}", file=sys.stderr)
 
 

@@ -16,44 +16,29 @@ import os
 import random
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from scripts.common.comparing import (
-    MAX_UNANSWERED,
-    UNANSWERED,
     Answer,
     Obj,
     Server,
+    Tally,
     add_server_arguments,
-    differences,
     require_servers,
 )
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.compare.cases.rules import random_rule, random_schema, random_value
 from scripts.compare.requests import normalized
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RULES = 12  # of a definition
 OBJECTS = 12
 PATIENCE = 30  # seconds until a definition is served
 
 
-def definition(group: str, schema: Obj) -> Obj:
+def widgets(group: str, schema: Obj) -> Obj:
     """Return a definition with a schema for `spec`."""
-    whole = {"type": "object", "properties": {"spec": schema}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Cluster",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version],
-        },
-    }
+    return definition(group, "Widget", served_version({"type": "object", "properties": {"spec": schema}}))
 
 
 def comparable(answer: Answer) -> Any:
@@ -64,11 +49,11 @@ def comparable(answer: Answer) -> Any:
 
 
 class Comparison:
-    """The comparison of two servers; `counts` has how many answers agree and differ."""
+    """The comparison of two servers; `tally` has how many answers agree and differ."""
 
     def __init__(self, servers: tuple[Server, Server], rng: random.Random) -> None:
         self.servers = servers
-        self.counts: Counter[str] = Counter()
+        self.tally = Tally()
         self._rng = rng
 
     def compare(self, group: str) -> None:
@@ -79,7 +64,7 @@ class Comparison:
             for _ in range(self._rng.randint(1, RULES))
         ]
         taken = [rule for rule in rules if self._is_taken(group, schema, rule)]
-        created = definition(group, {**schema, "x-kubernetes-validations": taken})
+        created = widgets(group, {**schema, "x-kubernetes-validations": taken})
         if not taken or self._send("POST", DEFINITIONS, created) != 201:
             return
         path = f"/apis/{group}/v1/widgets"
@@ -93,7 +78,7 @@ class Comparison:
 
     def _is_taken(self, group: str, schema: Obj, rule: Obj) -> bool:
         """Compare the answers to a definition with one rule, and report whether the left server takes it."""
-        one = definition(group, {**schema, "x-kubernetes-validations": [rule]})
+        one = widgets(group, {**schema, "x-kubernetes-validations": [rule]})
         return self._send("POST", f"{DEFINITIONS}?dryRun=All", one) == 201
 
     def _compare_objects(self, path: str, group: str, schema: Obj) -> None:
@@ -124,15 +109,8 @@ class Comparison:
         media = "application/json-patch+json" if method == "PATCH" else "application/json"
         headers = {"Content-Type": media, "Accept": "application/json"}
         left, right = (server.exchange(method, path, headers, json.dumps(body).encode()) for server in self.servers)
-        if left.status == UNANSWERED:
-            self.counts["unanswered"] += 1
-            return UNANSWERED
-        lines = list(differences(comparable(left), comparable(right), ""))
-        self.counts["differ" if lines else "agree"] += 1
-        if lines:
-            print(f"--- {method} {path} {json.dumps(body)[:2000]}")
-            for line in lines:
-                print(f"    {line[:600]}")
+        if not self.tally.lacks_answer(left):
+            self.tally.compare(f"{method} {path} {json.dumps(body)[:2000]}", comparable(left), comparable(right))
         return left.status
 
 
@@ -155,6 +133,5 @@ def run(options: argparse.Namespace) -> int:
     comparison = Comparison(servers, random.Random(options.seed))
     for _, group in zip(range(options.definitions), groups(), strict=False):
         comparison.compare(group)
-    counts = comparison.counts
-    print(f"{counts.total()} requests: {dict(counts)}")
-    return 0 if counts["agree"] and not counts["differ"] and counts["unanswered"] <= MAX_UNANSWERED else 1
+    print(f"{comparison.tally.total} requests: {comparison.tally}")
+    return comparison.tally.exit_status

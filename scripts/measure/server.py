@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.measure import memory, micro
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer import protobuf
@@ -57,48 +58,22 @@ def claim(name: str) -> dict[str, Any]:
     }
 
 
-DEFINITION: dict[str, Any] = {
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.bench.example.com"},
-    "spec": {
-        "group": "bench.example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "required": ["size"],
-                                "properties": {
-                                    "size": {"type": "integer", "minimum": 0},
-                                    "color": {"type": "string", "default": "red", "enum": ["red", "green"]},
-                                    "ports": {
-                                        "type": "array",
-                                        "x-kubernetes-list-type": "map",
-                                        "x-kubernetes-list-map-keys": ["name"],
-                                        "items": {
-                                            "type": "object",
-                                            "required": ["name"],
-                                            "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
-                                        },
-                                    },
-                                },
-                            }
-                        },
-                    }
-                },
-            }
-        ],
+_SPEC = {
+    "size": {"type": "integer", "minimum": 0},
+    "color": {"type": "string", "default": "red", "enum": ["red", "green"]},
+    "ports": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
+        },
     },
 }
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": _SPEC}}}
+DEFINITION = definition("bench.example.com", "Widget", served_version(_SCHEMA), scope="Namespaced")
 WIDGETS = f"/apis/bench.example.com/v1/namespaces/{NAMESPACE}/widgets"
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from scripts.common.connection import Answer, Connection, DroppedError
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.common.server_process import ServerProcess
 
 CORE, CLAIMS = "/api/v1/namespaces/default", "/apis/resource.k8s.io/v1beta1/namespaces/default"
@@ -160,12 +161,7 @@ def requests() -> Iterator[Sent]:
     body = json.dumps([{"op": "add", "path": "/data", "value": {"a": "b"}}, *copied]).encode()
     yield Sent("JSON patch, copies", "PATCH", f"{CORE}/configmaps/patched", body, JSON_PATCH, (config,))
     schema: dict[str, Any] = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(30_000)}}
-    names = {"kind": "Wide", "plural": "wides"}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    spec = {"group": "bounds.example.com", "names": names, "scope": "Cluster", "versions": [version]}
-    definition = {"metadata": {"name": "wides.bounds.example.com"}, "spec": spec}
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    yield created("definition", path, definition)
+    yield created("definition", DEFINITIONS, definition("bounds.example.com", "Wide", served_version(schema)))
     devices = [{"name": f"d{n}", "attributes": {}} for n in range(30_000)]
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     slices = {

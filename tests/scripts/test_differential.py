@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -89,7 +90,9 @@ def test_no_comparison_is_a_failure(command: str, nothing: str) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize(("mode", "status", "word"), [("RBAC", 0, "'agree': 50"), ("AlwaysAllow", 1, "'differ': ")])
+@pytest.mark.parametrize(
+    ("mode", "status", "word"), [("RBAC", 0, "50 agree, 0 differ"), ("AlwaysAllow", 1, "[1-9][0-9]* differ")]
+)
 def test_decisions_are_compared(tmp_path: Path, mode: str, status: int, word: str) -> None:
     """Two servers that authorize by RBAC decide alike, one that allows everything decides otherwise."""
     tokens = tmp_path / "tokens.csv"
@@ -98,7 +101,7 @@ def test_decisions_are_compared(tmp_path: Path, mode: str, status: int, word: st
     with Server(authorization_mode=["RBAC"], **options) as one, Server(authorization_mode=[mode], **options) as other:
         done = run("compare", "authorization", one.url, other.url, "--token=t", "--decisions=50")
     assert (done.returncode, done.stderr) == (status, "")
-    assert word in done.stdout.splitlines()[-1]
+    assert re.search(word, done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("command", ["policies", "webhooks"])
@@ -230,7 +233,7 @@ def test_random_definitions_are_valid(client: Any) -> None:
     accepted = objects = 0
     for seed in range(8):
         generator = custom.SchemaGenerator(seed)
-        definition = custom.definition(seed, f"g{seed}.example.com", generator)
+        definition = custom.things(seed, f"g{seed}.example.com", generator)
         status, _ = custom.install(client, definition)
         if status == 201:
             accepted += 1

@@ -28,6 +28,7 @@ from scripts.common.comparing import (
     differences,
     set_at,
 )
+from scripts.common.custom_resources import definition, served_version
 from scripts.compare.requests import (
     Difference,
     Kind,
@@ -44,49 +45,28 @@ from scripts.compare.requests import (
 PATIENCE = 60  # seconds until a policy, webhook or definition is in force; a real server's mapper needs 45
 GROUP = "admission.example.com"
 REGISTRATION = "/apis/admissionregistration.k8s.io"
-DEFINITION: Obj = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"things.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"plural": "things", "kind": "Thing"},
-        "versions": [
-            {
-                "name": name,
-                "served": True,
-                "storage": name == "v1",
-                "subresources": {
-                    "status": {},
-                    "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
-                },
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "a": {"type": "string", "maxLength": 20},
-                                    "n": {"type": "integer", "default": 1},
-                                    "l": {
-                                        "type": "array",
-                                        "items": {"type": "string"},
-                                        "x-kubernetes-list-type": "set",
-                                    },
-                                    "m": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                                },
-                            },
-                            "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
-                        },
-                    }
-                },
-            }
-            for name in ("v1", "v2")
-        ],
+_SCALE = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+_SPEC = {
+    "a": {"type": "string", "maxLength": 20},
+    "n": {"type": "integer", "default": 1},
+    "l": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+    "m": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": {"type": "object", "properties": _SPEC},
+        "status": {"type": "object", "properties": {"n": {"type": "integer"}}},
     },
 }
+_SUBRESOURCES = {"status": {}, "scale": _SCALE}
+DEFINITION = definition(
+    GROUP,
+    "Thing",
+    served_version(_SCHEMA, subresources=_SUBRESOURCES),
+    served_version(_SCHEMA, "v2", storage=False, subresources=_SUBRESOURCES),
+    scope="Namespaced",
+)
 META: Parts = (
     ("metadata.annotations", ({"x": "1"}, {"x": "<&>"}, {"e.io/a": "1"})),
     ("metadata.finalizers", (["e.io/a"], [])),

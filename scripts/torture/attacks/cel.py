@@ -8,11 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.torture.attacks.case import Case, Target
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1"
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _GROUP = "torture.example.com"
 _SETTLED = 60.0  # seconds until a policy is in force
 
@@ -138,16 +138,8 @@ def _rule(target: Target) -> str:
     rule = {"rule": "self.values.all(a, self.values.all(b, a == b || a != b))"}
     values = {"type": "array", "maxItems": 400, "items": {"type": "integer"}}
     specs = {"type": "object", "x-kubernetes-validations": [rule], "properties": {"values": values}}
-    names = {"plural": "victims", "singular": "victim", "kind": "Victim", "listKind": "VictimList"}
     schema = {"type": "object", "properties": {f"spec{number}": specs for number in range(7)}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"victims.{_GROUP}"},
-        "spec": {"group": _GROUP, "scope": "Cluster", "names": names, "versions": [version]},
-    }
-    status, answer = _post(target, _DEFINITIONS, definition)
+    status, answer = _post(target, DEFINITIONS, definition(_GROUP, "Victim", served_version(schema)))
     if status != 201:
         return f"definition {status} {answer[:300]!r}"
     path = f"/apis/{_GROUP}/v1/victims"

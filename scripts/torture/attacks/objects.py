@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from functools import partial
 
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.torture.attacks.case import Case, Target, run_at_once
 
 OBJECTS = 86_000
@@ -14,7 +15,6 @@ PATCHES = 36_000
 CROWD = "/api/v1/namespaces/crowd"
 MAPS = f"{CROWD}/configmaps"
 PATCH = "application/merge-patch+json"
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _GROUP = "torture.example.com"
 _CONTROLLERS = "kube-controller-manager deletes 20 objects a second"
 
@@ -82,19 +82,11 @@ def _watched(target: Target) -> str:
 
 def _patched(target: Target) -> str:
     """Change a few custom resources again and again."""
-    names = {"plural": "victims", "singular": "victim", "kind": "Victim", "listKind": "VictimList"}
     schema = {
         "type": "object",
         "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     }
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"victims.{_GROUP}"},
-        "spec": {"group": _GROUP, "scope": "Cluster", "names": names, "versions": [version]},
-    }
-    target.send("POST", _DEFINITIONS, json.dumps(definition).encode())
+    target.send("POST", DEFINITIONS, json.dumps(definition(_GROUP, "Victim", served_version(schema))).encode())
     path = f"/apis/{_GROUP}/v1/victims"
     while target.send("GET", path)[0] != 200:
         time.sleep(0.1)
