@@ -337,13 +337,14 @@ MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
 class Query(dict[str, str]):
     """The parameters of a query string, read as Go does: of a repeated one, the first counts.
 
-    Parameters with a semicolon or a wrong escape are left out.
+    Parameters with a semicolon or a wrong escape are left out. `text` is the whole string as it was sent.
     """
 
-    __slots__ = ("_repeated",)
+    __slots__ = ("_repeated", "text")
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.text = text
         self._repeated: dict[str, list[str]] = {}
         if text and (";" in text or MALFORMED.search(text)):
             text = "&".join(part for part in text.split("&") if ";" not in part and not MALFORMED.search(part))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.http import exchange, send
+from tests.http import MERGE_PATCH, exchange, send
 from tests.releases import RELEASES
 from understudy import Server
 
 PODS = "/api/v1/namespaces/default/pods"
 HOSTLESS = "pod one does not have a host assigned"
 CHOOSE = "a container name must be specified for pod two, choose one of: [first a b]"
+ADDRESS = {"type": "InternalIP"}
 NO_ADDRESS = "no preferred addresses found; known addresses: []"
 
 
@@ -95,3 +96,46 @@ def test_log_options_are_validated(server: Server, query: str, causes: dict[str,
     status, answer = exchange(server, "GET", f"{PODS}/none/log?{query}")
     assert (status, answer["details"]["kind"]) == (422, "PodLogOptions")
     assert {cause["field"]: cause["message"] for cause in answer["details"]["causes"]} == causes
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[Server]:
+    with Server() as running:
+        running.apply(pod("p", "a"), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "p"}})
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("ip", "name", "status", "message"),
+    [
+        ("", "p", 400, "address not allowed"),
+        ("127.0.0.1", "p", 400, "address not allowed"),
+        ("169.254.1.1", "p", 400, "address not allowed"),
+        ("224.0.0.1", "p", 400, "address not allowed"),
+        ("10.1.2.3", "p", 301, "/p/proxy/?x=1&y=%20"),
+        ("fd00::1", "http:p:80", 301, "/http:p:80/proxy/?x=1&y=%20"),
+        ("10.1.2.3", "ftp:p:80", 400, 'invalid {} request "ftp:p:80"'),
+        ("10.1.2.3", "a:b:c:d", 400, 'invalid {} request "a:b:c:d"'),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pod", "node"])
+def test_proxy_without_a_path_is_redirected(
+    newest: Server, kind: str, ip: str, name: str, status: int, message: str
+) -> None:
+    """GET of a pod's or node's proxy is redirected to its root, if something could have the address.
+
+    Source: kube-apiserver 1.37.
+    """
+    path = PODS if kind == "pod" else "/api/v1/nodes"
+    address: dict[str, Any] = (
+        {"podIP": ip, "podIPs": [{"ip": ip}]} if kind == "pod" else {"addresses": [ADDRESS | {"address": ip}]}
+    )
+    patch = {"status": address if ip else None}
+    assert send(newest, "PATCH", f"{path}/p/status", patch, MERGE_PATCH).status == 200
+    answer = send(newest, "GET", f"{path}/{name}/proxy?x=1&y=%20")
+    if status == 301:
+        assert (answer.status, answer.headers["Location"], answer.body) == (301, path + message, b"")
+        assert send(newest, "GET", f"{path}/{name}/proxy/").status == 503
+    else:
+        said = message.format(kind) if ip or kind == "pod" else NO_ADDRESS
+        assert (answer.status, answer.json()["message"]) == (500 if said == NO_ADDRESS else status, said)

@@ -14,6 +14,7 @@ from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery import errors
+from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.options import Query, boolean, integer
@@ -22,6 +23,8 @@ from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
+# Types of a node's addresses in the order in which kube-apiserver takes them by default.
+_PREFERRED_ADDRESSES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 NO_ADDRESS = "no preferred addresses found; known addresses: []"
 
 
@@ -102,17 +105,56 @@ async def forward(state: ServerState, request: Request, scope: RequestScope) -> 
 async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer any method on the proxy path of a pod, service or node (NAME, NAME:PORT or SCHEME:NAME:PORT).
 
-    Nothing listens there: the error is that for an object without an address. Raises 400, 404, 500, 503.
+    Nothing listens there, nor is it tried. Raises 400, 404, 500, 503.
     """
-    scheme_name_port = scope.name.split(":")
-    name = scheme_name_port[1] if len(scheme_name_port) == 3 else scheme_name_port[0]
+    scheme, name, port = _scheme_name_port(scope.name)
+    if scheme not in ("", "http", "https") or not name:
+        raise errors.bad_request(f"invalid {scope.kind.name.lower()} request {go_quote(scope.name)}")
     if scope.kind.name == "Service":
-        port = scheme_name_port[-1] if len(scheme_name_port) > 1 else ""
         raise await _without_endpoints(state, scope, name, port)
-    await state.registry.get(scope.kind, scope.namespace, name)
-    if scope.kind.name == "Pod":
+    obj = (await state.registry.get(scope.kind, scope.namespace, name)).object
+    address = _pod_address(obj) if scope.kind.name == "Pod" else _node_address(obj)
+    if len(scope.info.parts) == 3 and request.method in ("GET", "HEAD") and not scope.info.path.endswith("/"):
+        location = f"{scope.info.path}/" + (f"?{request.query.text}" if request.query.text else "")
+        return Response(301, b"", "", headers=[("Location", location)])
+    raise _unavailable(f"error trying to reach service: nothing is proxied to {address} here")
+
+
+def _scheme_name_port(text: str) -> tuple[str, str, str]:
+    """Return the parts of the name in a proxy path, without a name if there are too many (`SplitSchemeNamePort`)."""
+    match text.split(":"):
+        case [name]:
+            return "", name, ""
+        case [name, port]:
+            return "", name, port
+        case [scheme, name, port]:
+            return scheme, name, port
+    return "", "", ""
+
+
+def _pod_address(pod: Obj) -> str:
+    """Return the address at which a pod would be reached. Raises 400 for one that no pod has."""
+    ips = (pod.get("status") or {}).get("podIPs") or [{}]
+    return _global_unicast(str(ips[0].get("ip", "")))
+
+
+def _node_address(node: Obj) -> str:
+    """Return the address at which a node would be reached. Raises 400 and 500."""
+    by_type = {each["type"]: each["address"] for each in reversed((node.get("status") or {}).get("addresses") or ())}
+    preferred = [by_type[kind] for kind in _PREFERRED_ADDRESSES if kind in by_type]
+    if not preferred:
+        raise errors.unknown_error(NO_ADDRESS)
+    if parse_ip(preferred[0]) is None:
+        raise errors.bad_request(f"lookup {preferred[0]}: no such host")
+    return _global_unicast(str(preferred[0]))
+
+
+def _global_unicast(address: str) -> str:
+    """Return an address of one host in some network. Raises 400 for others (`IsGlobalUnicast` in Go)."""
+    ip = parse_ip(address)
+    if ip is None or ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local:
         raise errors.bad_request("address not allowed")
-    raise errors.unknown_error(NO_ADDRESS)
+    return address
 
 
 async def _without_endpoints(state: ServerState, scope: RequestScope, name: str, port: str) -> errors.StatusError:
