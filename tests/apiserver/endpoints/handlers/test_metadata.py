@@ -177,6 +177,7 @@ def test_scale_metadata_is_checked(server: Server, fields: Any, status: int, mes
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+ROLE = {"metadata": {"name": "cleared"}, "rules": []}
 EVENT = {
     "metadata": {"name": "cleared"},
     "involvedObject": {"namespace": "default", "name": "x"},
@@ -191,6 +192,24 @@ def test_empty_managed_fields_clear_the_stored_ones(apiserver: Server, version: 
     path = f"{version}/namespaces/default/events/cleared"
     answer = send(apiserver, "PATCH", path, {"metadata": {"managedFields": []}}, MERGE).json()
     assert answer["metadata"]["name"] == "cleared"
+    assert "managedFields" not in answer["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        (f"{CORE}/events", {}),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"namespace": "x"}),
+    ],
+)
+def test_empty_managed_fields_count_whatever_the_namespace(apiserver: Server, path: str, sent: dict[str, str]) -> None:
+    """They clear the stored ones too where the body has no namespace and gets one, or has one that its kind cannot."""
+    body = {**EVENT, "metadata": {"name": "cleared"}} if path.endswith("events") else ROLE
+    stored = send(apiserver, "POST", path, body).json()
+    metadata = {**stored["metadata"], **sent, "managedFields": []}
+    if not sent:
+        del metadata["namespace"]
+    answer = send(apiserver, "PUT", f"{path}/cleared", {**stored, "metadata": metadata}).json()
     assert "managedFields" not in answer["metadata"]
 
 

@@ -215,10 +215,11 @@ def check_namespace(obj: Obj, scope: RequestScope) -> None:
     fields = obj["metadata"]
     if not scope.kind.namespaced:
         if "namespace" in fields:
-            obj["metadata"] = {name: value for name, value in fields.items() if name != "namespace"}
+            others = {name: value for name, value in fields.items() if name != "namespace"}
+            obj["metadata"] = keep_empty_fields(fields, others)
         return
     if not fields.get("namespace"):
-        obj["metadata"] = {**fields, "namespace": scope.namespace}
+        obj["metadata"] = keep_empty_fields(fields, {**fields, "namespace": scope.namespace})
     elif fields["namespace"] != scope.namespace:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
