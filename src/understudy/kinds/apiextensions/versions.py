@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.kinds.apiextensions import schemas
+from understudy.kinds.apiextensions import schemas, structural_schemas
 from understudy.kinds.apiextensions.schema_rules import KnownRules
 from understudy.kinds.common.formats import invalid_texts, label_1035, of_field
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
@@ -83,11 +83,12 @@ def part(part: Obj, schema: str, has_status: bool, path: Path, known: KnownRules
         errors += _column(column, path.child("additionalPrinterColumns").index(i))
     if part.get("selectableFields"):
         where = path.child("selectableFields")
-        errors += (
-            [invalid(where, "", _NO_SCHEMA[schema])]
-            if whole_schema is None
-            else _selectable(part["selectableFields"], whole_schema, where)
-        )
+        if whole_schema is None:
+            errors.append(invalid(where, "", _NO_SCHEMA[schema]))
+        else:
+            if unfit := structural_schemas.unfit(whole_schema):
+                errors.append(invalid(path.child("schema.openAPIV3Schema"), "", unfit))
+            errors += _selectable(part["selectableFields"], whole_schema, where)
     return errors
 
 

@@ -8,12 +8,12 @@ from functools import partial
 from typing import NamedTuple
 
 from understudy.kinds.apps.common import SPEC, counters
-from understudy.kinds.common.formats import choice, invalid_texts, label
+from understudy.kinds.common.formats import choice, invalid_texts, label, nonnegative
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.resources import as_quantity, container_name
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, FieldError, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name
@@ -43,8 +43,13 @@ def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """Check the counts in an autoscaler's status."""
-    return counters(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"))
+    """Check the counts in the status of an autoscaler, and the generations of its conditions (since 1.37)."""
+    status, where = obj.get("status") or {}, Path("status", "conditions")
+    errors: Errors = []
+    if ctx.release >= V1_37:
+        for i, condition in enumerate(status.get("conditions") or ()):
+            errors += nonnegative(condition.get("observedGeneration"), where.index(i).child("observedGeneration"))
+    return errors + counters(status, ("currentReplicas", "desiredReplicas"))
 
 
 def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:

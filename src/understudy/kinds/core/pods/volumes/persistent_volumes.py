@@ -14,7 +14,14 @@ from understudy.kinds.context import Context
 from understudy.kinds.core import nodeselector
 from understudy.kinds.core.pods.containers import resources
 from understudy.kinds.core.pods.in_use import invalid_label_values
-from understudy.kinds.core.pods.volumes.volume_sources import OF_VOLUMES, PATHS, csi_driver, one_source
+from understudy.kinds.core.pods.volumes.volume_sources import (
+    LONG_INTERFACE,
+    OF_VOLUMES,
+    PATHS,
+    csi_driver,
+    has_long_interface,
+    one_source,
+)
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
@@ -276,6 +283,9 @@ def changed_volume(obj: Obj, old: Obj, ctx: Context) -> Errors:
     any_values = ctx.release < V1_33 or invalid_label_values(nested_field(old, "spec", "nodeAffinity", "required"))
     errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"), any_values)
     errors += _volume_sources(volume_spec, _SPEC, ctx)
+    iscsi = volume_spec.get("iscsi")
+    if iscsi is not None and has_long_interface(iscsi, obj["metadata"].get("name", "")):
+        errors.append(invalid(_SPEC.child("iscsi", "targetportal"), iscsi.get("targetPortal", ""), LONG_INTERFACE))
     errors += _recycled_root(volume_spec, _SPEC)
     errors += _class(volume_spec.get("storageClassName"), _SPEC.child("storageClassName"))
     if volume_spec.get("volumeMode") is not None:

@@ -12,7 +12,14 @@ from understudy.kinds.core.pods.containers.containers import pull_policy
 from understudy.kinds.core.pods.containers.security import identifier
 from understudy.kinds.core.pods.pod_options import Options
 from understudy.kinds.core.pods.volumes import persistent_volumes
-from understudy.kinds.core.pods.volumes.volume_sources import CHECKS, PATHS, csi_driver, one_source
+from understudy.kinds.core.pods.volumes.volume_sources import (
+    CHECKS,
+    LONG_INTERFACE,
+    PATHS,
+    csi_driver,
+    has_long_interface,
+    one_source,
+)
 from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -107,6 +114,8 @@ def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
         claim = f"{pod}-{volume['name']}"
         texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))
         errors += invalid_texts(texts, volume["name"], path.child("name"))
+    if "iscsi" in present and has_long_interface(volume["iscsi"], volume.get("name", "")):
+        errors.append(invalid(path.child("name"), volume.get("name", ""), LONG_INTERFACE))
     return errors + one_source(present, path)
 
 

@@ -26,6 +26,9 @@ HOST_PATH_TYPES = (
     "FileOrCreate",
     "Socket",
 )
+_INTERFACE_LENGTH = 64
+_INTERFACE = "<volume name>:<iscsi.targetPortal>"
+LONG_INTERFACE = f"Total length of {_INTERFACE} must be under 64 characters if iscsi.initiatorName is specified."
 PARTITION_TEXT = range_text(1, 255)
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
 _EUI = re.compile(r"^eui.[A-Za-z0-9]{16}$")
@@ -57,6 +60,12 @@ def one_source(present: Sequence[str], path: Path) -> Errors:
 
 
 _SPELLED = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}  # upstream's names of sources in this error
+
+
+def has_long_interface(iscsi: Obj, volume: str) -> bool:
+    """Report whether an initiator of iSCSI would get an interface with too long a name, for the volume of a name."""
+    name = f"{volume}:{iscsi.get('targetPortal', '')}"
+    return iscsi.get("initiatorName") is not None and size(name) > _INTERFACE_LENGTH
 
 
 def _glusterfs(source: Obj, path: Path) -> Errors:
