@@ -16,6 +16,7 @@ from tests.http import send
 from understudy import Server
 
 KEY = ec.generate_private_key(ec.SECP256R1())
+SERVED: dict[str, Any] = {"feature_gates": {"PodCertificateRequest": True}, "runtime_config": {"api/all": True}}
 LIFETIME = timedelta(hours=6)
 TEXT = "leaf certificate should not contain invalid EmailAddress"
 
@@ -73,3 +74,22 @@ def test_names_of_certificate_are_not_checked_before_1_35(apiserver: Server) -> 
     """1.34 takes any names."""
     names = x509.RFC822Name._init_without_validation("a b"), x509.DNSName("a..b")
     assert issue(apiserver, "v1alpha1", *names) == []
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        pytest.param(True, marks=pytest.mark.apiserver(emulated_version="1.36", **SERVED)),
+        pytest.param(False, marks=pytest.mark.apiserver(emulated_version="1.37", **SERVED)),
+    ],
+    ids=["1.36", "1.37"],
+)
+def test_status_that_is_not_written_is_not_owned(apiserver: Server, owned: bool) -> None:
+    """A write of the object does not change its status, and since 1.37 its sender does not own the status either."""
+    assert issue(apiserver, "v1beta1") == []
+    path = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests/r?fieldManager=m"
+    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"certificateChain": "x"}}
+    answer = send(apiserver, "PATCH", path, patch).json()
+    assert answer["status"]["certificateChain"] != "x"
+    [entry] = [entry for entry in answer["metadata"]["managedFields"] if entry["manager"] == "m"]
+    assert ("f:status" in entry["fieldsV1"]) is owned

@@ -13,7 +13,10 @@ from understudy.kinds.common.printers import NONE, age, field, human_duration, l
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Behavior, Conversion, Strategy
 from understudy.kinds.declarations.strategies import (
+    METADATA_RESET,
     RESET_FOR_STATUS,
+    SPEC_RESET,
+    STATUS_RESET,
     Update,
     copy_stored,
     keep_metadata,
@@ -22,7 +25,7 @@ from understudy.kinds.declarations.strategies import (
     status_strategy,
     update_steps,
 )
-from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.releases.version import V1_35, V1_37, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.validation.field import Errors
 
@@ -205,12 +208,13 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 validate=_pod_certificate_errors,
                 validate_update=all_of(CORE.updated, _pod_certificate_changes),
                 unconditional_update=False,
-                reset_fields={},
+                reset_fields=STATUS_RESET if version >= V1_37 else {},
             ),
             status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS),
                 validate_update=_pod_certificate_status,
                 unconditional_update=False,
+                reset_fields=METADATA_RESET if version >= V1_37 else SPEC_RESET,
             ),
             selectable={f"spec.{name}": field("spec", name) for name in ("signerName", "podName", "nodeName")},
             table_row=_pod_certificate_row,
