@@ -202,7 +202,7 @@ def test_empty_managed_fields_clear_the_stored_ones(apiserver: Server, version: 
         ("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"namespace": "x"}),
     ],
 )
-def test_empty_managed_fields_count_whatever_the_namespace(apiserver: Server, path: str, sent: dict[str, str]) -> None:
+def test_empty_managed_fields_clear_them_with_any_namespace(apiserver: Server, path: str, sent: dict[str, str]) -> None:
     """They clear the stored ones too where the body has no namespace and gets one, or has one that its kind cannot."""
     body = {**EVENT, "metadata": {"name": "cleared"}} if path.endswith("events") else ROLE
     stored = send(apiserver, "POST", path, body).json()
