@@ -203,7 +203,7 @@ def test_empty_managed_fields_clear_the_stored_ones(apiserver: Server, version: 
     ],
 )
 def test_empty_managed_fields_clear_them_with_any_namespace(apiserver: Server, path: str, sent: dict[str, str]) -> None:
-    """An empty list clears the stored ones also where a body gets its namespace, or loses one that its kind cannot have."""
+    """An empty list clears the stored ones also where a body gets a namespace, or loses one."""
     body = {**EVENT, "metadata": {"name": "cleared"}} if path.endswith("events") else ROLE
     stored = send(apiserver, "POST", path, body).json()
     metadata = {**stored["metadata"], **sent, "managedFields": []}
