@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.serving.release import DEFAULT, Release, releases
+from understudy.apiserver.serving.release import DEFAULT, Release, previews, releases
 from understudy.apiserver.serving.runtime_config import served as what_is_served
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
 RELEASES = releases()  # every release that can be emulated, oldest first
-NEWEST = Version.parse(DEFAULT)  # the newest one that is complete
+NEWEST = Version.parse(DEFAULT)  # the newest one
+NEWEST_AND_PREVIEWS = [NEWEST, *previews()]  # for what holds in a preview too, of which there may be none
 
 every_release = pytest.mark.parametrize("release", RELEASES, ids=str)
 

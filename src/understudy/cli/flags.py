@@ -10,7 +10,7 @@ from typing import Any
 
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.options.values import READERS, names
-from understudy.apiserver.serving.release import Release, UnknownReleaseError, releases
+from understudy.apiserver.serving.release import Release, UnknownReleaseError, release_names, releases
 
 _BOOLEAN = {"nargs": "?", "const": True}
 # What argparse is told besides the reader of a flag's value, by the type of its option.
@@ -62,7 +62,10 @@ def _with_default(text: str, default: str | None) -> str:
 
 
 def emulated_versions(text: str) -> list[str]:
-    """Return the releases of "1.33,v1.36", or of "all", oldest first. Raises ArgumentTypeError for an unknown one."""
+    """Return the releases of "1.33,v1.36", or of "all", oldest first; "all" is without previews.
+
+    Raises ArgumentTypeError for an unknown one.
+    """
     if text == "all":
         return [str(release) for release in releases()]
     try:
@@ -73,7 +76,7 @@ def emulated_versions(text: str) -> list[str]:
 
 def add_release_flags(parser: argparse.ArgumentParser, default: str) -> None:
     """Add the flags of commands that look at several releases: which ones, and their feature gates."""
-    usage = f"some of {', '.join(map(str, releases()))}, or all (default: %(default)s)"
+    usage = f"some of {release_names()}, or all releases (default: %(default)s)"
     parser.add_argument(
         "--emulated-version", type=emulated_versions, default=default, metavar="VERSION,VERSION", help=usage
     )

@@ -7,7 +7,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-from understudy.apiserver.serving.release import Release, releases
+from understudy.apiserver.serving.release import Release, release_names
 from understudy.cli.flags import add_server_flags
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def add_remote_server_flags(parser: argparse.ArgumentParser) -> None:
     server = parser.add_mutually_exclusive_group(required=True)
     server.add_argument("--server", metavar="URL", help="an API server that asks for no credentials")
     server.add_argument("--kubeconfig", metavar="PATH", help="server and user of its current context")
-    text = f"{', '.join(map(str, releases()))} (default: the server's)"
+    text = f"{release_names()} (default: the server's)"
     parser.add_argument("--emulated-version", metavar="VERSION", help=text)
     add_server_flags(parser, ("feature_gates",))
 

@@ -12,13 +12,22 @@ def test_releases_are_ordered_as_numbers() -> None:
     assert Version.parse("1.9") < Version.parse("1.31") < Version.parse("2.0")
 
 
-@pytest.mark.parametrize("text", ["1.31", "1.32", "10.0"])
+def test_previews_have_what_came_with_their_release() -> None:
+    """A preview of 1.38 comes after 1.37 and before 1.39, and what changed with 1.38 has changed in it."""
+    preview = Version.parse("1.38-alpha")
+    assert preview >= Version(1, 38)
+    assert Version(1, 37) < preview < Version(1, 39)
+    assert (preview.is_preview, preview.number, preview.previous) == (True, "1.38", Version(1, 37))
+    assert not Version(1, 38).is_preview
+
+
+@pytest.mark.parametrize("text", ["1.31", "1.32", "10.0", "1.38-alpha", "1.38-rc"])
 def test_text_of_a_release(text: str) -> None:
     """A release is written as it was read."""
     assert str(Version.parse(text)) == f"{Version.parse(text)}" == text
 
 
-@pytest.mark.parametrize("text", ["", "1", "1.x", "v1.32", "1.32.5"])
+@pytest.mark.parametrize("text", ["", "1", "1.x", "v1.32", "1.32.5", "1.38-", "1.38-dev", "1.38-alpha.0"])
 def test_other_texts_are_no_release(text: str) -> None:
     """Only major and minor numbers name a release."""
     with pytest.raises(ValueError, match="invalid literal"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.apiserver.extensions.serving import Serving
-from understudy.apiserver.serving.release import Release, releases
+from understudy.apiserver.serving.release import Release, previews, releases
 from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
@@ -38,7 +38,8 @@ def _hint(serving: Serving, name: str, group: str) -> str:
         return f"; served is {', '.join(served)}"
     if off := _named(Release.of(serving.version).kinds, name, group):
         return f"; {_switch(off[0])} turns it on"
-    if others := [str(release) for release in releases() if _named(Release.of(release).kinds, name, group)]:
+    every = (*releases(), *previews())
+    if others := [str(release) for release in every if _named(Release.of(release).kinds, name, group)]:
         return f"; it is served by {', '.join(others)}"
     return did_you_mean(name, (known for kind in _of_group(serving.kinds, group) for known in _names(kind)))
 

@@ -92,6 +92,7 @@ class Lifecycle:
         try:
             host, self._port = sock.getsockname()[:2]
             self._warn_of_openness(host)
+            self._warn_of_preview()
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             url = f"{'https' if self._certificates else 'http'}://{address}"
             context, asks = self._certificates.context(), bool(config.client_ca_file)
@@ -116,6 +117,14 @@ class Lifecycle:
         address = f"{host} port {self._port}"
         control = " and may change and reset it under /understudy/" if config.control else ""
         log.warning("without --token-auth-file everybody who reaches %s is an administrator%s", address, control)
+
+    def _warn_of_preview(self) -> None:
+        """Warn if the release is not there yet."""
+        release = self._config.release
+        if release.version.is_preview:
+            recorded, before = release.version_info["gitVersion"], release.version.previous
+            text = "%s is a preview: it serves what %s does, by the rules of %s, and changes without notice"
+            log.warning(text, release.version, recorded, before)
 
     def _open(self, url: str) -> FrontDoor:
         """Build the front door, and the controllers that ask there."""

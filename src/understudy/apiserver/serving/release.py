@@ -73,14 +73,30 @@ def storage_version_hash(stored: GroupVersionKind) -> str:
 
 
 @cache
-def releases() -> tuple[Version, ...]:
-    """Return the releases that have schemas, oldest first."""
+def _recorded() -> tuple[Version, ...]:
+    """Return the releases and previews that have schemas, oldest first."""
     names = (item.name for item in resources.files("understudy.schemas").iterdir())
-    return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name)))
+    return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+(-[a-z]+)?$", name)))
+
+
+def releases() -> tuple[Version, ...]:
+    """Return the releases that have schemas, oldest first, without previews."""
+    return tuple(version for version in _recorded() if not version.is_preview)
+
+
+def previews() -> tuple[Version, ...]:
+    """Return the previews that have schemas: of releases that are not there yet."""
+    return tuple(version for version in _recorded() if version.is_preview)
+
+
+def release_names() -> str:
+    """Return all that can be emulated as one text: "1.36, 1.37, and 1.38-alpha as a preview"."""
+    of_previews = "".join(f", and {version} as a preview" for version in previews())
+    return ", ".join(map(str, releases())) + of_previews
 
 
 DEFAULT = str(releases()[-1])
-_NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?", re.ASCII)
+_NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?(?:-(alpha|beta|rc)(?:\.\d+)?)?", re.ASCII)
 
 
 class Release:
@@ -98,14 +114,17 @@ class Release:
 
     @staticmethod
     def named(name: str) -> Release:
-        """Return the release that a user names: "1.32", "v1.32", or one of its patches, "1.32.2". Raises
-        UnknownReleaseError."""
-        known = {str(version): version for version in releases()}
+        """Return the release that a user names: "1.32", "v1.32", or one of its patches, "1.32.2"; "1.38-alpha" or
+        "v1.38.0-alpha.0" for a preview. Raises UnknownReleaseError."""
+        known = {str(version): version for version in _recorded()}
         named = _NAME.fullmatch(name)
-        if not named or named[1] not in known:
+        number, stage = named.groups() if named else ("", None)
+        version = known.get(f"{number}-{stage}") if stage else None
+        version = version or known.get(number)  # the last previews are as the release, once that is there
+        if version is None:
             hint = "" if named else did_you_mean(name, known)  # a release that could be has none that is like it
-            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}{hint}")
-        return Release.of(known[named[1]])
+            raise UnknownReleaseError(f"unknown release {name!r}: there are {release_names()}{hint}")
+        return Release.of(version)
 
     def __init__(
         self, version: Version, groups: tuple[Group, ...], off_by_default: frozenset[tuple[str, ...]] = frozenset()

@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
 from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import STAGES, Version
 from understudy.machinery.types import Obj
 
 Send = Callable[
@@ -61,9 +61,11 @@ class APIClient:
             await self._session.close()
 
     async def server_version(self) -> Version:
-        """Return the release that the server says it is."""
+        """Return the release that the server says it is, a preview for "v1.38.0-alpha.0"."""
         answer = await self._verbs(JSON_ENCODING).get("/version")
-        return Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
+        number = Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
+        stage = answer["gitVersion"].partition("-")[2].partition(".")[0]
+        return number._replace(stage=stage) if stage in STAGES else number
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""

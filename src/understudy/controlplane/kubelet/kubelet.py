@@ -71,7 +71,7 @@ class Kubelet:
         clock: Clock | None = None,
     ) -> None:
         self._version = version = Version.parse(version) if isinstance(version, str) else version
-        self._client = APIClient(connection, f"kubelet/v{version}.0")
+        self._client = APIClient(connection, f"kubelet/v{version.number}.0")
         self._node = node
         self._root = Path(root).resolve()
         self._gates = gates or Gates.of(version)

@@ -1,8 +1,12 @@
-"""Files that were recorded from the server of a release, in `schemas/RELEASE`."""
+"""Files that were recorded from the server of a release, in `schemas/RELEASE`.
+
+The folder of a preview has only the files that differ from those of the release before.
+"""
 
 from __future__ import annotations
 
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import orjson
@@ -12,4 +16,13 @@ from understudy.machinery.releases.version import Version
 
 def read_release_file(version: Version, name: str) -> Any:
     """Return the content of the JSON file `schemas/RELEASE/NAME`."""
-    return orjson.loads((resources.files("understudy.schemas") / str(version) / name).read_bytes())
+    return orjson.loads(release_file(version, name).read_bytes())
+
+
+def release_file(version: Version, name: str) -> Traversable:
+    """Return the file `schemas/RELEASE/NAME`, which may be missing."""
+    schemas = resources.files("understudy.schemas")
+    own = schemas / str(version) / name
+    if version.is_preview and not own.is_file():
+        return schemas / str(version.previous) / name
+    return own

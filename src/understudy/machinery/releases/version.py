@@ -4,6 +4,7 @@
     release >= V1_32                                        # a rule that came with 1.32
     PREFIX = ByRelease({V1_31: "prefix", V1_32: "domain"})  # a value that changed with 1.32
     PREFIX[release]                                         # "domain", in every later release as well
+    Version.parse("1.38-alpha") >= V1_38                    # what came with 1.38 is in its previews
 
 Nothing else compares releases.
 """
@@ -16,17 +17,37 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
+STAGES = ("alpha", "beta", "rc")
+
+
 class Version(NamedTuple):
-    """A minor release of Kubernetes. Later ones are greater; `str` writes "1.32"."""
+    """A minor release of Kubernetes. Later ones are greater; `str` writes "1.32".
+
+    stage  of the preview of a release that is not there yet: "alpha" in "1.38-alpha"; "" for a release
+    """
 
     major: int
     minor: int
+    stage: str = ""
 
     @staticmethod
     def parse(text: str) -> Version:
-        """Return the release of a text such as "1.32". Raises ValueError for any other text."""
-        major, _, minor = text.partition(".")
-        return Version(int(major), int(minor))
+        """Return the release of a text such as "1.32" or "1.38-alpha". Raises ValueError for any other text."""
+        number, dash, stage = text.partition("-")
+        major, _, minor = number.partition(".")
+        if dash and stage not in STAGES:
+            raise ValueError(f"invalid literal for a stage: {stage!r}")
+        return Version(int(major), int(minor), stage)
+
+    @property
+    def is_preview(self) -> bool:
+        """Report whether the release is not there yet."""
+        return bool(self.stage)
+
+    @property
+    def number(self) -> str:
+        """Return "1.38", in previews as well."""
+        return f"{self.major}.{self.minor}"
 
     @property
     def previous(self) -> Version:
@@ -34,7 +55,7 @@ class Version(NamedTuple):
         return Version(self.major, self.minor - 1)
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
+        return f"{self.number}-{self.stage}" if self.stage else self.number
 
 
 V1_31 = Version(1, 31)

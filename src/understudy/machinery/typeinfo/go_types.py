@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from importlib import resources
 from typing import Any, TypeAlias
 
-from understudy.machinery.releases.recorded import read_release_file
+from understudy.machinery.releases.recorded import read_release_file, release_file
 from understudy.machinery.releases.version import Version
 
 INTERNAL = "__internal"
@@ -265,14 +264,15 @@ class Schemas:
     @cached_property
     def _packages(self) -> dict[str, list[tuple[str, str]]]:
         """Return {Go package: group-versions that have an OpenAPI document}."""
-        folder = resources.files("understudy.schemas") / str(self.version) / "openapi"
-        published = {item.name.removesuffix(".json") for item in folder.iterdir()}
+        published: dict[str, bool] = {}
         packages: dict[str, list[tuple[str, str]]] = {}
         for key, name in self._types["kinds"].items():
             group, version, _ = key.split("/")
             path = f"apis__{group}__{version}" if group else f"api__{version}"
             package = name.rpartition(".")[0]
-            if path in published and not package.startswith("k8s.io/apimachinery/"):
+            if path not in published:
+                published[path] = release_file(self.version, f"openapi/{path}.json").is_file()
+            if published[path] and not package.startswith("k8s.io/apimachinery/"):
                 gv = (group, version)
                 if gv not in packages.setdefault(package, []):
                     packages[package].append(gv)

@@ -48,7 +48,7 @@ def swagger(version: Version, documents: Iterable[Obj]) -> Obj:
         definitions[name] |= {_GVK: meta_kinds.known_to_server(name.rpartition(".")[2], version)}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": str(version)},
+        "info": {"title": "Kubernetes", "version": version.number},
         "paths": dict(sorted(paths.items())),
         "definitions": dict(sorted(definitions.items())),
         "parameters": dict(sorted(parameters.items())),

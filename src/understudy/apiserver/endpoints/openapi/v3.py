@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from functools import cached_property
 from hashlib import sha512
-from importlib import resources
 from time import time
 
 import orjson
@@ -28,6 +27,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.golang.json_writer import encode, encode_unescaped
+from understudy.machinery.releases.recorded import release_file
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj, cache_short_texts
 
@@ -89,7 +89,7 @@ class OpenAPI:
         types = {"schemas": {key: described(key, schema) for key, schema in schemas.items()}} if schemas else {}
         return {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": str(self.release.version)},
+            "info": {"title": "Kubernetes", "version": self.release.version.number},
             "paths": paths,
             "components": {**types, "securitySchemes": SECURITY},
         }
@@ -142,8 +142,7 @@ class OpenAPI:
 
     def _source(self, name: str) -> bytes:
         """Return the recorded document that a v3 document is made from."""
-        folder = resources.files("understudy.schemas") / str(self.release.version) / "openapi"
-        return (folder / f"{name.replace('/', '__')}.json").read_bytes()
+        return release_file(self.release.version, f"openapi/{name.replace('/', '__')}.json").read_bytes()
 
     def _v3(self, request: Request, name: str) -> Response:
         """Return a v3 document, or 301, 304, 404 or 406 without a body."""

@@ -17,7 +17,7 @@ from understudy.apiserver.authentication.options import AuthenticationOptions, P
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
-from understudy.apiserver.serving.release import DEFAULT, Release, releases
+from understudy.apiserver.serving.release import DEFAULT, Release, release_names
 from understudy.apiserver.serving.runtime_config import served
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
@@ -76,7 +76,7 @@ class ServerConfig(AuthenticationOptions):
     bind_address: str = field(default="127.0.0.1", metadata=flag("where to listen (default: %(default)s)", "IP"))
     port: int = field(default=0, metadata=flag("the port to listen on, 0 for a free one (default: %(default)s)"))
     emulated_version: str = field(
-        default=DEFAULT, metadata=flag(f"{', '.join(map(str, releases()))} (default: %(default)s)", "VERSION")
+        default=DEFAULT, metadata=flag(f"{release_names()} (default: %(default)s)", "VERSION")
     )
     feature_gates: Mapping[str, bool] | None = field(
         default=None,
