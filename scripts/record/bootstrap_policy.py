@@ -1,25 +1,21 @@
-"""Record the bootstrap policy of RBAC of a release, from what scripts/record/gopolicy prints.
+"""What is recorded of the bootstrap policy of RBAC of a release, from what scripts/record/gopolicy prints.
 
-    python -m scripts.record bootstrap-policy 1.36 < printed.json
-
-It writes schemas/RELEASE/bootstrap_policy.json: the roles and bindings that kube-apiserver writes when it starts, in
-their order. An object or a rule that depends on feature gates has a field `gates`, {name: on}; it is there while all of
-them are as they are there. The script checks that every printed policy follows from the file.
+`record` writes schemas/RELEASE/bootstrap_policy.json: the roles and bindings that kube-apiserver writes when it starts,
+in their order. An object or a rule that depends on feature gates has a field `gates`, {name: on}; it is there while all
+of them are as they are there. That every printed policy follows from the file is checked.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from scripts.record.schemas import write
 from understudy.apiserver.authorization.rbac.bootstrap_policy import with_gates
+from understudy.machinery.releases.version import Version
 
-SCHEMAS = Path(__file__).resolve().parents[2] / "src/understudy/schemas"
 OF_ALL = ("creationTimestamp",)
 
 Gates = Mapping[str, bool]
@@ -86,13 +82,9 @@ def cleaned(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name not in OF_ALL}}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("release")
-
-
-def run(options: argparse.Namespace) -> int:
+def record(version: Version, printed: Iterable[Mapping[str, Any]]) -> int:
     """Write the policy of a release; return 1 if it does not explain every setting."""
-    settings = [(each["gates"], [cleaned(obj) for obj in each["objects"]]) for each in json.load(sys.stdin)]
+    settings = [(each["gates"], [cleaned(obj) for obj in each["objects"]]) for each in printed]
     recorded = policy(settings)
     for gates, objects in settings:
         if (made := list(with_gates(recorded, gates))) != objects:
@@ -100,7 +92,6 @@ def run(options: argparse.Namespace) -> int:
             differing.subtract(map(json.dumps, objects))
             print(f"not explained: {gates}: {[text for text, count in differing.items() if count]}")
             return 1
-    path = SCHEMAS / options.release / "bootstrap_policy.json"
-    path.write_text(json.dumps(recorded, separators=(",", ":")) + "\n")
-    print(f"{path}: {len(recorded)} objects, explained in {len(settings)} settings")
+    write(version, "bootstrap_policy.json", json.dumps(recorded, separators=(",", ":")) + "\n")
+    print(f"{version}: {len(recorded)} objects of the policy, explained in {len(settings)} settings")
     return 0

@@ -1,24 +1,13 @@
-"""Record schemas/RELEASE from two running API servers of that release, and from its Go types.
+"""What is recorded of a release from two of its servers and from its Go types: all of schemas/RELEASE but the policy.
 
-    python -m scripts.record schemas --server https://127.0.0.1:6443 --token T --types types.json \\
-        --default-gates https://127.0.0.1:6444 1.32
-
-`--server` serves every group-version: `--runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true`.
-`--default-gates` was started without both flags. Both are new: nobody has written to them. `--types` is what
-`scripts/record/gotypes` prints, built in a module that requires k8s.io/kubernetes of the same release:
-
-    go run ./scripts/record/gotypes > types.json
-
-`--validations` is what `scripts/record/govalidations` prints, which reads the source of the release.
-
-The program writes
+`record` writes
 
     openapi/GROUP-VERSION.json   components.schemas of one group-version or page, without descriptions
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns, the
                                  kind that is stored for each, and `offByDefault` for what only the first server serves
     release.json                 the version document, the names of the health checks, the kinds' versions that are
                                  deprecated, the feature gates that other gates need, the group-versions that the
-                                 schemes know, the admission plugins in their order
+                                 schemes know, the admission plugins in their order, the names of schemes
     initial_objects.json         the objects that a new server holds
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
     validations.json             the rules that the types declare about their fields, from 1.37 on
@@ -29,16 +18,14 @@ descriptions of parameters by type, the newest ones.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import ssl
-import urllib.request
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from understudy.apiserver.serving.release import releases, storage_version_hash
+from scripts.record.api_server import ApiServer
+from understudy.apiserver.serving.release import previews, releases, storage_version_hash
 from understudy.machinery.releases.features import REMOVED, FeatureSpec
 from understudy.machinery.releases.version import ByRelease, Version
 from understudy.machinery.types import GroupVersionKind
@@ -68,6 +55,7 @@ NOT_INITIAL = {
     ("events.k8s.io", "events"),
 }
 API_SERVICES = ("apiregistration.k8s.io", "apiservices")
+PORT = 6443  # where a server is said to listen
 OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp")
 HEALTH = ("healthz", "livez", "readyz")
 
@@ -83,26 +71,6 @@ BUILD = {
 
 Entry: TypeAlias = tuple[str, str, bool, bool]  # the first release that it holds for, stage, default, locked
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
-
-
-class ApiServer:
-    """An API server that is recorded. Its certificate is not verified."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self.url, self.token = url.rstrip("/"), token
-        self.context = ssl._create_unverified_context()
-
-    def text(self, path: str, accept: str = "*/*") -> str:
-        """Return the answer to a GET as text."""
-        headers = {"Accept": accept, "Authorization": f"Bearer {self.token}"}
-        request = urllib.request.Request(self.url + path, headers=headers)
-        with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
-            body: bytes = answer.read()
-            return body.decode()
-
-    def get(self, path: str, accept: str = "application/json") -> Any:
-        """Return the answer to a GET as JSON."""
-        return json.loads(self.text(path, accept))
 
 
 def without_descriptions(node: Any, *, names: bool = False) -> Any:
@@ -220,6 +188,7 @@ def facts(
         "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},
         "groupVersions": registered(types["kinds"]),
         "admissionPlugins": types["plugins"],
+        "schemes": types["schemes"],
     }
 
 
@@ -282,12 +251,14 @@ def stored_objects(server: ApiServer, group: str, version: str, resource: Mappin
 
 
 def without_times(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without uid, resourceVersion and times; a null stands for the time of a condition."""
+    """Return an object without uid, resourceVersion, times and the port; null stands for the time of a condition."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in OF_ONE_SERVER}
     for entry in metadata.get("managedFields", ()):
         del entry["time"]
     for condition in obj.get("status", {}).get("conditions", ()):
         condition["lastTransitionTime"] = None
+    if obj.get("kind") == "Service":
+        obj["spec"]["ports"][0]["targetPort"] = PORT
     return obj | {"metadata": metadata}
 
 
@@ -302,10 +273,14 @@ def gates(server: ApiServer, locked: Collection[str]) -> dict[str, FeatureSpec]:
     return {name: FeatureSpec(stage, value == "1", name in locked) for name, stage, value in lines}
 
 
-def record_gates(release: str, server: ApiServer, locked: Collection[str]) -> None:
-    """Write the gates of a server into the table of every release's gates, one gate a line."""
+def record_gates(version: Version, server: ApiServer, locked: Collection[str]) -> None:
+    """Write the gates of a server into the table of every release's gates, one gate a line.
+
+    Those of previews go, when the release itself is recorded.
+    """
     table: Table = json.loads((SCHEMAS / GATES).read_text())
-    table = gates_over_time(table, releases(), Version.parse(release), gates(server, locked))
+    others = [each for each in (*releases(), *previews()) if each[:2] != version[:2]]
+    table = gates_over_time(table, others, version, gates(server, locked))
     lines = (f"{json.dumps(name)}: {json.dumps(history)}" for name, history in table.items())
     (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -331,7 +306,8 @@ def gates_over_time(
         entries = table.get(name, ())
         history = ByRelease({Version.parse(since): FeatureSpec(stage, on, fix) for since, stage, on, fix in entries})
         specs = {version: history.get(version) for version in known} | {release: recorded.get(name)}
-        out[name] = changes(specs)
+        if history_of_gate := changes(specs):  # a gate of previews only may never come
+            out[name] = history_of_gate
     return out
 
 
@@ -398,33 +374,43 @@ def reachable(everything: dict[str, Any], names: Iterable[str]) -> set[str]:
     return reached
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("release")
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--token", default="")
-    parser.add_argument("--types", type=Path, required=True)
-    parser.add_argument("--validations", type=Path, help="the rules that types declare, for releases that enforce them")
-    parser.add_argument("--default-gates", metavar="URL", required=True, help="a server of the release without flags")
+def record(
+    version: Version,
+    server: ApiServer,
+    with_default_gates: ApiServer,
+    go_types: dict[str, Any],
+    declared: Mapping[str, Any] | None,
+) -> None:
+    """Write all that two servers of a release and its Go types tell.
 
-
-def run(args: argparse.Namespace) -> int:
-    server, with_default_gates = ApiServer(args.server, args.token), ApiServer(args.default_gates, args.token)
-    home = SCHEMAS / args.release
+    server              serves every group-version, with all alpha and beta feature gates
+    with_default_gates  was started without flags; nobody has written to either
+    go_types            what `gotypes` prints, with the names of `schemes`
+    declared            what `govalidations` prints, None for a release that does not enforce it
+    """
     groups = resources(server, with_default_gates)
-    write = {f"openapi/{name}": document for name, document in openapi(server).items()}
-    write["resources.json"] = groups
-    go_types = json.loads(args.types.read_text())
-    write["initial_objects.json"] = initial_objects(server, with_default_gates)
-    write["types.json"] = types(go_types, groups)
-    if args.validations:
-        write["validations.json"] = validations(json.loads(args.validations.read_text()), write["types.json"])
-    for name, content in write.items():
-        path = home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
-    content = facts(Version.parse(args.release), server, with_default_gates, go_types)
-    (home / "release.json").write_text(json.dumps(content, indent=1) + "\n")
+    files = {f"openapi/{name}": document for name, document in openapi(server).items()}
+    files["resources.json"] = groups
+    files["initial_objects.json"] = initial_objects(server, with_default_gates)
+    files["types.json"] = types(go_types, groups)
+    if declared is not None:
+        files["validations.json"] = validations(declared, files["types.json"])
+    texts = {name: json.dumps(each, separators=(",", ":"), ensure_ascii=False) for name, each in files.items()}
+    content = facts(version, server, with_default_gates, go_types)
+    texts["release.json"] = json.dumps(content, indent=1)
+    written = sum(write(version, name, text + "\n") for name, text in texts.items())
     record_parameters(server)
-    record_gates(args.release, with_default_gates, go_types["locked"])
-    print(f"{home}: {len(write) + 1} files, {sum(len(g['versions']) for g in groups)} group-versions")
-    return 0
+    record_gates(version, with_default_gates, go_types["locked"])
+    print(f"{version}: {written} files, {sum(len(g['versions']) for g in groups)} group-versions")
+
+
+def write(version: Version, name: str, text: str) -> bool:
+    """Write a file of a release, and report whether there is one now: a preview has none that the release before has
+    just so."""
+    path, before = SCHEMAS / str(version) / name, SCHEMAS / str(version.previous) / name
+    path.unlink(missing_ok=True)
+    if version.is_preview and before.exists() and before.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return True

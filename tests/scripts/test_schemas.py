@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scripts.record import schemas
+from scripts.record.api_server import ApiServer
 from understudy.apiserver.serving.release import storage_version_hash
 from understudy.machinery.releases.features import FeatureSpec
 from understudy.machinery.releases.version import Version
@@ -76,7 +77,7 @@ def test_unknown_storage_hash_is_an_error() -> None:
         schemas.stored(GroupVersionKind("apps", "v1", "Scale"), "AAAA", [("", "v1")])
 
 
-class RecordedServer(schemas.ApiServer):
+class RecordedServer(ApiServer):
     """A server with answers of its own."""
 
     def __init__(self, answers: dict[str, str]) -> None:
@@ -129,6 +130,7 @@ def test_facts() -> None:
         "deprecated": lifecycles,
         "kinds": {**kinds, "demo.io/v2/Claim": ""},
         "plugins": ["NamespaceLifecycle", "AlwaysDeny"],
+        "schemes": {"legacyscheme": "scheme.go:30"},
     }
     facts = schemas.facts(Version(1, 33), full, default, types)
     assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
@@ -137,3 +139,16 @@ def test_facts() -> None:
     assert facts["admissionPlugins"] == ["NamespaceLifecycle", "AlwaysDeny"]
     assert facts["gateDependencies"] == {"Needy": ["Free"]}
     assert facts["healthChecks"]["livez"] == ["ping", "etcd", "poststarthook/a-b"]
+
+
+def test_gates_of_previews_go_with_the_release() -> None:
+    """The release takes the place of its previews in the table of gates."""
+    before, preview, after = (Version.parse(text) for text in ("1.37", "1.38-alpha", "1.38"))
+    table = schemas.gates_over_time({}, {before}, before, {"Kept": ALPHA})
+    table = schemas.gates_over_time(table, {before}, preview, {"Kept": BETA, "New": ALPHA})
+    assert table == {
+        "Kept": [("1.37", "ALPHA", False, False), ("1.38-alpha", "BETA", True, False)],
+        "New": [("1.38-alpha", "ALPHA", False, False)],
+    }
+    table = schemas.gates_over_time(table, {before}, after, {"Kept": STABLE})
+    assert table == {"Kept": [("1.37", "ALPHA", False, False), ("1.38", "", True, False)]}

@@ -26,7 +26,6 @@ import (
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
@@ -195,7 +194,7 @@ func main() {
 			visit(t)
 		}
 	}
-	for _, extra := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, apidiscoveryv2beta1.APIGroupDiscoveryList{}} {
+	for _, extra := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, discoveryV2beta1} {
 		visit(reflect.TypeOf(extra))
 	}
 	locked, depends := gates()

@@ -12,14 +12,11 @@ from typing import NamedTuple, Protocol
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered, unknown_conversion
+from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered, scheme_name, unknown_conversion
 from understudy.machinery.types import GroupVersionKind, Obj
 
-_CLIENT = "k8s.io/apiserver/pkg/util/webhook/client.go"
-_SCHEME = ByRelease({V1_37: f"{_CLIENT}:74", V1_31: f"{_CLIENT}:71"})  # the line that makes it
 _LONGEST_TEXT = 2048  # bytes of an answer that an error quotes
 _DEFAULT_PORT = 443
 _LATER = 1.0  # seconds that a call outlives its request, which has ended by itself then
@@ -159,7 +156,7 @@ def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas) -> Obj:
         raise DecodeError(f"Object 'apiVersion' is missing in '{body.decode('utf-8', 'replace')}'")
     is_status = gvk == ("", "v1", "Status")
     if not is_status and not (gvk.kind == expected.kind and schemas.has_kind(*gvk)):
-        raise not_registered(gvk, _SCHEME[schemas.version])
+        raise not_registered(gvk, scheme_name(schemas.version, "webhook"))
     struct = schemas.kind(*gvk)
     obj, _ = decode_parsed(parsed, struct)
     if gvk != expected and expected.kind != "Status":

@@ -8,23 +8,17 @@ everything, and one each for the servers of custom resource definitions and of A
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease
+from understudy.machinery.releases.recorded import read_release_file
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
-_MAIN = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
-_EXTENSIONS = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go"
-_OWN = {  # {API group: the name of its own scheme, after the line that makes it}
-    "apiextensions.k8s.io": ByRelease(
-        {V1_37: f"{_EXTENSIONS}:56", V1_33: f"{_EXTENSIONS}:55", V1_31: f"{_EXTENSIONS}:53"}
-    ),
-    "apiregistration.k8s.io": ByRelease({V1_31: "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"}),
-}
+_OWN = {"apiextensions.k8s.io": "apiextensions", "apiregistration.k8s.io": "aggregator"}  # {API group: its scheme}
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
-META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 _META_KINDS = frozenset(
     (
         "GetOptions",
@@ -78,12 +72,21 @@ def decode_registered(
     return result
 
 
+@cache
+def scheme_name(version: Version, scheme: str) -> str:
+    """Return the name of a scheme, which is the line of upstream's source that makes it (`runtime.Scheme.Name`).
+
+    scheme  "legacyscheme", "apiextensions", "aggregator", "webhook", or "internalversion" for options of requests
+    """
+    name: str = read_release_file(version, "release.json")["schemes"][scheme]
+    return name
+
+
 def registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct:
     """Return the type of a kind in the scheme of the server of an API group. Raises DecodeError if it has none."""
     struct = _registered(schemas, gvk, server)
     if struct is None:
-        own = _OWN.get(server)
-        raise not_registered(gvk, own[schemas.version] if own else _MAIN)
+        raise not_registered(gvk, scheme_name(schemas.version, _OWN.get(server, "legacyscheme")))
     return struct
 
 
@@ -128,7 +131,7 @@ def decode_delete_options(
         return decode(schemas.struct(struct_name))
     in_meta = gvk.api_version == _DELETE_OPTIONS.api_version and gvk.kind in _META_KINDS
     if not in_meta and gvk.kind not in _META_KINDS_OF_ANY_VERSION:
-        raise not_registered(gvk, META_SCHEME)
+        raise not_registered(gvk, scheme_name(schemas.version, "internalversion"))
     struct = schemas.struct(struct_name)
     decode(struct)
     raise unknown_conversion(struct, schemas.struct(f"{_META}.DeleteOptions"))

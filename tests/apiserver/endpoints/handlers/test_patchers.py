@@ -11,7 +11,8 @@ import pytest
 from tests.http import send
 from tests.releases import since
 from understudy import Server
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_37, Version
+from understudy.machinery.typeinfo.scheme import scheme_name
 from understudy.machinery.types import Obj
 
 CORE = "/api/v1/namespaces/default"
@@ -47,8 +48,6 @@ MEDIA = {
 }
 SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 SCHEME = 'in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
-CRD_SCHEME = 'in scheme "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:%s"'
-SCHEME_LINES = ByRelease({V1_37: 56, V1_33: 55, V1_32: 53})  # at which it is made
 LONG = "1" * 5000  # more digits than Python reads
 NAMELESS = "the name of the object (there based on URL) was undeterminable: name must be provided"
 
@@ -137,7 +136,7 @@ def test_other_kind_is_refused(server: Server, patch: Any, why: str) -> None:
 def test_definitions_know_only_their_own_scheme(server: Server) -> None:
     """Custom resource definitions are decoded with a scheme that has no pods but knows DeleteOptions."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.e.io"
-    scheme = CRD_SCHEME % SCHEME_LINES[server.state.release.version]
+    scheme = f'in scheme "{scheme_name(server.state.release.version, "apiextensions")}"'
     for sent, why in (
         ({"apiVersion": "v1", "kind": "Pod"}, f'no kind "Pod" is registered for version "v1" {scheme}'),
         (

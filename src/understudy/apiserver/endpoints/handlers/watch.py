@@ -56,7 +56,7 @@ from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
-from understudy.machinery.typeinfo.scheme import META_SCHEME, not_registered
+from understudy.machinery.typeinfo.scheme import not_registered, scheme_name
 from understudy.machinery.types import Obj
 
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
@@ -370,9 +370,10 @@ class EventSource:
         """Return the 500 for a watch of lists: the list that a blueprint would be encoded as is of no known kind."""
         kind, version = self._scope.kind, self._scope.version
         listed = kind.gvk(version)._replace(kind=f"{kind.name}List")
+        scheme = scheme_name(kind.release, "internalversion")
         if kind.custom is not None:
-            return errors.StatusError(500, "InternalError", str(not_registered(listed, META_SCHEME)))
-        text = f'no kind is registered for the type {self._state.schemas.kind(*listed).go} in scheme "{META_SCHEME}"'
+            return errors.StatusError(500, "InternalError", str(not_registered(listed, scheme)))
+        text = f'no kind is registered for the type {self._state.schemas.kind(*listed).go} in scheme "{scheme}"'
         return errors.StatusError(500, "InternalError", text)
 
     def _fail(self, error: errors.StatusError) -> None:

@@ -1,0 +1,1 @@
+"""Kubernetes' own programs, built from its published Go modules and run."""
