@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from scripts.record.schemas import write
+from scripts.record.schemas import identity, write
 from understudy.apiserver.authorization.rbac.bootstrap_policy import with_gates
 from understudy.machinery.releases.version import Version
 
@@ -54,9 +54,9 @@ def gated(
     ]
 
 
-def key(obj: Mapping[str, Any]) -> str:
-    """Return kind, namespace and name of an object."""
-    return json.dumps([obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]])
+def key(obj: dict[str, Any]) -> str:
+    """Return kind, namespace and name of an object as text."""
+    return json.dumps(identity(obj))
 
 
 def policy(settings: Sequence[Setting]) -> list[dict[str, Any]]:

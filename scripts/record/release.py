@@ -20,6 +20,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.record import bootstrap_policy, schemas
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         api_server(programs / "kube-apiserver", etcd) as with_default_gates,
     ):
         schemas.record(version, server, with_default_gates, go_types, declared)
-    gates = gates_of_policy(modules.source("k8s.io/kubernetes") / _POLICY)
+    gates = with_needed(gates_of_policy(modules.source("k8s.io/kubernetes") / _POLICY), go_types["depends"] or {})
     return bootstrap_policy.record(version, json.loads(printed(programs / "gopolicy", *gates)))
 
 
@@ -113,7 +114,13 @@ def schemes(modules: Modules) -> dict[str, str]:
     return found
 
 
-def gates_of_policy(folder: Path) -> list[str]:
-    """Return the feature gates that the source of the bootstrap policy asks for, sorted."""
+def gates_of_policy(folder: Path) -> set[str]:
+    """Return the feature gates that the source of the bootstrap policy asks for."""
     sources = [path.read_text() for path in folder.glob("*.go") if not path.name.endswith("_test.go")]
-    return sorted({gate for text in sources for gate in _GATE.findall(text)})
+    return {gate for text in sources for gate in _GATE.findall(text)}
+
+
+def with_needed(gates: set[str], depends: Mapping[str, list[str]]) -> list[str]:
+    """Return gates, with all those without which they cannot be on, sorted."""
+    needed = gates.union(*(depends.get(gate) or () for gate in gates))
+    return sorted(gates) if needed == gates else with_needed(needed, depends)

@@ -230,6 +230,24 @@ def initial_objects(server: ApiServer, with_default_gates: ApiServer) -> list[di
     return objects
 
 
+def in_recorded_order(version: Version, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return initial objects as they were recorded last, of the release or the one before; new ones are last of a kind.
+
+    A server writes those of a kind in any order.
+    """
+    paths = (SCHEMAS / str(each) / "initial_objects.json" for each in (version, version.previous))
+    recorded: list[dict[str, Any]] = next((json.loads(path.read_text()) for path in paths if path.exists()), [])
+    places = {identity(obj): place for place, obj in enumerate(recorded)}
+    kinds = list(dict.fromkeys(obj["kind"] for obj in objects))
+    return sorted(objects, key=lambda obj: (kinds.index(obj["kind"]), places.get(identity(obj), len(places))))
+
+
+def identity(obj: dict[str, Any]) -> tuple[str, str, str]:
+    """Return kind, namespace and name of an object."""
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
 def preferred_resources(versions: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each resource of a group once, with the first version that has it."""
     known: set[str] = set()
@@ -247,7 +265,7 @@ def stored_objects(server: ApiServer, group: str, version: str, resource: Mappin
     head = {"apiVersion": api_version, "kind": resource["responseKind"]["kind"]}
     items = server.get(f"{path}/{resource['resource']}")["items"]
     items.sort(key=lambda item: int(item["metadata"]["resourceVersion"]))
-    return [head | without_times(item) for item in items]
+    return [without_times(head | item) for item in items]
 
 
 def without_times(obj: dict[str, Any]) -> dict[str, Any]:
@@ -257,7 +275,7 @@ def without_times(obj: dict[str, Any]) -> dict[str, Any]:
         del entry["time"]
     for condition in obj.get("status", {}).get("conditions", ()):
         condition["lastTransitionTime"] = None
-    if obj.get("kind") == "Service":
+    if obj["kind"] == "Service":
         obj["spec"]["ports"][0]["targetPort"] = PORT
     return obj | {"metadata": metadata}
 
@@ -391,7 +409,7 @@ def record(
     groups = resources(server, with_default_gates)
     files = {f"openapi/{name}": document for name, document in openapi(server).items()}
     files["resources.json"] = groups
-    files["initial_objects.json"] = initial_objects(server, with_default_gates)
+    files["initial_objects.json"] = in_recorded_order(version, initial_objects(server, with_default_gates))
     files["types.json"] = types(go_types, groups)
     if declared is not None:
         files["validations.json"] = validations(declared, files["types.json"])

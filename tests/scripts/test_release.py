@@ -64,7 +64,12 @@ def test_gates_that_the_policy_asks_for(tmp_path: Path) -> None:
     """The gates that the sources name count, without those of tests."""
     (tmp_path / "policy.go").write_text("if Enabled(features.B) || Enabled(features.A) {\n\tuse(features.B)\n}\n")
     (tmp_path / "policy_test.go").write_text("set(features.C)")
-    assert release.gates_of_policy(tmp_path) == ["A", "B"]
+    assert release.gates_of_policy(tmp_path) == {"A", "B"}
+
+
+def test_gates_that_others_need() -> None:
+    """What a gate needs is varied with it, at any depth: else it is never on."""
+    assert release.with_needed({"A", "B"}, {"A": ["C"], "C": ["D"], "E": ["F"]}) == ["A", "B", "C", "D"]
 
 
 def test_preview_keeps_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +153,18 @@ def test_gates_of_previews_go_with_the_release() -> None:
     }
     table = schemas.gates_over_time(table, {before}, after, {"Kept": STABLE})
     assert table == {"Kept": [("1.37", "ALPHA", False, False), ("1.38", "", True, False)]}
+
+
+def test_initial_objects_stay_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects of a kind, which a server writes in any order, stand as in the release before; new ones come last."""
+    monkeypatch.setattr(schemas, "SCHEMAS", tmp_path)
+    recorded = [named("APIService", "b"), named("APIService", "a"), named("Namespace", "n")]
+    (tmp_path / "1.37").mkdir()
+    (tmp_path / "1.37" / "initial_objects.json").write_text(json.dumps(recorded))
+    objects = [named("APIService", name) for name in "cab"] + [named("Namespace", "n")]
+    ordered = schemas.in_recorded_order(Version.parse("1.38-alpha"), objects)
+    assert [obj["metadata"]["name"] for obj in ordered] == ["b", "a", "c", "n"]
+
+
+def named(kind: str, name: str) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": name}}
