@@ -84,6 +84,17 @@ def controller_of(obj: Obj) -> Obj | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
+def condition_of(obj: Obj, type_: str) -> Obj:
+    """Return the first condition of a type in the status, {} if there is none (upstream: `FindStatusCondition`)."""
+    conditions = nested_field(obj, "status", "conditions", default=())
+    return next((condition for condition in conditions if condition.get("type") == type_), {})
+
+
+def condition_is_true(obj: Obj, type_: str) -> bool:
+    """Report whether a condition of an object's status is True (upstream: `IsStatusConditionTrue`)."""
+    return bool(condition_of(obj, type_).get("status") == "True")
+
+
 def with_condition(conditions: Sequence[Obj], new: Obj, now: str) -> list[Obj]:
     """Return conditions with a new one, in the place of the one of its type. Upstream: `meta.SetStatusCondition`.
 

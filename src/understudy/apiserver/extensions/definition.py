@@ -7,13 +7,7 @@ from functools import cached_property
 
 from understudy.apiserver.extensions.version_order import priority_key
 from understudy.machinery.golang.x509.x509 import ca_bundle_error
-from understudy.machinery.types import Obj, nested_field
-
-
-def condition_is_true(definition: Obj, type_: str) -> bool:
-    """Report whether a condition of a definition's status is True (`IsCRDConditionTrue`)."""
-    conditions = nested_field(definition, "status", "conditions", default=[])
-    return any(c["type"] == type_ and c["status"] == "True" for c in conditions)
+from understudy.machinery.types import Obj, condition_is_true, nested_field
 
 
 class Definition:

@@ -11,7 +11,7 @@ from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.devicetainteviction.references import PodReference
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_35, Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_of, nested_field
 from understudy.machinery.util.clock import timestamp
 
 EVENT = "DeviceTaintManagerEviction"
@@ -65,13 +65,13 @@ class PodEviction:
     async def _add_condition(self, pod: Obj) -> None:
         """Add the condition to a pod, unless it has it."""
         metadata = pod["metadata"]
-        conditions = nested_field(pod, "status", "conditions", default=())
-        old: Obj = next((condition for condition in conditions if condition["type"] == CONDITION["type"]), {})
+        old = condition_of(pod, CONDITION["type"])
         if CONDITION.items() <= old.items():
             return
         now = timestamp(time.time())
         since = old["lastTransitionTime"] if old.get("status") == CONDITION["status"] else now
         new = {**CONDITION, "lastProbeTime": None, "lastTransitionTime": since}
+        conditions = nested_field(pod, "status", "conditions", default=())
         order = [{"type": condition["type"]} for condition in (*conditions, *([] if old else [CONDITION]))]
         status = {"$setElementOrder/conditions": order, "conditions": [new]}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}

@@ -10,7 +10,7 @@ from understudy.controlplane.client.store import Store
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE
 from understudy.controlplane.devicetainteviction.references import RuleReference
 from understudy.controlplane.devicetainteviction.tainted_claims import TaintedClaims
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_of
 from understudy.machinery.util.clock import parse_timestamp, timestamp
 
 FIELD_MANAGER = "device-taint-eviction-controller"
@@ -45,16 +45,15 @@ class RuleStatus:
         rule = self._rules.get("", reference.name)
         if rule is None or rule["metadata"]["uid"] != reference.uid:
             return 0.0
-        conditions = nested_field(rule, "status", "conditions", default=())
-        old = next((condition for condition in conditions if condition["type"] == CONDITION), None)
+        old = condition_of(rule, CONDITION)
         generation = rule["metadata"].get("generation", 0)
         now = time.time()
-        if old is not None and old.get("observedGeneration", 0) == generation:
+        if old and old.get("observedGeneration", 0) == generation:
             wait = parse_timestamp(old["lastTransitionTime"]) + PERIOD - now
             if wait > 0:
                 return wait
         new = {"type": CONDITION, **self._condition(rule), "observedGeneration": generation}
-        if old is None or any(old.get(field) != value for field, value in new.items()):
+        if any(old.get(field) != value for field, value in new.items()):
             new["lastTransitionTime"] = timestamp(now)
             metadata = {"name": reference.name, "uid": reference.uid}
             applied = {"metadata": metadata, "status": {"conditions": [new]}}

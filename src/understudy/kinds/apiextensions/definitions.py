@@ -23,7 +23,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, condition_is_true
 from understudy.machinery.validation.bad_values import Octets, TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 from understudy.machinery.validation.names import subdomain_name
@@ -195,11 +195,6 @@ def _conversion(spec: Obj, old: Obj | None, path: Path) -> Errors:
     return errors + ([forbidden(reviews, text)] if versions else [])
 
 
-def _established(obj: Obj) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
-
-
 def _authorities(spec: Obj) -> bytes:
     conversion = spec.get("conversion") or {}
     config = (conversion.get("webhook") or {}).get("clientConfig") or {}
@@ -211,7 +206,7 @@ def _bundle(spec: Obj, old: Obj | None) -> Errors:
     if old is None:
         return []
     bundle, before = _authorities(spec), _authorities(old["spec"])
-    wrong = x509.ca_bundle_error(bundle) if bundle and _established(old) else ""
+    wrong = x509.ca_bundle_error(bundle) if bundle and condition_is_true(old, "Established") else ""
     if not wrong or (before and x509.ca_bundle_error(before)):
         return []
     path = _SPEC.child("conversion", "webhookClientConfig", "caBundle")
@@ -222,7 +217,7 @@ def _unchanged(spec: Obj, old: Obj) -> Errors:
     """Check the fields that cannot change, some of them only once the resource is served."""
     before = old["spec"]
     fixed: list[tuple[str, ...]] = [("group",), ("names", "plural")]
-    if _established(old):
+    if condition_is_true(old, "Established"):
         fixed = [("scope",), ("names", "kind"), *fixed]
     changes = ((names, _at(spec, names), _at(before, names)) for names in fixed)
     return [invalid(_SPEC.child(*names), new, IMMUTABLE) for names, new, known in changes if new != known]

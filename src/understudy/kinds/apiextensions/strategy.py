@@ -26,7 +26,7 @@ from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.types import Obj, default_if_nil, nested_field
+from understudy.machinery.types import Obj, condition_is_true, condition_of, default_if_nil, nested_field
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
 
@@ -181,11 +181,11 @@ def _service(api_service: Obj) -> str:
 
 def _available(api_service: Obj) -> str:
     """Return the availability cell of an API service: `False (Reason)`."""
-    for condition in nested_field(api_service, "status", "conditions", default=[]):
-        if condition.get("type") == "Available":
-            status, reason = condition.get("status", ""), condition.get("reason")
-            return f"{status} ({reason})" if status != "True" and reason else status
-    return "Unknown"
+    condition = condition_of(api_service, "Available")
+    status, reason = condition.get("status", ""), condition.get("reason")
+    if not condition:
+        return "Unknown"
+    return f"{status} ({reason})" if status != "True" and reason else status
 
 
 def _default_service(api_service: Obj, ctx: Context) -> None:
@@ -212,7 +212,6 @@ def _definition_row(definition: Obj, now: float) -> list[Any]:
     names = spec.get("names") or {}
     served = [version for version in spec.get("versions") or () if version.get("served")]
     versions = [f"{version['name']}(storage)" if version.get("storage") else version["name"] for version in served]
-    conditions = (definition.get("status") or {}).get("conditions") or ()
     return [
         metadata.get("name", ""),
         spec.get("scope", ""),
@@ -221,7 +220,7 @@ def _definition_row(definition: Obj, now: float) -> list[Any]:
         spec.get("group", ""),
         names.get("kind", ""),
         ",".join(names.get("shortNames") or ()),
-        any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions),
+        condition_is_true(definition, "Established"),
     ]
 
 

@@ -15,7 +15,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.core.pods.validation import pod_warnings
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_37
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_is_true, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_label_texts
@@ -107,8 +107,7 @@ def _unchanged(value: Obj, before: Obj, kind: str, path: Path) -> Errors:
 
 def _has_stopped(job: Obj) -> bool:
     """Report whether the controller has seen that a job is suspended."""
-    conditions = nested_field(job, "status", "conditions", default=[])
-    return any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+    return condition_is_true(job, "Suspended")
 
 
 def _take_resources(before: Obj, spec: Obj) -> None:

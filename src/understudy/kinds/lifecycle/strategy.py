@@ -17,7 +17,7 @@ from understudy.kinds.declarations.strategies import (
 from understudy.kinds.lifecycle import validation
 from understudy.kinds.lifecycle.validation import ACTIVE, COMPLETED, ENDED, EVICTED, FAILED
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_of, nested_field
 from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.names import long_name
 
@@ -32,9 +32,8 @@ def _target(obj: Obj) -> list[str]:
 
 def _progress(obj: Obj) -> str:
     """Return the cell of the status (upstream: `resolveEvictionStatusConditions`)."""
-    conditions = nested_field(obj, "status", "conditions", default=[])
     for kind in (EVICTED, FAILED):
-        condition: Obj = next((one for one in conditions if one.get("type") == kind), {})
+        condition = condition_of(obj, kind)
         if condition.get("status") == "True":
             return f"{kind} ({condition.get('reason', '')})"
     return "Progressing" if nested_field(obj, "status", "observedGeneration", default=0) > 0 else "Pending"

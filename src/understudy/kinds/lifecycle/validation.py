@@ -16,7 +16,7 @@ from understudy.kinds.common.compose import all_of
 from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE, IMMUTABLE
 from understudy.kinds.context import Context
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_is_true, condition_of, nested_field
 from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -43,11 +43,11 @@ request_status = all_of(CORE.updated, _conditions)
 def _eviction_status(eviction: Obj, old: Obj, ctx: Context) -> Errors:
     """Check the status of an Eviction but for its conditions by themselves (upstream: `ValidateEvictionStatus`)."""
     status, before = eviction.get("status") or {}, old.get("status") or {}
-    reverted = _reverted(status, before)
+    reverted = _reverted(eviction, before)
     text = "{} condition status cannot be reverted"
     bad_value = Typed.of_field(status, "conditions", "[]k8s.io/apimachinery/pkg/apis/meta/v1.Condition")
     errors = [invalid(_STATUS.child("conditions"), bad_value, text.format(kind)) for kind in reverted]
-    final = any(kind in reverted or _condition(status, kind).get("status") == "True" for kind in (EVICTED, FAILED))
+    final = any(kind in reverted or condition_is_true(eviction, kind) for kind in (EVICTED, FAILED))
     errors += _target_responders(status, before, final, ctx)
     return errors + _responders(status, before, ctx)
 
@@ -55,19 +55,13 @@ def _eviction_status(eviction: Obj, old: Obj, ctx: Context) -> Errors:
 eviction_status = all_of(CORE.updated, _conditions, _eviction_status)
 
 
-def _condition(status: Obj, kind: str) -> Obj:
-    """Return the first condition of a type, an empty one if there is none."""
-    named = (condition for condition in status.get("conditions") or () if condition.get("type") == kind)
-    return next(named, {})
-
-
-def _reverted(status: Obj, before: Obj) -> list[str]:
+def _reverted(eviction: Obj, before: Obj) -> list[str]:
     """Return the types of final conditions that were true, and are no longer, or for another reason."""
     kinds = []
     for old in before.get("conditions") or ():
         kind = old.get("type")
         if kind in (EVICTED, FAILED) and old.get("status") == "True":
-            new = _condition(status, kind)
+            new = condition_of(eviction, kind)
             if not new or new.get("status") == "False" or new.get("reason") != old.get("reason"):
                 kinds.append(kind)
     return kinds

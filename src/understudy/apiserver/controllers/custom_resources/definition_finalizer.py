@@ -9,7 +9,6 @@ from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.kinds.apiextensions.definitions import CLEANUP
@@ -17,7 +16,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
-from understudy.machinery.types import Obj, with_condition
+from understudy.machinery.types import Obj, condition_is_true, with_condition
 
 if TYPE_CHECKING:
     from understudy.apiserver.extensions.kinds import Defined

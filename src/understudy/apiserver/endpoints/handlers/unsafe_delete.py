@@ -6,14 +6,16 @@ The option `ignoreStoreReadErrorWithClusterBreakingPotential` asks for it, behin
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from understudy.apiserver.encoding.encoded import internal, read_again
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.storage.interface import RevisionConflictError
+from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.kinds.context import Context
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import META, UNSAFE_DELETE, DeleteOptions
@@ -42,22 +44,17 @@ async def delete(
 ) -> Obj:
     """Remove an object that cannot be read; return the Status that says so. Raises 403, 404, 409."""
     _authorize(request, scope, ctx)
+    details = {"name": scope.name, "kind": scope.kind.name}
+    done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details, "code": 200}
     while True:
         entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
-        try:
-            internal(read_again(entry, scope.kind), scope.kind)
-        except errors.StatusError:
-            pass  # this is what the option is for
-        else:
-            raise _is_readable(scope, entry.key)
-        try:
-            if not options.dry_run:
-                await state.registry.remove(scope.kind, entry, ctx)
-            break
-        except RevisionConflictError:
-            continue
-    details = {"name": scope.name, "kind": scope.kind.name}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details, "code": 200}
+        if _is_readable(entry, scope.kind):
+            raise _refused(scope, entry.key)
+        if options.dry_run:
+            return done
+        with suppress(RevisionConflictError):  # another request has written it: look again
+            await state.registry.remove(scope.kind, entry, ctx)
+            return done
 
 
 def _authorize(request: Request, scope: RequestScope, ctx: Context) -> None:
@@ -67,7 +64,16 @@ def _authorize(request: Request, scope: RequestScope, ctx: Context) -> None:
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, detail)
 
 
-def _is_readable(scope: RequestScope, key: str) -> errors.StatusError:
+def _is_readable(entry: Entry, kind: Kind) -> bool:
+    try:
+        internal(read_again(entry, kind), kind)
+    except errors.StatusError:
+        return False
+    return True
+
+
+def _refused(scope: RequestScope, key: str) -> errors.StatusError:
+    """Return the 409 for an object that can be read."""
     text = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
         "unsafe deletion is not allowed because the object is decodable from storage"

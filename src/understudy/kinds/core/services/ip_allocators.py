@@ -16,7 +16,7 @@ from understudy.kinds.core.services.cluster_ips import FAMILIES
 from understudy.kinds.declarations.kind import ObjectName
 from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, condition_of
 
 SERVICE_CIDR = IPv4Network("10.0.0.0/24")  # of --service-cluster-ip-range
 _IP_FAMILY, _MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
@@ -127,9 +127,10 @@ def services(ctx: Context) -> Iterator[Obj]:
 def _ready_ranges(ctx: Context) -> Iterator[IPv4Network]:
     """Yield the IPv4 ranges of the ServiceCIDRs that are ready; one without the condition is."""
     for service_cidr in ctx.listing(NETWORKING, "servicecidrs", ""):
-        conditions = nested_field(service_cidr, "status", "conditions", default=[])
-        ready = next((c.get("status") for c in conditions if c.get("type") == "Ready"), "True")
-        if ready != "True" or "deletionTimestamp" in service_cidr["metadata"]:
+        if (
+            condition_of(service_cidr, "Ready").get("status", "True") != "True"
+            or "deletionTimestamp" in service_cidr["metadata"]
+        ):
             continue
         for text in service_cidr["spec"].get("cidrs") or ():
             network = parse_cidr(text)
