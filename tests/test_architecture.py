@@ -23,6 +23,7 @@ FLOORS = [
     [
         *("admission.chain", "admission.metrics", "admission.objects", "admission.webhooks", "admission.matching"),
         "admission.expressions",
+        "admission.manifest",
         "admission.plugins",
     ],
     ["controlplane.allocator"],

@@ -141,6 +141,11 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
             ["--enable-admission-plugins=Priority,RuntimeClass", "--disable-admission-plugins=RuntimeClass,Priority"],
             "[Priority RuntimeClass] in enable-admission-plugins and disable-admission-plugins overlapped",
         ),
+        (
+            ["--admission-control-config-file=none.yaml"],
+            "understudy: failed to apply admission: failed to read plugin config: unable to read admission control "
+            'configuration from "none.yaml" [open none.yaml: no such file or directory]',
+        ),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
     ],
 )

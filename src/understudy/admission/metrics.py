@@ -37,6 +37,20 @@ class Counter:
 
 
 @dataclass
+class Gauge:
+    """A family of gauges: the value that was set last for each set of labels."""
+
+    name: str
+    about: str
+    labels: Labels
+    series: dict[Labels, float] = field(default_factory=dict)
+
+    def set(self, value: float, *values: str) -> None:
+        """Set the gauge with these values of the labels."""
+        self.series[values] = value
+
+
+@dataclass
 class Series:
     """The observations with the same labels: how many fell into each bucket and beyond the last, and their sum."""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from functools import cache
 
 from understudy.admission.chain import Chain, Plugin
+from understudy.admission.manifest.source import StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
@@ -64,6 +65,25 @@ def all_ordered_plugins(version: Version) -> tuple[str, ...]:
     return tuple(read_release_file(version, "release.json")["admissionPlugins"])
 
 
+# Plugins that read a configuration (`--admission-control-config-file`), and are on by default.
+_CONFIGURED = frozenset(
+    (
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "PodSecurity",
+        "ResourceQuota",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
+    )
+)
+
+
+def configured_plugins(enable: Collection[str], disable: Collection[str], version: Version) -> list[str]:
+    """Return the names of the enabled plugins that may read a configuration, in the order in which they are asked."""
+    on = (_CONFIGURED | set(enable)) - set(disable)
+    return [name for name in all_ordered_plugins(version) if name in on]
+
+
 def new_chain(
     enable: Collection[str],
     disable: Collection[str],
@@ -74,6 +94,7 @@ def new_chain(
     metrics: AdmissionMetrics,
     version: Version,
     gates: Gates,
+    manifests: StaticManifests,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
@@ -81,10 +102,10 @@ def new_chain(
     """
     check_plugin_names(enable, disable, version)
     configurable = (
-        MutatingAdmissionPolicy(objects, authorizer, metrics, version),
-        MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
-        ValidatingAdmissionPolicy(objects, authorizer, metrics, version, gates),
-        ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics),
+        MutatingAdmissionPolicy(objects, authorizer, metrics, version, manifests),
+        MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
+        ValidatingAdmissionPolicy(objects, authorizer, metrics, version, gates, manifests),
+        ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
     )
     plugins: list[Plugin] = [
         NamespaceLifecycle(),

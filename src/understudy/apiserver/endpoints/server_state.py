@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from understudy.admission.chain import Chain
+from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
@@ -42,6 +43,7 @@ class ServerState:
     tokens    know the users of bearer tokens
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
+    manifests webhooks and policies that stand in files
     escalation
               checks who grants which rights, None where no rights are needed
     permissions
@@ -60,6 +62,7 @@ class ServerState:
     webhooks: WebhookClient = field(default_factory=NoWebhooks)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
+    manifests: StaticManifests = NO_MANIFESTS
     admission_metrics: AdmissionMetrics = field(init=False)
     chain: Chain = field(init=False)
     versions: Versions = field(init=False)
@@ -82,6 +85,7 @@ class ServerState:
             self.admission_metrics,
             self.release.version,
             self.gates,
+            self.manifests,
         )
 
     def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:

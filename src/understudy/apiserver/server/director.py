@@ -294,7 +294,7 @@ class Director:
             gates=gates,
             objects=objects,
             watches=watches,
-            admission=state.admission_metrics,
+            admission=(*state.admission_metrics.families, *state.manifests.metrics.families),
             seats=self._flow_control.limits,
             dispatched=self._flow_control.dispatched,
             pauses=self._pauses,

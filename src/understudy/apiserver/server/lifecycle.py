@@ -181,6 +181,8 @@ class Lifecycle:
         periodic = [flow_control.ensure_periodically(client, state, asyncio.sleep), self._pauses.measure()]
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(state.registry.store, interval, asyncio.sleep))
+        if self._config.admission_control_config_file:
+            periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         if authenticators := state.tokens.jwt_authenticators:
             periodic.append(issuers.discover_periodically(authenticators))
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]

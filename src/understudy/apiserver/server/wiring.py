@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from understudy.admission.manifest.source import (
+    NO_MANIFESTS,
+    ManifestMetrics,
+    StaticManifests,
+    load_manifests,
+    server_identity,
+)
+from understudy.admission.plugins.ordered import configured_plugins
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
@@ -26,6 +35,8 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS, User
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ class Parts(NamedTuple):
 
 
 def new_parts(config: ServerConfig) -> Parts:
-    """Return the parts of a server with a new store."""
+    """Return the parts of a server with a new store. Raises ValueError for manifests with errors."""
     serving, version, gates = Serving(config.release), config.release.version, config.gates()
     registry = Registry(config.store(), serving)
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
@@ -67,8 +78,19 @@ def new_parts(config: ServerConfig) -> Parts:
         webhooks=webhooks,
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
+        manifests=_manifests(config, gates),
     )
     return Parts(state, webhooks, ServedDefinitions(state))
+
+
+def _manifests(config: ServerConfig, gates: Gates) -> StaticManifests:
+    """Return the webhooks and policies that stand in files. Raises ValueError."""
+    if not config.admission_control_config_file:
+        return NO_MANIFESTS
+    version, path = config.release.version, Path(config.admission_control_config_file)
+    plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
+    metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
+    return load_manifests(path, plugins, version, gates, metrics, config.clock.now)
 
 
 def _tokens(config: ServerConfig, registry: Registry) -> Tokens:

@@ -114,9 +114,9 @@ def conditions(items: Sequence[Obj], path: Path, expressions: Expressions) -> Er
 
 # --- names that are kept for policies and webhooks in files
 
-_STATIC_SUFFIX = ".static.k8s.io"
+STATIC_SUFFIX = ".static.k8s.io"
 _RESERVED = (
-    f'names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based configurations and cannot be managed '
+    f'names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based configurations and cannot be managed '
     "via the API"
 )
 
@@ -124,7 +124,7 @@ _RESERVED = (
 def static_name(obj: Obj, ctx: Context) -> Errors:
     """Refuse a reserved name where such files are read (upstream: `ValidateStaticSuffix`)."""
     name = obj["metadata"].get("name", "")
-    reserved = ctx.gates[features.MANIFEST_BASED_ADMISSION_CONTROL_CONFIG] and name.endswith(_STATIC_SUFFIX)
+    reserved = ctx.gates[features.MANIFEST_BASED_ADMISSION_CONTROL_CONFIG] and name.endswith(STATIC_SUFFIX)
     return [invalid(Path("metadata", "name"), name, _RESERVED)] if reserved else []
 
 
@@ -136,5 +136,5 @@ def warn_of_static_name(obj: Obj, ctx: Context) -> None:
 
 def warn_of_stored_static_name(obj: Obj, old: Obj, ctx: Context) -> None:
     """Warn of a changed object with a reserved name."""
-    if ctx.release >= V1_36 and obj["metadata"].get("name", "").endswith(_STATIC_SUFFIX):
+    if ctx.release >= V1_36 and obj["metadata"].get("name", "").endswith(STATIC_SUFFIX):
         ctx.warn(f"metadata.name: {_RESERVED}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 from understudy.kinds.admissionregistration import matching, policies, webhooks
+from understudy.kinds.common import objectmeta
 from understudy.kinds.common.compose import Check, as_on_create
 from understudy.kinds.common.objectmeta import PLAIN
 from understudy.kinds.common.printers import UNSET, count, field, row
@@ -122,6 +124,22 @@ def _shared(check: Check) -> dict[str, Any]:
         "generation": True,
         "unconditional_update": False,
     }
+
+
+_CHECKS: Mapping[str, Check] = {
+    "ValidatingWebhookConfiguration": webhooks.configuration,
+    "MutatingWebhookConfiguration": webhooks.configuration,
+    "ValidatingAdmissionPolicy": policies.policy,
+    "ValidatingAdmissionPolicyBinding": policies.binding,
+    "MutatingAdmissionPolicy": policies.mutating_policy,
+    "MutatingAdmissionPolicyBinding": policies.mutating_binding,
+}
+
+
+def validate_manifest(kind: str, obj: Obj, ctx: Context) -> Errors:
+    """Check an object of one of these kinds that stands in a file, where it may have a reserved name."""
+    metadata = objectmeta.validate(obj["metadata"], namespaced=False, name=objectmeta.PLAIN.name)
+    return metadata + _CHECKS[kind](obj, ctx)
 
 
 def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:

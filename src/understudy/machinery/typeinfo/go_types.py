@@ -197,7 +197,11 @@ class Schemas:
 
     def __init__(self, version: Version) -> None:
         self.version = version
-        self._types = read_release_file(version, "types.json")
+        self._take(read_release_file(version, "types.json"))
+
+    def _take(self, types: dict[str, Any]) -> None:
+        """Know types that are described as in `types.json`."""
+        self._types = types
         self._custom = frozenset(self._types["custom"])
         self._structs: dict[str, Struct] = {}
         self._openapi: dict[str, dict[str, Any]] = {}

@@ -97,7 +97,7 @@ async def test_metrics_count_requests() -> None:
         gates={"DRAAdminAccess": ("ALPHA", False)},
         objects={"pods": 3},
         watches={("", "v1", "pods"): 1},
-        admission=AdmissionMetrics(V1_32),
+        admission=AdmissionMetrics(V1_32).families,
         seats={"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)},
         dispatched={("probes", "exempt"): 3},
         pauses=LoopPauses(),

@@ -6,9 +6,11 @@ k8s.io/apiserver/pkg/admission/plugin/policy/mutating).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
@@ -28,9 +30,14 @@ class MutatingAdmissionPolicy:
     name = "MutatingAdmissionPolicy"
 
     def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics, version: Version
+        self,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        metrics: AdmissionMetrics,
+        version: Version,
+        manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = PolicySource("mutating", self._compile, objects)
+        self.source = PolicySource("mutating", self._compile, objects, partial(manifests.of, self.name))
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
@@ -47,7 +54,7 @@ class MutatingAdmissionPolicy:
         from understudy.admission.plugins.policy.mutator import Dispatcher  # CEL: most servers have no policies
 
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
-        await dispatcher.dispatch(self.source.hooks())
+        await dispatcher.dispatch(self.source.hooks(attributes.point))
 
     def _compile(self, policy: Obj) -> Mutator:
         from understudy.admission.plugins.policy.mutator import Mutator

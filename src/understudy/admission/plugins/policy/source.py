@@ -1,4 +1,4 @@
-"""The policies in force: stored policies that have bindings, as they are until the next write of one of them.
+"""The policies in force: those that stand in files, and stored ones that have bindings, as they are until they change.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go. There, policies take effect within a
 second of their write; here, with it.
@@ -6,21 +6,23 @@ second of their write; here, with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Generic, TypeVar
 
 from understudy.admission.chain import Point
+from understudy.admission.manifest.loader import StaticObject
+from understudy.admission.manifest.static_hooks import StaticHooks
 from understudy.admission.matching import rules
 from understudy.admission.matching.resources import may_match
 from understudy.admission.objects import ObjectInterfaces
 from understudy.machinery.types import Obj
 
 GROUP = "admissionregistration.k8s.io"
+# Stored policies are never asked about these, so that none can keep itself from being mended.
 _CONFIGURATION = frozenset(
-    f"{kind}admission{part}" for kind in ("validating", "mutating") for part in ("policies", "policybindings")
+    (GROUP, f"{kind}admission{part}") for kind in ("validating", "mutating") for part in ("policies", "policybindings")
 )
-_EXCLUDED = rules.REVIEWS | {(GROUP, resource) for resource in _CONFIGURATION}
 
 E = TypeVar("E")
 
@@ -28,7 +30,7 @@ E = TypeVar("E")
 class PolicyHook(Generic[E]):
     """A policy with its bindings; `evaluator` is what the policy compiles to, made when it is needed first."""
 
-    def __init__(self, policy: Obj, bindings: tuple[Obj, ...], compile_policy: Callable[[Obj], E]) -> None:
+    def __init__(self, policy: Obj, bindings: Sequence[Obj], compile_policy: Callable[[Obj], E]) -> None:
         self.policy = policy
         self.bindings = bindings
         self._compile = compile_policy
@@ -46,17 +48,25 @@ class PolicyHook(Generic[E]):
 
 
 class PolicySource(Generic[E]):
-    """The policies of one kind that have bindings.
+    """The policies of one kind that are in force.
 
     kind     "validating" or "mutating"
-    changed  called when other policies are in force than before
+    static   returns those that stand in files: the same sequence, until others do
+    changed  called when other stored policies are in force than before
     """
 
-    def __init__(self, kind: str, compile_policy: Callable[[Obj], E], objects: ObjectInterfaces) -> None:
+    def __init__(
+        self,
+        kind: str,
+        compile_policy: Callable[[Obj], E],
+        objects: ObjectInterfaces,
+        static: Callable[[], Sequence[StaticObject]],
+    ) -> None:
         self._policies, self._bindings = f"{kind}admissionpolicies", f"{kind}admissionpolicybindings"
         self._compile = compile_policy
         self._objects = objects
         self._hooks: tuple[PolicyHook[E], ...] | None = None
+        self._static = StaticHooks(static, lambda policy: [PolicyHook(policy.object, policy.bindings, compile_policy)])
         self.changed: Callable[[], None] = lambda: None
         for resource in (self._policies, self._bindings):
             objects.on_change(GROUP, resource, self._forget)
@@ -65,11 +75,19 @@ class PolicySource(Generic[E]):
         self._hooks = None
         self.changed()
 
-    def hooks(self) -> tuple[PolicyHook[E], ...]:
-        """Return the policies in force, in the order of their names; the real server has them in any order."""
+    def hooks(self, point: Point) -> Sequence[PolicyHook[E]]:
+        """Return the policies to ask about a kind of request: those that stand in files, then stored ones.
+
+        Either are in the order of their names; the real server has the stored ones in any order.
+        """
+        resource = (point.group, point.resource)
+        if resource in rules.REVIEWS:
+            return ()
+        if resource in _CONFIGURATION:
+            return self._static.hooks()
         if self._hooks is None:
             self._hooks = tuple(self._read())
-        return self._hooks
+        return (*self._static.hooks(), *self._hooks)
 
     def _read(self) -> list[PolicyHook[E]]:
         bindings: dict[str, list[Obj]] = {}
@@ -83,6 +101,4 @@ class PolicySource(Generic[E]):
         ]
 
     def handles(self, point: Point) -> bool:
-        if (point.group, point.resource) in _EXCLUDED:
-            return False
-        return any(may_match(hook.constraints, point) for hook in self.hooks())
+        return any(may_match(hook.constraints, point) for hook in self.hooks(point))

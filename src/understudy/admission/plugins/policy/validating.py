@@ -7,9 +7,11 @@ annotations have no effect, but for annotations whose evaluation fails.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.admission.chain import Attributes, Point
+from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ValidatingAdmissionPolicy:
-    """Asks the ValidatingAdmissionPolicies that have bindings."""
+    """Asks the ValidatingAdmissionPolicies that are in force."""
 
     name = "ValidatingAdmissionPolicy"
 
@@ -36,8 +38,9 @@ class ValidatingAdmissionPolicy:
         metrics: AdmissionMetrics,
         version: Version,
         gates: Gates,
+        manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = PolicySource("validating", self._compile, objects)
+        self.source = PolicySource("validating", self._compile, objects, partial(manifests.of, self.name))
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
@@ -52,7 +55,7 @@ class ValidatingAdmissionPolicy:
         from understudy.admission.plugins.policy.validator import Dispatcher  # CEL: most servers have no policies
 
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
-        await dispatcher.dispatch(self.source.hooks())
+        await dispatcher.dispatch(self.source.hooks(attributes.point))
 
     def _compile(self, policy: Obj) -> Validator:
         from understudy.admission.plugins.policy.validator import Validator

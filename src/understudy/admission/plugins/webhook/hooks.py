@@ -1,4 +1,4 @@
-"""The webhooks in force: those of the stored configurations, as they are until the next write of one of them.
+"""The webhooks in force: those of configurations in files, and of stored ones, as they are until they change.
 
 Source: k8s.io/apiserver/pkg/admission/{configuration,plugin/webhook/generic}. There, configurations take effect within
 a second of their write; here, with it.
@@ -6,10 +6,12 @@ a second of their write; here, with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from understudy.admission.chain import Attributes, Point
+from understudy.admission.manifest.loader import StaticObject
+from understudy.admission.manifest.static_hooks import StaticHooks
 from understudy.admission.matching import rules
 from understudy.admission.matching.resources import Match, match_resources
 from understudy.admission.metrics import AdmissionMetrics
@@ -23,7 +25,7 @@ from understudy.machinery.types import GroupVersionKind, Obj
 ADMIT, VALIDATING = "admit", "validating"  # types of admission, as metrics call them
 _EXCLUDED_AS = {ADMIT: "admit", VALIDATING: "validate"}
 GROUP = "admissionregistration.k8s.io"
-# Webhooks are never asked about these, so that none can keep its own configuration from being mended.
+# Webhooks of stored configurations are never asked about these, so that none can keep its own from being mended.
 _EXEMPT = frozenset(
     (GROUP, resource)
     for resource in (
@@ -41,7 +43,8 @@ Versioned = Callable[[GroupVersionKind], VersionedAttributes]
 
 @dataclass(frozen=True, eq=False)
 class Hook:
-    """One webhook of a configuration. `key` is CONFIGURATION/NAME/INDEX, which no other has."""
+    """One webhook of a configuration. `key` is CONFIGURATION/NAME/INDEX, which no other has; of one in a
+    file, it has `manifest/` in front."""
 
     key: str
     fields: Obj
@@ -63,11 +66,18 @@ class HookSource:
 
     resource  "validatingwebhookconfigurations" or "mutatingwebhookconfigurations"
     type_     of admission, as metrics call it: VALIDATING or ADMIT
-    changed   called when other webhooks are in force than before
+    static    returns the configurations that stand in files: the same sequence, until others do
+    changed   called when other webhooks of stored configurations are in force than before
     """
 
     def __init__(
-        self, resource: str, type_: str, objects: ObjectInterfaces, authorizer: Authorizer, metrics: AdmissionMetrics
+        self,
+        resource: str,
+        type_: str,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        metrics: AdmissionMetrics,
+        static: Callable[[], Sequence[StaticObject]],
     ) -> None:
         self._resource = resource
         self._type = type_
@@ -75,6 +85,7 @@ class HookSource:
         self._objects = objects
         self._authorizer = authorizer
         self._hooks: tuple[Hook, ...] | None = None
+        self._static = StaticHooks(static, lambda configuration: _webhooks_of(configuration.object, "manifest/"))
         self.changed: Callable[[], None] = lambda: None
         objects.on_change(GROUP, resource, self._forget)
 
@@ -82,27 +93,20 @@ class HookSource:
         self._hooks = None
         self.changed()
 
-    def hooks(self) -> tuple[Hook, ...]:
-        """Return the webhooks in force: by the names of their configurations, then in their order there."""
+    def hooks(self, point: Point) -> Sequence[Hook]:
+        """Return the webhooks that may be asked about a kind of request: those of configurations in files, then of
+        stored ones; either by the names of their configurations, then in their order there."""
+        if (point.group, point.resource) in _EXEMPT:
+            return self._static.hooks()
         if self._hooks is None:
-            self._hooks = tuple(self._read())
-        return self._hooks
-
-    def _read(self) -> list[Hook]:
-        stored = sorted(self._objects.stored(GROUP, self._resource), key=lambda obj: str(obj["metadata"]["name"]))
-        hooks = []
-        for configuration in stored:
-            seen: dict[str, int] = {}
-            for fields in configuration.get("webhooks") or ():
-                index = seen[fields["name"]] = seen.get(fields["name"], -1) + 1
-                key = f"{configuration['metadata']['name']}/{fields['name']}/{index}"
-                hooks.append(Hook(key, fields))
-        return hooks
+            stored = self._objects.stored(GROUP, self._resource)
+            ordered = sorted(stored, key=lambda obj: str(obj["metadata"]["name"]))
+            self._hooks = tuple(hook for configuration in ordered for hook in _webhooks_of(configuration))
+        return (*self._static.hooks(), *self._hooks)
 
     def handles(self, point: Point) -> bool:
-        if (point.group, point.resource) in _EXEMPT:
-            return False
-        return any(rules.may_match(rule, point) for hook in self.hooks() for rule in hook.fields.get("rules") or ())
+        hooks = self.hooks(point)
+        return any(rules.may_match(rule, point) for hook in hooks for rule in hook.fields.get("rules") or ())
 
     async def match(self, hook: Hook, attributes: Attributes, ctx: Context, versioned: Versioned) -> Match | None:
         """Return in which version a webhook is to be called about a request, None if it is not (`ShouldCallHook`).
@@ -134,6 +138,16 @@ class HookSource:
             return True
         self._metrics.condition_exclusions.add(*observed[1:4], _EXCLUDED_AS[self._type])
         return False
+
+
+def _webhooks_of(configuration: Obj, prefix: str = "") -> list[Hook]:
+    """Return the webhooks of a configuration. `prefix` is in front of their keys."""
+    hooks: list[Hook] = []
+    seen: dict[str, int] = {}
+    for fields in configuration.get("webhooks") or ():
+        index = seen[fields["name"]] = seen.get(fields["name"], -1) + 1
+        hooks.append(Hook(f"{prefix}{configuration['metadata']['name']}/{fields['name']}/{index}", fields))
+    return hooks
 
 
 def supports_dry_run(hook: Hook) -> bool:

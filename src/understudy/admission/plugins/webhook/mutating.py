@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from understudy.admission.chain import Attributes, Point
+from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.matching.resources import Match
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
@@ -30,9 +33,15 @@ class MutatingAdmissionWebhook:
     name = "MutatingAdmissionWebhook"
 
     def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
+        self,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        client: WebhookClient,
+        metrics: AdmissionMetrics,
+        manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = HookSource("mutatingwebhookconfigurations", ADMIT, objects, authorizer, metrics)
+        static = partial(manifests.of, self.name)
+        self.source = HookSource("mutatingwebhookconfigurations", ADMIT, objects, authorizer, metrics, static)
         self._objects = objects
         self._client = client
         self._metrics = metrics
@@ -44,7 +53,7 @@ class MutatingAdmissionWebhook:
         """Change the object of a request. Raises the error of the first webhook that refuses it or cannot be asked."""
         state = attributes.reinvocation.of(self.name, attributes.object)
         versions = _Versions(attributes, self._objects)
-        for hook in self.source.hooks():
+        for hook in self.source.hooks(attributes.point):
             match = await self.source.match(hook, attributes, ctx, versions.of)
             if match is None or (attributes.reinvocation.begun and hook.key not in state.again):
                 continue

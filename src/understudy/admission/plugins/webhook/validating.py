@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from understudy.admission.chain import Attributes, Point
+from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, HookSource, versions_by_kind
@@ -20,9 +23,15 @@ class ValidatingAdmissionWebhook:
     name = "ValidatingAdmissionWebhook"
 
     def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, metrics: AdmissionMetrics
+        self,
+        objects: ObjectInterfaces,
+        authorizer: Authorizer,
+        client: WebhookClient,
+        metrics: AdmissionMetrics,
+        manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = HookSource("validatingwebhookconfigurations", VALIDATING, objects, authorizer, metrics)
+        static = partial(manifests.of, self.name)
+        self.source = HookSource("validatingwebhookconfigurations", VALIDATING, objects, authorizer, metrics, static)
         self._objects = objects
         self._client = client
         self._metrics = metrics
@@ -33,7 +42,10 @@ class ValidatingAdmissionWebhook:
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise the error of the first webhook, in their order, that refuses a request or cannot be asked."""
         versioned = versions_by_kind(attributes, self._objects)
-        matches = [(hook, await self.source.match(hook, attributes, ctx, versioned)) for hook in self.source.hooks()]
+        matches = [
+            (hook, await self.source.match(hook, attributes, ctx, versioned))
+            for hook in self.source.hooks(attributes.point)
+        ]
         asked: list[Question] = []
         outcomes: list[tuple[Hook, float, CallingWebhookError | StatusError | None]] = []
         for hook, match in matches:

@@ -65,6 +65,9 @@ class ServerConfig(AuthenticationOptions):
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
+    admission_control_config_file
+                            an AdmissionConfiguration: the folders (`staticManifestsDir`) with webhook configurations
+                            and policies that are in force without being objects of the API
     permission_report       a file that is written when the server stops: what each user asked for and was refused,
                             and the smallest roles for what it used, in YAML (.yaml, .yml) or JSON
     service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks behind a Service. Others are
@@ -132,6 +135,10 @@ class ServerConfig(AuthenticationOptions):
     )
     disable_admission_plugins: Sequence[str] = field(
         default=(), metadata=flag("admission plugins to switch off, such as PodSecurity", "A,B")
+    )
+    admission_control_config_file: PathLike | None = field(
+        default=None,
+        metadata=flag("an AdmissionConfiguration, with folders of policies and webhook configurations", "PATH"),
     )
     permission_report: PathLike | None = field(
         default=None,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from understudy.admission.metrics import AdmissionMetrics, Counter, Histogram
+from understudy.admission.metrics import Counter, Gauge, Histogram
 from understudy.apiserver.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
@@ -73,7 +73,7 @@ class Metrics:
         gates: Mapping[str, tuple[str, bool]],
         objects: Mapping[str, int],
         watches: Mapping[tuple[str, str, str], int],
-        admission: AdmissionMetrics,
+        admission: Iterable[Counter | Gauge | Histogram],
         seats: Mapping[str, SeatLimits],
         dispatched: Mapping[tuple[str, str], int],
         pauses: LoopPauses,
@@ -84,13 +84,13 @@ class Metrics:
         gates       {name: (stage, on)}
         objects     {resource: how many are stored}
         watches     {(group, version, resource): how many are open}
-        admission   what was counted of webhooks and policies; a family without samples is left out
+        admission   the families of webhooks and policies; one without samples is left out
         seats       {priority level: its seats}
         dispatched  {(flow schema, priority level): how many requests there were}
         pauses      those of the event loop
         """
         families = (
-            *(_admission(family) for family in admission.families if family.series),
+            *(_admission(family) for family in admission if family.series),
             *_seats(seats),
             (_DISPATCHED, "counter", _ABOUT_DISPATCHED, _dispatched(dispatched)),
             ("apiserver_request_total", "counter", "Requests by what they asked for and their code.", self._totals()),
@@ -140,16 +140,15 @@ def _head(name: str, kind: str, about: str) -> tuple[str, str]:
     return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
 
 
-def _admission(family: Counter | Histogram) -> tuple[str, str, str, Iterator[str]]:
+def _admission(family: Counter | Gauge | Histogram) -> tuple[str, str, str, Iterator[str]]:
     """Return the name, type, description and samples of a family of admission metrics."""
-    kind = "counter" if isinstance(family, Counter) else "histogram"
-    return family.name, kind, family.about, _admission_samples(family)
+    return family.name, type(family).__name__.lower(), family.about, _admission_samples(family)
 
 
-def _admission_samples(family: Counter | Histogram) -> Iterator[str]:
+def _admission_samples(family: Counter | Gauge | Histogram) -> Iterator[str]:
     for values in sorted(family.series):
         labels = dict(zip(family.labels, values, strict=True))
-        if isinstance(family, Counter):
+        if not isinstance(family, Histogram):
             yield _sample(family.name, labels, family.series[values])
         else:
             series = family.series[values]
