@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.releases import RELEASES
 from understudy.apiserver.authorization.modes import MODES
+from understudy.apiserver.serving.release import release_names
 from understudy.cli import main as cli
 from understudy.controlplane.components import component_names
 from understudy.controlplane.controllers import KNOWN
@@ -70,4 +70,4 @@ def test_help_of_controllers_has_every_name(capsys: pytest.CaptureFixture[str]) 
     shown = help_of("controllers", capsys)
     text = re.findall(r"--controllers A,B (.*?) -v", shown)[-1]
     assert [name for name in component_names() if name not in re.split("[ ,:]+", text)] == []
-    assert f"{RELEASES[-1]} (default: the server's)" in shown
+    assert f"{release_names()} (default: the server's)" in shown

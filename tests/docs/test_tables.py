@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.pages import DOCS, PAGES, ROOT
 from tests.releases import RELEASES, served
-from understudy.apiserver.serving.release import DEFAULT, Release
+from understudy.apiserver.serving.release import DEFAULT, Release, previews
 from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.machinery.releases.version import Version
 
@@ -62,6 +62,21 @@ def gates_table(guards: dict[str, str]) -> str:
     return table(("feature gate", *map(str, RELEASES), "guards"), *rows)
 
 
+def previews_table() -> str:
+    """Return the table of previews, with their gates whose stage or default is not that of the release before."""
+    histories = json.loads((PACKAGE / "schemas/feature_gates.json").read_text())
+    rows = []
+    for preview in previews():
+        changed = {gate: latest(history, preview) for gate, history in histories.items()}
+        cells = [
+            f"{gate} {STAGES[stage]} {state(gate, on, locked)}" if stage != "-" else f"without {gate}"
+            for gate, (stage, on, locked) in changed.items()
+            if (stage, on, locked) != latest(histories[gate], preview.previous)
+        ]
+        rows.append((str(preview), Release.of(preview).version_info["gitVersion"], ", ".join(cells)))
+    return table(("preview", "recorded from", "feature gates, other than in the release before"), *rows)
+
+
 def latest(history: list[list[Any]], release: Version) -> tuple[str, bool, bool]:
     """Return the stage of a gate in a release, its default, and whether it is locked; the stage is "-" without one."""
     since = [entry[1:] for entry in history if Version.parse(entry[0]) <= release]
@@ -79,8 +94,13 @@ def test_tables_of_releases_are_true(pytestconfig: pytest.Config) -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     guards = {row[0]: row[-1] for row in rows}
     redrawn = text
-    for head, new in (("kind", kinds_table()), ("feature gate", gates_table(guards))):
-        old = rf"(?m)^\| {head} \| 1\.\d+ (?:.*\n)(?:\|.*\n)+"
+    tables = {
+        r"preview \| r": previews_table(),
+        r"kind \| 1\.": kinds_table(),
+        r"feature gate \| 1": gates_table(guards),
+    }
+    for head, new in tables.items():
+        old = rf"(?m)^\| {head}(?:.*\n)(?:\|.*\n)+"
         redrawn, count = re.subn(old, new.replace("\\", r"\\"), redrawn)
         assert count == 1
     if pytestconfig.getoption("redraw"):
