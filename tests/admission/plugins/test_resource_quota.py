@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.http import MERGE_PATCH, send
 from tests.releases import NEWEST
+from understudy import Server
+from understudy.admission.chain import Operation, Point
 from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
 
 CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
@@ -24,17 +27,20 @@ def make_quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any)
     return {"metadata": {"name": name}, "spec": {"hard": hard, **spec}, "status": status}
 
 
-def request(resource: str, obj: Obj, old: Obj | None = None, ctx: Context = CTX) -> Request:
+def request(resource: str, obj: Obj, old: Obj | None = None, ctx: Context = CTX, *, subresource: str = "") -> Request:
     group, _, plural = resource.rpartition("/")
     usage = usage_of(group, plural)
     assert usage is not None
-    return Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, ctx)
+    operation = Operation.CREATE if old is None else Operation.UPDATE
+    return Request(Point(operation, group, plural, subresource), usage, {"metadata": {"name": "a"}, **obj}, old, ctx)
 
 
-def charged(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None, ctx: Context = CTX) -> Any:
+def charged(
+    resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None, ctx: Context = CTX, subresource: str = ""
+) -> Any:
     """Return the usage that quotas have after a request, by name, or the reason why they refuse it."""
     try:
-        return charges(quotas, request(resource, obj, old, ctx))
+        return charges(quotas, request(resource, obj, old, ctx, subresource=subresource))
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2]
 
@@ -170,6 +176,64 @@ def test_pod_with_huge_pages_as_a_whole_need_not_state_more() -> None:
     assert charged("pods", obj, make_quota({"cpu": "9"})) == {}
 
 
+def cpus(requests: str, limits: str) -> Obj:
+    return {"requests": {"cpu": requests}, "limits": {"cpu": limits}}
+
+
+def granted(name: str, requests: str, limits: str, allocated: str) -> Obj:
+    """Return the status of a container that runs with other resources than it asks for."""
+    return {"name": name, "resources": cpus(requests, limits), "allocatedResources": {"cpu": allocated}}
+
+
+def resized(obj: Obj, *statuses: Obj, inits: tuple[Obj, ...] = (), reason: str = "Deferred") -> Obj:
+    condition = {"type": "PodResizePending", "status": "True", "reason": reason}
+    of_containers = {"containerStatuses": list(statuses), "initContainerStatuses": list(inits)}
+    return {**obj, "status": {**obj["status"], **of_containers, "conditions": [condition]}}
+
+
+POD_OF_ONE = {
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": cpus("1", "2")}]},
+}
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+SIDECAR: Obj = {"initContainers": [{"name": "s", "resources": cpus("1", "2"), "restartPolicy": "Always"}]}
+INIT: Obj = {"initContainers": [{"name": "s", "resources": cpus("1", "2")}]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "releases"),
+    [
+        (resized(pod(cpus("1", "2"))), {V1_37: "1/2", V1_36: "1/2"}),
+        (resized(pod(cpus("1", "2")), granted("c0", "2", "4", "2")), {V1_37: "2/4", V1_36: "2/4", V1_32: "1/2"}),
+        (resized(pod(cpus("1", "2")), granted("c0", "500m", "1", "1250m")), {V1_37: "1250m/2", V1_36: "1250m/2"}),
+        (
+            resized(pod(cpus("1", "2"), cpus("1", "2")), granted("c0", "3", "4", "1"), granted("c1", "250m", "1", "2")),
+            {V1_37: "3250m/5", V1_36: "5/6"},
+        ),
+        (
+            resized(pod(cpus("1", "2")), granted("c0", "500m", "1", "750m"), reason="Infeasible"),
+            {V1_37: "750m/1", V1_36: "750m/1"},
+        ),
+        (
+            resized(pod(cpus("1", "2"), **SIDECAR), inits=(granted("s", "3", "5", "2"),)),
+            {V1_37: "4/7", V1_36: "4/7"},
+        ),
+        (resized(pod(cpus("1", "2"), **INIT), inits=(granted("s", "3", "5", "2"),)), {V1_37: "3/5", V1_36: "1/2"}),
+        (
+            resized(pod(cpus("1", "2"), resources=cpus("3", "3")), granted("c0", "4", "4", "4")),
+            {V1_37: "3/3", V1_36: "3/3"},
+        ),
+    ],
+)
+def test_resources_that_a_pod_has_count(obj: Obj, releases: dict[Version, str]) -> None:
+    """While pods can be resized, the most of what containers ask for, were allocated and run with counts."""
+    hard = {"requests.cpu": "9", "limits.cpu": "9"}
+    for release, expected in releases.items():
+        ctx = Context(release, Gates.of(release), "v1")
+        used = charged("pods", obj, make_quota(hard), ctx=ctx)["q"]
+        assert f"{used['requests.cpu']}/{used['limits.cpu']}" == expected, release
+
+
 @pytest.mark.parametrize(
     ("spec", "obj", "counted"),
     [
@@ -233,6 +297,59 @@ def test_update_is_charged_for_the_increase() -> None:
         "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2"
     )
     assert charged("services", small, quota, old=large) == {}
+
+
+def test_resize_is_charged(apiserver: Server) -> None:
+    """A resize charges a quota for what it adds, or is refused; a change of labels charges nothing."""
+    path, hard = "/api/v1/namespaces/default", {"requests.cpu": "3"}
+    assert send(apiserver, "POST", f"{path}/pods", POD_OF_ONE).status == 201
+    send(apiserver, "POST", f"{path}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    status = {"hard": hard, "used": {"requests.cpu": "1"}}
+    assert send(apiserver, "PATCH", f"{path}/resourcequotas/q/status", {"status": status}, MERGE_PATCH).status == 200
+    answers = []
+    for subresource, requests, limits in (("", "1", "2"), ("/resize", "2", "2"), ("/resize", "4", "4")):
+        containers = [{"name": "c", "resources": cpus(requests, limits)}]
+        patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+        answer = send(apiserver, "PATCH", f"{path}/pods/p{subresource}", patch, STRATEGIC_PATCH)
+        used = send(apiserver, "GET", f"{path}/resourcequotas/q").json()["status"]["used"]["requests.cpu"]
+        answers.append((answer.status, used))
+    assert answers == [(200, "1"), (200, "2"), (403, "2")]
+
+
+def test_pod_that_comes_into_a_scope_is_charged_there() -> None:
+    """A deadline moves a pod to the quotas of the scope Terminating, which charge all of it; others charge nothing."""
+    quotas = [
+        make_quota({"cpu": "5"}, {"cpu": "1"}, scope, scopes=[scope]) for scope in ("Terminating", "NotTerminating")
+    ]
+    moved, old = pod(ONE, activeDeadlineSeconds=5), pod(ONE)
+    assert charged("pods", moved, *quotas, make_quota({"cpu": "5"}), old=old) == {"Terminating": {"cpu": "2"}}
+    before_1_33 = Context(V1_32, Gates.of(V1_32), "v1")
+    assert charged("pods", moved, *quotas, old=old, ctx=before_1_33) == {}
+
+
+def test_scope_of_attributes_classes() -> None:
+    """A volume claim is in the scope of each class of attributes that it asks for, has or gets."""
+    silver = {"status": {"currentVolumeAttributesClassName": "silver"}}
+    old = {"metadata": {"name": "a"}, "spec": {**STORAGE["spec"], "volumeAttributesClassName": "gold"}}
+    quotas = [
+        make_quota({"persistentvolumeclaims": "5"}, name=operator, scopeSelector={"matchExpressions": [term]})
+        for operator, values in (("In", ["silver"]), ("NotIn", ["gold", "silver"]), ("Exists", []))
+        for term in [{"scopeName": "VolumeAttributesClass", "operator": operator, "values": values}]
+    ]
+    one = {"persistentvolumeclaims": "1"}
+    assert charged("persistentvolumeclaims", old, *quotas) == {"Exists": one}
+    assert charged("persistentvolumeclaims", {**old, **silver}, *quotas, old=old, subresource="status") == {"In": one}
+    assert charged("persistentvolumeclaims", STORAGE, *quotas) == {"NotIn": one}
+
+
+def test_status_may_exceed_a_quota() -> None:
+    """The status of a volume claim is charged even if it is more than a quota allows."""
+    quota = make_quota({"requests.storage": "2Gi"}, {"requests.storage": "1Gi"})
+    old = {"metadata": {"name": "a"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    grown = {**old, "status": {"allocatedResources": {"storage": "3Gi"}}}
+    assert charged("persistentvolumeclaims", grown, quota, old=old, subresource="status") == {
+        "q": {"requests.storage": "3Gi"}
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from understudy.admission.chain import Point
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, masked, parsed
 from understudy.machinery import errors
 from understudy.machinery.quantity import canonical_text, parse
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
 
 _ZERO = parse("0")
@@ -23,8 +25,7 @@ _ZERO = parse("0")
 class Request:
     """An object to be charged to quotas; `old` is the stored object, None for a new one."""
 
-    group: str
-    resource: str
+    point: Point
     usage: Usage
     obj: Obj
     old: Obj | None
@@ -32,7 +33,7 @@ class Request:
 
     def refused(self, why: str) -> errors.StatusError:
         """Return a 403 for the object."""
-        return errors.admission_forbidden(self.group, self.resource, self.obj["metadata"], why)
+        return errors.admission_forbidden(self.point.group, self.point.resource, self.obj["metadata"], why)
 
 
 def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
@@ -43,8 +44,14 @@ def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
     concerned = [quota for quota in quotas if _concerns(quota, request)]
     for quota in concerned:
         _check_known(quota, request)
-    more = _more(request) if concerned else {}
-    charged = {quota["metadata"]["name"]: _charged(quota, more, request) for quota in concerned} if more else {}
+    if not concerned:
+        return {}
+    used = request.usage.measure(request.obj, request.ctx)
+    increase = _increase(used, request)
+    charged = {}
+    for quota in concerned:
+        more = increase if _counted_before(quota, request) else _positive(used)
+        charged[quota["metadata"]["name"]] = _charged(quota, more, request)
     return {name: used for name, used in charged.items() if used is not None}
 
 
@@ -63,11 +70,16 @@ def _counted(quota: Obj, request: Request) -> list[str]:
 
 def _concerns(quota: Obj, request: Request) -> bool:
     """Report whether a quota limits a resource of the object's kind, and the object is in all of its scopes."""
+    return _matches(quota, request.obj, request)
+
+
+def _matches(quota: Obj, obj: Obj, request: Request) -> bool:
+    """Report whether a quota counts an object, the new or the stored one (upstream: `Matches`)."""
     spec = quota["spec"]
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or []]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     try:
-        inside = [request.usage.in_scope(scope, request.obj) for scope in scopes]
+        inside = [request.usage.in_scope(scope, obj) for scope in scopes]
     except ScopeError as why:
         name = quota["metadata"]["name"]
         raise errors.unknown_error(f"error matching scopes of quota {name}, err: {why}") from None
@@ -84,13 +96,21 @@ def _check_known(quota: Obj, request: Request) -> None:
         raise request.refused(f"status unknown for quota: {name}, resources: {','.join(resources)}")
 
 
-def _more(request: Request) -> Amounts:
+def _increase(used: Amounts, request: Request) -> Amounts:
     """Return the amounts that the object uses beyond those of the stored object (`SubtractWithNonNegativeResult`)."""
-    used = request.usage.measure(request.obj, request.ctx)
     if request.old is not None:
         before = request.usage.measure(request.old, request.ctx)
         used = {name: amount - before.get(name, _ZERO) for name, amount in used.items()}
-    return {name: amount for name, amount in used.items() if amount > 0}
+    return _positive(used)
+
+
+def _positive(amounts: Amounts) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def _counted_before(quota: Obj, request: Request) -> bool:
+    """Report whether a quota counts the increase of an object only: since 1.33 not one that comes into its scopes."""
+    return request.old is None or request.ctx.release < V1_33 or _matches(quota, request.old, request)
 
 
 def _charged(quota: Obj, more: Amounts, request: Request) -> Obj | None:
@@ -99,7 +119,7 @@ def _charged(quota: Obj, more: Amounts, request: Request) -> Obj | None:
     requested = masked(more, hard)
     total = added(used, requested)
     exceeded = sorted(name for name in requested if total[name] > hard[name])
-    if exceeded:
+    if exceeded and request.point.subresource != "status":  # what a status says has happened already
         columns = (",".join(f"{name}={amounts[name]}" for name in exceeded) for amounts in (requested, used, hard))
         texts = (f"{what}: {text}" for what, text in zip(("requested", "used", "limited"), columns, strict=True))
         raise request.refused(f"exceeded quota: {quota['metadata']['name']}, {', '.join(texts)}")

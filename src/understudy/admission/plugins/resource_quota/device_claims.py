@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.admission.plugins.resource_quota.evaluator import Usage, whole
+from understudy.admission.plugins.resource_quota.evaluator import Usage, always, whole
 from understudy.admission.plugins.resource_quota.pods import DEVICE_CLASS, is_extended_request, of_pod
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts, added
@@ -101,4 +101,4 @@ def _age(claim: Obj) -> tuple[str, str]:
     return claim["metadata"].get("creationTimestamp", ""), claim["metadata"].get("name", "")
 
 
-DEVICE_CLAIMS = Usage(_counts, _of_claim, updates=True)
+DEVICE_CLAIMS = Usage(_counts, _of_claim, updates={"": always})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts
+from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.quantity import DECIMAL_SI, Quantity
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.names import label_value_texts
 
 
 def whole(number: int) -> Quantity:
@@ -38,11 +40,36 @@ class Usage:
     measure   returns the amounts that an object uses
     in_scope  reports whether an object is in a scope {"scopeName": …, "operator": …, "values": …}; may raise ScopeError
     missing   returns the error message of an object that omits limited resources, "" if it omits none
-    updates   whether an updated object is measured again
+    updates   reports, by subresource, whether an updated object (new, stored) is measured again
     """
 
     counts: Callable[[str, Context], bool]
     measure: Callable[[Obj, Context], Amounts]
     in_scope: Callable[[Obj, Obj], bool] = _nowhere
     missing: Callable[[Obj, Iterable[str], Context], str] = _nothing
-    updates: bool = False
+    updates: Mapping[str, Callable[[Obj, Obj, Context], bool]] = field(default_factory=dict)
+
+
+def always(obj: Obj, old: Obj, ctx: Context) -> bool:
+    """Report that every update is measured again."""
+    return True
+
+
+def selects(selector: Obj, name: str) -> bool:
+    """Report whether the name of a class, "" for none, matches a scope selector. Raises ScopeError."""
+    values: list[str] = selector.get("values") or []
+    wrong = [
+        f"values[{i}][{selector['scopeName']}]: Invalid value: {go_quote(value)}: {text}"
+        for i, value in enumerate(values)
+        for text in label_value_texts(value)
+    ]
+    if wrong:
+        selector_text = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
+        why = f"failed to parse and convert selector: {aggregate(wrong)}"
+        raise ScopeError(f"error on matching scope {selector_text}: {why}")
+    return {
+        "Exists": bool(name),
+        "DoesNotExist": not name,
+        "In": bool(name) and name in values,
+        "NotIn": not name or name not in values,
+    }[selector["operator"]]

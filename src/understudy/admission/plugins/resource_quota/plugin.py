@@ -31,12 +31,12 @@ class ResourceQuota:
         self._quotas = quotas
 
     def handles(self, point: Point) -> bool:
-        if not point.namespaced or point.subresource:
-            return False
-        usage = usage_of(point.group, point.resource)
+        usage = usage_of(point.group, point.resource) if point.namespaced else None
         if usage is None:
             return False
-        return point.operation == Operation.CREATE or (point.operation == Operation.UPDATE and usage.updates)
+        if point.operation == Operation.UPDATE:
+            return point.subresource in usage.updates
+        return point.operation == Operation.CREATE and not point.subresource
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Charge the quotas; a dry run only checks them. Raises 403.
@@ -49,7 +49,10 @@ class ResourceQuota:
             return
         usage = usage_of(point.group, point.resource)
         assert usage is not None  # handles() is false for kinds without usage
-        request = Request(point.group, point.resource, usage, attributes.new, attributes.old_object, ctx)
+        obj, old = attributes.new, attributes.old_object
+        if old is not None and not usage.updates[point.subresource](obj, old, ctx):
+            return
+        request = Request(point, usage, obj, old, ctx)
         for name in charges(quotas, request):
             if not attributes.dry_run:
 

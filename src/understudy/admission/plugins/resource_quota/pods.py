@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage, whole
+from understudy.admission.plugins.resource_quota.evaluator import Usage, always, selects, whole
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers import pod_requests
 from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, masked, parsed
 from understudy.kinds.core.pods.containers.pod_resources import is_supported
+from understudy.kinds.core.pods.containers.resized_requests import of_resized
 from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_extended, is_native
 from understudy.kinds.core.pods.containers_of import affinity_terms, containers
-from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.releases.version import V1_33, V1_35, Version
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.validation.names import label_value_texts
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"  # resources of containers that stand for the devices of a class
 _STORAGE = "ephemeral-storage"
@@ -48,12 +47,19 @@ def of_pod(pod: Obj, ctx: Context) -> Amounts:
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return {"count/pods": whole(1)}
     spec = pod["spec"]
-    supported = partial(_is_set_as_whole, ctx=ctx)
-    requests, limits = (pod_requests.of_pod(spec, which, parsed, supported) for which in ("requests", "limits"))
+    requests, limits = (_of_pod(pod, which, ctx) for which in ("requests", "limits"))
     overhead = parsed(spec.get("overhead"))
     limited = [name for name, amount in limits.items() if amount.value]
     requests, limits = added(requests, overhead), added(limits, masked(overhead, limited))
     return {"count/pods": whole(1), "pods": whole(1), **_computed(requests, limits, ctx)}
+
+
+def _of_pod(pod: Obj, which: str, ctx: Context) -> Amounts:
+    """Return the requests or limits of a pod, those that its status reports included if pods can be resized."""
+    supported = partial(_is_set_as_whole, ctx=ctx)
+    if not ctx.gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
+        return pod_requests.of_pod(pod["spec"], which, parsed, supported)
+    return of_resized(pod, which, ctx.release) | pod_requests.of_whole(pod["spec"], which, parsed, supported)
 
 
 def _is_set_as_whole(name: str, ctx: Context) -> bool:
@@ -93,10 +99,9 @@ def _missing(pod: Obj, resources: Iterable[str], ctx: Context) -> str:
 
 def _in_scope(selector: Obj, pod: Obj) -> bool:
     """Report whether a pod is in a scope. Raises ScopeError."""
-    spec, scope = pod["spec"], selector["scopeName"]
+    spec, scope, ends = pod["spec"], selector["scopeName"], _is_terminating(pod)
     if scope == "PriorityClass":
-        return _of_priority(selector, spec.get("priorityClassName", ""))
-    ends = spec.get("activeDeadlineSeconds") is not None
+        return selects(selector, spec.get("priorityClassName", ""))
     best_effort: bool = nested_field(pod, "status", "qosClass") == "BestEffort"
     scopes = {
         "Terminating": ends,
@@ -108,29 +113,19 @@ def _in_scope(selector: Obj, pod: Obj) -> bool:
     return scopes.get(scope, False)
 
 
-def _of_priority(selector: Obj, name: str) -> bool:
-    """Report whether the name of a priority class matches a scope selector. Raises ScopeError."""
-    values: list[str] = selector.get("values") or []
-    wrong = [
-        f"values[{i}][{selector['scopeName']}]: Invalid value: {go_quote(value)}: {text}"
-        for i, value in enumerate(values)
-        for text in label_value_texts(value)
-    ]
-    if wrong:
-        selector_text = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
-        why = f"failed to parse and convert selector: {aggregate(wrong)}"
-        raise ScopeError(f"error on matching scope {selector_text}: {why}")
-    return {
-        "Exists": bool(name),
-        "DoesNotExist": not name,
-        "In": bool(name) and name in values,
-        "NotIn": not name or name not in values,
-    }[selector["operator"]]
-
-
 def _reaches_out(spec: Obj) -> bool:
     """Report whether an affinity term of the pod selects pods of other namespaces."""
     return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in affinity_terms(spec))
 
 
-PODS = Usage(_counts, of_pod, _in_scope, _missing)
+def _is_terminating(pod: Obj) -> bool:
+    return pod["spec"].get("activeDeadlineSeconds") is not None
+
+
+def _changes_scope(pod: Obj, old: Obj, ctx: Context) -> bool:
+    """Report whether an update moves a pod from the quotas of one scope to those of another, which count it since
+    1.33."""
+    return ctx.release >= V1_33 and _is_terminating(pod) != _is_terminating(old)
+
+
+PODS = Usage(_counts, of_pod, _in_scope, _missing, {"": _changes_scope, "resize": always})

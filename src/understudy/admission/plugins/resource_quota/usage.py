@@ -8,13 +8,14 @@ from __future__ import annotations
 from functools import cache
 
 from understudy.admission.plugins.resource_quota.device_claims import DEVICE_CLAIMS
-from understudy.admission.plugins.resource_quota.evaluator import Usage, whole
+from understudy.admission.plugins.resource_quota.evaluator import Usage, always, selects, whole
 from understudy.admission.plugins.resource_quota.pods import PODS
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts
 from understudy.kinds.core.pods.volumes.persistent_volumes import class_of
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
 
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
@@ -88,9 +89,28 @@ def _allocated(claim: Obj, size: Quantity, ctx: Context) -> Quantity:
     return max(size, parse(allocated).round_up(0))
 
 
+def _is_of_class(selector: Obj, claim: Obj) -> bool:
+    """Report whether a volume claim is in the scope of attributes classes that it asks for, has or gets. Raises
+    ScopeError."""
+    if selector["scopeName"] != "VolumeAttributesClass":
+        return False
+    of_claim = nested_field(claim, "spec", "volumeAttributesClassName")
+    status = claim.get("status") or {}
+    target = nested_field(status, "modifyVolumeStatus", "targetVolumeAttributesClassName")
+    names = [name for name in (of_claim, status.get("currentVolumeAttributesClassName"), target) if name]
+    return any(selects(selector, name) for name in names or [""])
+
+
+def _counts_status(claim: Obj, old: Obj, ctx: Context) -> bool:
+    """Report whether what a claim's status says of its volume is counted again, as it is since 1.33."""
+    return ctx.release >= V1_33 and ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]
+
+
 _MEASURED = {
     ("", "pods"): PODS,
-    ("", "services"): Usage(_counts_services, _of_service, updates=True),
-    ("", "persistentvolumeclaims"): Usage(_counts_claims, _of_claim, updates=True),
+    ("", "services"): Usage(_counts_services, _of_service, updates={"": always}),
+    ("", "persistentvolumeclaims"): Usage(
+        _counts_claims, _of_claim, _is_of_class, updates={"": always, "status": _counts_status}
+    ),
     ("resource.k8s.io", "resourceclaims"): DEVICE_CLAIMS,
 }

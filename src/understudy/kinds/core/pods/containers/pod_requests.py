@@ -44,7 +44,7 @@ def aggregate(spec: Obj, kind: str) -> Amounts:
 
     Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
     """
-    return _of_containers(spec, kind, parsed)
+    return of_containers(spec, lambda container: _of_container(container, kind, parsed))
 
 
 def of_pod(spec: Obj, kind: str, read: Read[N], is_supported: Callable[[str], bool]) -> dict[str, N]:
@@ -52,32 +52,41 @@ def of_pod(spec: Obj, kind: str, read: Read[N], is_supported: Callable[[str], bo
 
     is_supported  whether the amount that the pod sets of a resource wins over those of its containers
     """
+    total = of_containers(spec, lambda container: _of_container(container, kind, read))
+    return total | of_whole(spec, kind, read, is_supported)
+
+
+def of_whole(spec: Obj, kind: str, read: Read[N], is_supported: Callable[[str], bool]) -> dict[str, N]:
+    """Return the `requests` or `limits` that a pod sets as a whole, of resources that are supported."""
     whole: Mapping[str, str] = (spec.get("resources") or {}).get(kind) or {}
-    stated = read({name: text for name, text in whole.items() if is_supported(name)}) if whole else {}
-    return _of_containers(spec, kind, read) | stated
+    return read({name: text for name, text in whole.items() if is_supported(name)}) if whole else {}
 
 
-def _of_containers(spec: Obj, kind: str, read: Read[N]) -> dict[str, N]:
+def of_containers(spec: Obj, amounts: Callable[[Obj], dict[str, N]]) -> dict[str, N]:
+    """Return the amounts of all containers together, given the function that returns those of one."""
     total: dict[str, N] = {}
     for container in containers(spec, "containers"):
-        total = added(total, _of_container(container, kind, read))
+        total = added(total, amounts(container))
     sidecars: dict[str, N] = {}
     starting: dict[str, N] = {}
     for container in containers(spec, "initContainers"):
-        own = _of_container(container, kind, read)
+        own = amounts(container)
         if is_sidecar(container):
             total, sidecars = added(total, own), added(sidecars, own)
             needed = sidecars
         else:
             needed = added(own, sidecars)  # in this order: a sum is written in the format of its first quantity
-        starting = _greatest(starting, needed)
-    return _greatest(total, starting)
+        starting = greatest(starting, needed)
+    return greatest(total, starting)
 
 
 def _of_container(container: Obj, kind: str, read: Read[N]) -> dict[str, N]:
     return read((container.get("resources") or {}).get(kind))
 
 
-def _greatest(amounts: dict[str, N], others: dict[str, N]) -> dict[str, N]:
-    """Return the greater amount of each resource (`quota.Max`)."""
-    return amounts | {name: amount for name, amount in others.items() if name not in amounts or amount > amounts[name]}
+def greatest(*each: Mapping[str, N]) -> dict[str, N]:
+    """Return the greatest amount of each resource, of equal ones the first (`quota.Max`)."""
+    most: dict[str, N] = {}
+    for amounts in each:
+        most |= {name: amount for name, amount in amounts.items() if name not in most or amount > most[name]}
+    return most
