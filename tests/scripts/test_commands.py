@@ -57,6 +57,13 @@ def test_packages_are_commands() -> None:
     assert run("record", "names", "--help").stdout.startswith("usage: python -m scripts.record names ")
 
 
+def test_module_of_a_command_says_what_to_run() -> None:
+    """`python -m scripts.PACKAGE.COMMAND`, which would do nothing, ends with the right command and exit status 2."""
+    done = run("measure.micro")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "scripts.measure.micro is no command; run `python -m scripts.measure micro`\n"
+
+
 def test_benchmark_runs_from_any_folder(tmp_path: Path) -> None:
     """scripts/bench.py is the command that measures the server."""
     command = [str(ROOT / "scripts" / "bench.py"), "--help"]
