@@ -37,6 +37,11 @@ SCHEMES = {
     "aggregator": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go",
     "internalversion": "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go",
     "webhook": "k8s.io/apiserver/pkg/util/webhook/client.go",
+    "admission": "k8s.io/apiserver/pkg/server/options/admission.go",
+    "webhookadmission": "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go",
+    "policyconfig": "k8s.io/apiserver/pkg/admission/plugin/policy/config/config.go",
+    "webhookmanifest": "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go",
+    "policymanifest": "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/validating_loader.go",
 }
 _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 _GATE = re.compile(r"features\.([A-Z]\w*)")
@@ -104,11 +109,14 @@ def validations(modules: Modules) -> str:
 
 
 def schemes(modules: Modules) -> dict[str, str]:
-    """Return {scheme: its name}, which is the line that makes it in the source of a release."""
+    """Return {scheme: its name}, which is the line that makes it in the source of a release that has it."""
     found = {}
     for name, path in SCHEMES.items():
         module = "/".join(path.split("/")[:2])
-        lines = (modules.source(module) / path.removeprefix(f"{module}/")).read_text().splitlines()
+        file = modules.source(module) / path.removeprefix(f"{module}/")
+        if not file.exists():
+            continue
+        lines = file.read_text().splitlines()
         number = next(number for number, line in enumerate(lines, 1) if "runtime.NewScheme()" in line)
         found[name] = f"{path}:{number}"
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from understudy.machinery.golang.yaml_reader import to_json
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 from understudy.machinery.serializer.configuration import (
     RAW,
     TYPE_META,
@@ -21,6 +21,7 @@ from understudy.machinery.serializer.configuration import (
 )
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.go_types import Struct
+from understudy.machinery.typeinfo.scheme import scheme_name
 from understudy.machinery.types import GroupVersionKind, Obj
 
 _PACKAGE = "k8s.io/apiserver/pkg/apis/apiserver"
@@ -44,13 +45,6 @@ _TYPES = ConfigurationTypes(
             ],
         }.items()
     },
-)
-_SCHEME = ByRelease(
-    {
-        V1_35: "k8s.io/apiserver/pkg/server/options/admission.go:51",
-        V1_32: "k8s.io/apiserver/pkg/server/options/admission.go:50",
-        V1_31: "k8s.io/apiserver/pkg/server/options/admission.go:49",
-    }
 )
 _IS_STRICT = ByRelease({V1_32: True, V1_31: False})
 # Other kinds of files that the same reader knows: given here by mistake.
@@ -120,7 +114,7 @@ def _plugins(data: bytes, path: Path, version: Version) -> list[Obj]:
         return _TYPES.find(kind)
 
     try:
-        _, obj = decode_named(data, find, _SCHEME[version], strict=_IS_STRICT[version])
+        _, obj = decode_named(data, find, scheme_name(version, "admission"), strict=_IS_STRICT[version])
     except UnnamedKindError:
         if legacy := _legacy_plugins(data, path):
             return legacy

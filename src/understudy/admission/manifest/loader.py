@@ -28,6 +28,7 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import decode_named, raw_bytes
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
+from understudy.machinery.typeinfo.scheme import scheme_name
 from understudy.machinery.types import GroupVersionKind, Obj
 
 _KINDS = {  # of the objects that a plugin takes: webhooks; policies and their bindings
@@ -37,9 +38,6 @@ _KINDS = {  # of the objects that a plugin takes: webhooks; policies and their b
     VALIDATING_WEBHOOK: ("ValidatingWebhookConfiguration",),
 }
 _V1 = "k8s.io/api/admissionregistration/v1."
-_LOADERS = "k8s.io/kubernetes/pkg/admission/plugin"
-_SCHEMES = {True: f"{_LOADERS}/policy/manifest/loader/validating_loader.go:35"}
-_SCHEMES[False] = f"{_LOADERS}/webhook/manifest/loader/loader.go:41"
 _EXTENSIONS = frozenset((".yaml", ".yml", ".json"))
 
 
@@ -76,7 +74,7 @@ class ManifestLoader:
         self._kinds = _KINDS[plugin]
         self._schemas = Schemas.of(version)
         self._behaviors = behaviors(version)
-        self._scheme = _SCHEMES[plugin in POLICIES]
+        self._scheme = scheme_name(version, "policymanifest" if plugin in POLICIES else "webhookmanifest")
         self._ctx = Context(version, gates, "v1")
 
     def load(self) -> Manifests:

@@ -14,6 +14,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.typeinfo.scheme import scheme_name
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import FieldError, forbidden, invalid
 from understudy.machinery.validation.field import Path as FieldPath
@@ -52,8 +53,6 @@ _POLICIES = ConfigurationTypes(
     {f"{_GROUP}/{plugin}Configuration": f"{_POLICY_PACKAGE}.{plugin}Configuration" for plugin in POLICIES},
     {f"{_POLICY_PACKAGE}.{plugin}Configuration": [TYPE_META, _FOLDER] for plugin in POLICIES},
 )
-_WEBHOOK_SCHEME = f"{_PACKAGE}/webhook/config/kubeconfig.go:34"
-_POLICY_SCHEME = f"{_PACKAGE}/policy/config/config.go:32"
 
 
 def manifests_folder(plugin: str, data: bytes, version: Version, gates: Gates) -> str:
@@ -64,7 +63,7 @@ def manifests_folder(plugin: str, data: bytes, version: Version, gates: Gates) -
     if plugin in UNSUPPORTED:
         raise ValueError("understudy does not support its configuration")
     if plugin in POLICIES:
-        folder = _of_policies(plugin, data) if version >= V1_36 else ""
+        folder = _of_policies(plugin, data, version) if version >= V1_36 else ""
     elif plugin in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK):
         folder = _of_webhooks(data, version)
     else:
@@ -74,8 +73,8 @@ def manifests_folder(plugin: str, data: bytes, version: Version, gates: Gates) -
     return folder
 
 
-def _of_policies(plugin: str, data: bytes) -> str:
-    struct, obj = decode_named(data, _POLICIES.find, _POLICY_SCHEME)
+def _of_policies(plugin: str, data: bytes, version: Version) -> str:
+    struct, obj = decode_named(data, _POLICIES.find, scheme_name(version, "policyconfig"))
     if struct.type_name != f"{plugin}Configuration":
         raise DecodeError(f"unexpected type: *policyconfig.{struct.type_name}")
     return _text(obj, "staticManifestsDir")
@@ -83,7 +82,7 @@ def _of_policies(plugin: str, data: bytes) -> str:
 
 def _of_webhooks(data: bytes, version: Version) -> str:
     has_folder = version >= V1_36
-    _, obj = decode_named(data, _WEBHOOKS.find, _WEBHOOK_SCHEME, strict=has_folder)
+    _, obj = decode_named(data, _WEBHOOKS.find, scheme_name(version, "webhookadmission"), strict=has_folder)
     kubeconfig = _text(obj, "kubeConfigFile")
     if not kubeconfig and has_folder:
         return _text(obj, "staticManifestsDir")
