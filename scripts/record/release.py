@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     programs, etcd = modules.build(("kube-apiserver", *OWN)), build_etcd(modules.cache)
     if not version.is_preview:
         remove_previews(version)
-    go_types = json.loads(printed(programs / "gotypes")) | {"schemes": schemes(modules)}
+    go_types = json.loads(printed(programs / "gotypes")) | {"schemes": schemes(modules), "go": go_version(modules)}
     declared = json.loads(validations(modules)) if version >= V1_37 else None
     tell("asking two servers")
     with (
@@ -120,6 +120,11 @@ def schemes(modules: Modules) -> dict[str, str]:
         number = next(number for number, line in enumerate(lines, 1) if "runtime.NewScheme()" in line)
         found[name] = f"{path}:{number}"
     return found
+
+
+def go_version(modules: Modules) -> str:
+    """Return the version of Go with which the published programs of a release are built, such as "go1.26.5"."""
+    return "go" + (modules.source("k8s.io/kubernetes") / ".go-version").read_text().strip()
 
 
 def gates_of_policy(folder: Path) -> set[str]:

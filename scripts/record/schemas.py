@@ -59,12 +59,12 @@ PORT = 6443  # where a server is said to listen
 OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp")
 HEALTH = ("healthz", "livez", "readyz")
 
-# The fields of the version document that tell how a server was built, with the values that stand for any build.
+# The fields of the version document that tell how a server was built, with the values that stand for any build. The
+# version of Go is that of the builds that are published.
 BUILD = {
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
     "compiler": "gc",
     "platform": "linux/amd64",
 }
@@ -182,7 +182,7 @@ def facts(
 ) -> dict[str, Any]:
     """Return the content of release.json."""
     return {
-        "version": server.get("/version") | BUILD,
+        "version": server.get("/version") | BUILD | {"goVersion": types["go"]},
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
         "deprecated": deprecated(version, types["deprecated"], discovered(server)),
         "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},

@@ -88,13 +88,22 @@ def state(gate: str, on: bool, locked: bool) -> str:
     return "locked" if locked else "on" if on or gate == "DynamicResourceAllocation" else "off"
 
 
+def patches_table() -> str:
+    """Return the table of the patch releases that were recorded, and of the Go with which they are published."""
+    facts = [Release.of(release).version_info for release in RELEASES]
+    rows = (("answers as", "gitVersion"), ("built with", "goVersion"))
+    body = [(name, *(info[field] for info in facts)) for name, field in rows]
+    return table(("release", *map(str, RELEASES)), *body)
+
+
 def test_tables_of_releases_are_true(pytestconfig: pytest.Config) -> None:
-    """docs/releases.md shows the kinds and gates of each release; `pytest tests/docs --redraw` mends it."""
+    """docs/releases.md shows patch, kinds and gates of each release; `pytest tests/docs --redraw` mends it."""
     text = PAGE.read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     guards = {row[0]: row[-1] for row in rows}
     redrawn = text
     tables = {
+        r"release \| 1": patches_table(),
         r"preview \| r": previews_table(),
         r"kind \| 1\.": kinds_table(),
         r"feature gate \| 1": gates_table(guards),

@@ -132,9 +132,10 @@ def test_facts() -> None:
         "kinds": {**kinds, "demo.io/v2/Claim": ""},
         "plugins": ["NamespaceLifecycle", "AlwaysDeny"],
         "schemes": {"legacyscheme": "scheme.go:30"},
+        "go": "go1.24.5",
     }
     facts = schemas.facts(Version(1, 33), full, default, types)
-    assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
+    assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": "go1.24.5"}.items()
     assert facts["deprecated"] == {"demo.io/v1beta1/Slice": ["1.33", "1.36", ""]}
     assert facts["groupVersions"] == ["/v1", "demo.io/v1"]
     assert facts["admissionPlugins"] == ["NamespaceLifecycle", "AlwaysDeny"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -16,7 +17,7 @@ from understudy.apiserver.server.pages import healthz
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, Version
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
@@ -130,6 +131,21 @@ def test_version_is_indented_json() -> None:
     assert reply.body.startswith(b'{\n  "major": "1",\n  "minor": "32",\n  "gitVersion": "v1.32.')
     with pytest.raises(StatusError, match=r"Available representations: application/json$"):
         ask("/version", Accept="application/yaml")
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_version_names_the_patch(release: Version) -> None:
+    """/version has the fields of 1.32, 1.36 and 1.37, in their order: the patch, and since 1.33 what is emulated."""
+    info = document(ask("/version", release))
+    minor, before = str(release.minor), str(release.minor - 1)
+    emulation = {"emulationMajor": "1", "emulationMinor": minor, "minCompatibilityMajor": "1"}
+    emulation["minCompatibilityMinor"] = before
+    expected = {"major": "1", "minor": minor, **(emulation if release >= V1_33 else {})}
+    build = ("gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform")
+    assert list(info) == [*expected, *build]
+    assert info.items() >= expected.items()
+    assert re.fullmatch(rf"v{release}\.\d+", info["gitVersion"])
+    assert re.fullmatch(r"go1\.\d+\.\d+", info["goVersion"])
 
 
 def test_only_compact_json_ends_with_a_newline() -> None:
