@@ -68,7 +68,7 @@ def test_gates_that_the_policy_asks_for(tmp_path: Path) -> None:
 
 
 def test_gates_that_others_need() -> None:
-    """What a gate needs is varied with it, at any depth: else it is never on."""
+    """A gate is varied with those that it needs, at any depth: else it is never on."""
     assert release.with_needed({"A", "B"}, {"A": ["C"], "C": ["D"], "E": ["F"]}) == ["A", "B", "C", "D"]
 
 
