@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from understudy.kinds.apiextensions import schema_defaults, schema_lists, schema_rules, structural_schemas
 from understudy.kinds.apiextensions.schema_rules import KnownRules
 from understudy.kinds.common.formats import choice, message, of_field
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -191,6 +192,8 @@ def _own(schema: Obj, path: Path, place: _Place) -> Errors:
     if schema.get("default") is not None and place.no_defaults:
         errors.append(forbidden(path.child("default"), f"must not be set {place.no_defaults}"))
     present = [n for n in _UNSUPPORTED if schema.get(n) or (n in _POINTERS and schema.get(n) is not None)]
+    if was_sent_empty(schema, "dependencies"):
+        present.append("dependencies")
     errors += [forbidden(path.child(name), f"{name} is not supported") for name in present]
     if kind == "null":
         text = "type cannot be set to null, use nullable as an alternative"

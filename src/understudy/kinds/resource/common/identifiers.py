@@ -85,7 +85,8 @@ def request_reference(name: str, path: Path, requests: frozenset[str], rules: Re
         return label(name, path) + unknown
     parts = name.split("/")
     errors = [error for part in parts for error in label(part, path)] if len(parts) <= 2 else []
-    if name not in requests:
+    # A request whose name itself has a slash, which is invalid, cannot be referred to.
+    if name not in requests or parts[0] not in requests or len(parts) > 2:
         errors.append(invalid(path, name, _UNKNOWN_REQUEST))
     return errors
 
