@@ -42,7 +42,7 @@ from tests.recordings.client import Client
 from tests.recordings.compare import Memory, manager, several_causes
 from tests.recordings.replay import Replay, is_counted
 from tests.recordings.replay import described as describe
-from understudy.apiserver.serving.release import releases
+from understudy.apiserver.serving.release import previews, releases
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
@@ -129,8 +129,8 @@ def gates_of(server: Server, version: str, named: set[str]) -> str:
 
     Of a release that understudy does not know, alpha gates are off by default, and the others on.
     """
-    release = Version.parse(version.removeprefix("v").rpartition(".")[0])
-    usual = Gates.of(release).in_force() if release in releases() else {}
+    release = Version.of_build(version)
+    usual = Gates.of(release).in_force() if release in (*releases(), *previews()) else {}
     page = server.exchange("GET", "/metrics").body.decode()
     gates = []
     for name, stage, on in sorted(GATE.findall(page)):

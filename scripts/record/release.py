@@ -75,7 +75,7 @@ def modules_of(options: argparse.Namespace) -> Modules:
 
 def run(options: argparse.Namespace) -> int:
     modules = modules_of(options)
-    version = Version.parse(modules.release)
+    version = modules.release
     programs, etcd = modules.build(("kube-apiserver", *OWN)), build_etcd(modules.cache)
     if not version.is_preview:
         remove_previews(version)

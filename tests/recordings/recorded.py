@@ -53,14 +53,13 @@ def _shared(started: Started) -> Started:
 def started(head: Mapping[str, Any], folder: str) -> Started:
     """Return the options of the server for a recording. Raises ValueError for a head without a version."""
     about = {name.replace("_", "-"): value for name, value in head.get("about", {}).items()}
-    release = str(head.get("server", "")).removeprefix("v").rsplit(".", 1)[0]
-    if not release:
+    if not head.get("server"):
         raise ValueError("the first line says no `server`: it is the version of the recorded one, such as v1.32.13")
     pairs = (flag.removeprefix("--").partition("=") for flag in about.get("flags", ()))
     return _shared(
         Started(
             folder,
-            release,
+            str(Version.of_build(head["server"])),
             about.get("feature-gates") or about.get("gates", ""),
             tuple((name, value) for name, _, value in pairs),
             about.get("token-file", ONLY_ADMIN),

@@ -21,7 +21,7 @@ PUBLISHED = {"k8s.io/api": ["v0.37.2", "v0.38.0-alpha.0"], "k8s.io/kube-proxy": 
 )
 def test_release_of_a_version(version: str, name: str) -> None:
     """A version with a stage is that of a preview."""
-    assert Modules(version).release == name
+    assert Modules(version).release == Version.parse(name)
 
 
 @pytest.mark.parametrize("version", ["1.37.2", "v1.37", "v1.38.0-beta", "v2.0.0", "main"])

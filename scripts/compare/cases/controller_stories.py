@@ -28,6 +28,7 @@ from typing import Any
 
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource
+from understudy.controlplane.resourceclaim.pod_groups import pod_groups
 from understudy.machinery.golang.yaml_reader import load_yaml
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
@@ -38,7 +39,6 @@ GROUP = "resource.k8s.io"
 VERSION = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1"})
 # The versions of rules, which the releases before 1.36 have only in this one, and of groups.
 RULES = ByRelease({V1_37: "v1", V1_31: "v1alpha3"})
-GROUPS = ByRelease({V1_37: "v1beta1", V1_31: "v1alpha2"})
 CONTEXTS = Resource(GROUP, "v1alpha3", "podschedulingcontexts", "PodSchedulingContext")
 # What differs from one run to the next and means nothing.
 TIMES = {"creationTimestamp", "time", "lastTransitionTime", "firstTimestamp", "lastTimestamp", "eventTime", "startTime"}
@@ -98,7 +98,7 @@ def resources_of(version: Version) -> dict[str, Resource]:
         Resource(GROUP, api_version, "resourceclaimtemplates", "ResourceClaimTemplate"),
         Resource(GROUP, api_version, "resourceslices", "ResourceSlice", namespaced=False),
         Resource(GROUP, RULES[version], "devicetaintrules", "DeviceTaintRule", namespaced=False),
-        Resource("scheduling.k8s.io", GROUPS[version], "podgroups", "PodGroup"),
+        pod_groups(version),
     ]
     return {resource.kind: resource for resource in (PODS, *made)}
 

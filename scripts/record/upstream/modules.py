@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.commands import UsageError
+from understudy.machinery.releases.version import Version
 
 KUBERNETES = "k8s.io/kubernetes"
 OWN = ("gotypes", "gopolicy")  # our programs, which are built with the modules of the release
 ETCD = "v3.5.21"  # every release that is served works with it
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "understudy"
 _HERE = Path(__file__).resolve().parents[1]
-_VERSION = re.compile(r"v1\.(\d+)\.(\d+)(?:-(alpha|beta|rc)\.\d+)?")
+_VERSION = re.compile(r"v1\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?")
 _ETCD_MAIN = """package main
 
 import (
@@ -58,10 +59,9 @@ class Modules:
             raise UsageError(f"{self.version!r} is no version of Kubernetes, such as v1.37.2 or v1.38.0-alpha.0")
 
     @property
-    def release(self) -> str:
-        """Return the release of the version: "1.37", or "1.38-alpha" before there is 1.38.0."""
-        minor, _, stage = _VERSION.fullmatch(self.version).groups()  # type: ignore[union-attr]
-        return f"1.{minor}-{stage}" if stage else f"1.{minor}"
+    def release(self) -> Version:
+        """Return the release of the version, "1.38-alpha" before there is 1.38.0."""
+        return Version.of_build(self.version)
 
     @property
     def home(self) -> Path:

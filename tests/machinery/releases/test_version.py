@@ -34,6 +34,24 @@ def test_other_texts_are_no_release(text: str) -> None:
         Version.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        *[(text, "1.32") for text in ("v1.32.5", "v1.32.5+k3s1", "v1.32.0-gke.100", "v1.32.1-eks-3c31de4")],
+        *[("v1.38.0-alpha.0", "1.38-alpha"), ("v1.38.0-rc.1.12+3f4e8d7", "1.38-rc")],
+    ],
+)
+def test_release_of_a_build(text: str, release: str) -> None:
+    """A server says the version of its build, which may have the stage of a release, or words of who built it."""
+    assert Version.of_build(text) == Version.parse(release)
+
+
+def test_other_texts_are_no_build() -> None:
+    """A text without a version of Kubernetes at its beginning is a mistake."""
+    with pytest.raises(ValueError, match=r"no version of a build of Kubernetes: '1\.32'"):
+        Version.of_build("1.32")
+
+
 VALUES = ByRelease({Version(1, 34): "newest", Version(1, 31): "oldest"})
 
 

@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
 from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.releases.version import STAGES, Version
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 Send = Callable[
@@ -63,9 +63,7 @@ class APIClient:
     async def server_version(self) -> Version:
         """Return the release that the server says it is, a preview for "v1.38.0-alpha.0"."""
         answer = await self._verbs(JSON_ENCODING).get("/version")
-        number = Version.parse(f"{answer['major']}.{answer['minor'].rstrip('+')}")
-        stage = answer["gitVersion"].partition("-")[2].partition(".")[0]
-        return number._replace(stage=stage) if stage in STAGES else number
+        return Version.of_build(answer["gitVersion"])
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""

@@ -11,6 +11,7 @@ Nothing else compares releases.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 
 STAGES = ("alpha", "beta", "rc")
+_BUILD = re.compile(r"v(\d+)\.(\d+)\.\d+(?:-(alpha|beta|rc)\.\d)?", re.ASCII)
 
 
 class Version(NamedTuple):
@@ -38,6 +40,15 @@ class Version(NamedTuple):
         if dash and stage not in STAGES:
             raise ValueError(f"invalid literal for a stage: {stage!r}")
         return Version(int(major), int(minor), stage)
+
+    @staticmethod
+    def of_build(text: str) -> Version:
+        """Return the release of the version of a program: "v1.32.5", "v1.32.5+k3s1", "v1.38.0-alpha.0". Raises
+        ValueError for any other text."""
+        match = _BUILD.match(text)
+        if match is None:
+            raise ValueError(f"no version of a build of Kubernetes: {text!r}")
+        return Version(int(match[1]), int(match[2]), match[3] or "")
 
     @property
     def is_preview(self) -> bool:
