@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy import Server
+from understudy.apiserver.serving.release import Release
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DEMO, CLUSTER, CLAIM = (str(FIXTURES / name) for name in ("demo.yaml", "gpu-cluster.yaml", "claim.yaml"))
@@ -255,16 +257,16 @@ def test_get_watch_prints_changes(apiserver: Server, k: Kubectl) -> None:
 
 
 def test_api_resources_and_versions(k: Kubectl) -> None:
-    """`api-resources` and `api-versions` list what the release serves."""
+    """`api-resources` and `api-versions` list what the release serves, each resource in its preferred version."""
+    group = Release.of(NEWEST).group("resource.k8s.io")
+    assert group is not None
+    kinds = {kind.resource: kind for served in group.versions.values() for kind in served}
     lines = k.run("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
     assert [line.split() for line in lines] == [
-        ["deviceclasses", "resource.k8s.io/v1", "false", "DeviceClass"],
-        ["devicetaintrules", "resource.k8s.io/v1", "false", "DeviceTaintRule"],
-        ["resourceclaims", "resource.k8s.io/v1", "true", "ResourceClaim"],
-        ["resourceclaimtemplates", "resource.k8s.io/v1", "true", "ResourceClaimTemplate"],
-        ["resourcepoolstatusrequests", "resource.k8s.io/v1alpha3", "false", "ResourcePoolStatusRequest"],
-        ["resourceslices", "resource.k8s.io/v1", "false", "ResourceSlice"],
+        [name, f"resource.k8s.io/{kind.versions[0]}", str(kind.namespaced).lower(), kind.name]
+        for name, kind in sorted(kinds.items())
     ]
+    assert {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"} <= kinds.keys()
     assert "resource.k8s.io/v1alpha3" in k.run("api-versions").split()
 
 

@@ -21,8 +21,8 @@ from understudy.cel.parser.parse_tree import RecursionDepthError
 from understudy.cel.parser.quick_parser import SyntaxMismatchError
 from understudy.cel.parser.quick_parser import parse as parse_quickly
 from understudy.cel.parser.tokens import scan
-from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
-from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36, V1_37
+from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES, Gate
+from understudy.machinery.releases.version import V1_32, V1_35, Version
 from understudy.machinery.util.deep_recursion import call_deeply, on_deep_stack
 
 ENVIRONMENT = device_environment(V1_32)
@@ -35,17 +35,20 @@ def corpus(name: str) -> list[tuple[str, str | None]]:
 
 
 CORPUS = corpus("1.32")
-# The corpora of random selectors, most of which another release answers differently, with the feature gates of each.
-# Those of 1.37 are about what its cel-go brought.
-RANDOM = {
-    "1.33": (V1_33, ()),
-    "1.34": (V1_34, ()),
-    "1.35": (V1_35, (DRA_CONSUMABLE_CAPACITY,)),
-    "1.36": (V1_36, (DRA_CONSUMABLE_CAPACITY,)),
-    "1.36-lists": (V1_36, (DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES)),
-    "1.37": (V1_37, (DRA_CONSUMABLE_CAPACITY,)),
-    "1.37-lists": (V1_37, (DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES)),
-}
+
+
+def server_of(name: str) -> tuple[Version, tuple[Gate, ...]]:
+    """Return the release of the server of a corpus, and its feature gates: those of 1.35 and later had one more on."""
+    release, _, variant = name.partition("-")
+    version = Version.parse(release)
+    gates = (DRA_CONSUMABLE_CAPACITY,) if version >= V1_35 else ()
+    return version, (*gates, DRA_LIST_TYPE_ATTRIBUTES) if variant == "lists" else gates
+
+
+# The corpora of random selectors, most of which another release answers differently. Those of 1.37 are about what its
+# cel-go brought.
+NAMES = sorted(path.stem.removeprefix("corpus-") for path in Path(__file__).parent.glob("corpus-*.jsonl"))
+RANDOM = {name: server_of(name) for name in NAMES if name != "1.32"}
 
 MAX_BYTES, MAX_COST = 10240, 1_000_000
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.releases import NEWEST, RELEASES, every_release, served
-from understudy.apiserver.serving.release import Release
+from understudy.apiserver.serving.release import Release, previews
+from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 
 # The alpha group-versions of 1.32 that need no feature gate.
@@ -101,6 +102,14 @@ def test_off_by_default_is_on_request() -> None:
     assert served(V1_32, asked, gate).of_resource(group, resource) is not None
     assert served(V1_32, None, gate).of_resource(group, resource) is not None
     assert served(V1_32, {f"{group}/v1alpha1": False}, gate).of_resource(group, resource) is None
+
+
+@pytest.mark.parametrize("release", [*RELEASES, *previews()], ids=str)
+def test_kinds_that_are_off_have_a_gate(release: Version) -> None:
+    """A kind that no version serves by default is served with a feature gate, which the table of gates names."""
+    on = served(release)
+    off = {(group, resource) for group, _, resource in Release.of(release).off_by_default}
+    assert {name for name in off - SUFFICIENT_GATES.keys() if on.of_resource(*name) is None} == set()
 
 
 def test_gate_without_storage_of_its_own_is_not_needed() -> None:

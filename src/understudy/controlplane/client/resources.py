@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_36, V1_37, ByRelease, Version
+from understudy.apiserver.serving.release import Release
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
@@ -47,7 +48,12 @@ EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 
 # The version of resource.k8s.io that the components of a release use.
 RESOURCE_API = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1", V1_34: "v1"})
-TAINT_RULE_API = ByRelease({V1_31: "v1alpha3", V1_36: "v1beta2", V1_37: "v1"})
+
+
+def preferred_version(version: Version, group: str, kind: str) -> str:
+    """Return the version of a kind that a release prefers, "v1alpha1" for a kind that it does not have."""
+    known = Release.of(version).kind(group, kind)
+    return known.versions[0] if known else "v1alpha1"
 
 
 def resource_claims(version: Version) -> Resource:
@@ -77,7 +83,8 @@ def _with_parameters(version: Version, plural: str, kind: str, *, namespaced: bo
 
 def device_taint_rules(version: Version) -> Resource:
     """Return DeviceTaintRules in the version that components of a release use."""
-    return Resource("resource.k8s.io", TAINT_RULE_API[version], "devicetaintrules", "DeviceTaintRule", namespaced=False)
+    preferred = preferred_version(version, "resource.k8s.io", "DeviceTaintRule")
+    return Resource("resource.k8s.io", preferred, "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
 def object_reference(resource: Resource, obj: Obj) -> Obj:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.informer import Informers
 from understudy.controlplane.client.pod_claims import SCHEDULING, entries_of, group_name
-from understudy.controlplane.client.resources import Resource
+from understudy.controlplane.client.resources import Resource, preferred_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
-
-_API = ByRelease({V1_37: "v1beta1", V1_31: "v1alpha2"})
 
 
 def pod_groups(version: Version) -> Resource:
     """Return PodGroups in the version that the controller of a release uses."""
-    return Resource(SCHEDULING, _API[version], "podgroups", "PodGroup")
+    return Resource(SCHEDULING, preferred_version(version, SCHEDULING, "PodGroup"), "podgroups", "PodGroup")
 
 
 class NoGroupsError(Exception):
