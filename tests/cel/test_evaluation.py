@@ -189,6 +189,9 @@ def test_libraries_of_later_releases(expression: str, result: bool | str) -> Non
         ("{'a-b': 1}.`a-b` == 1 && has({'a-b': 1}.`a-b`)", True),
         ("{'a-b': 1}.`a-c` == 1", "no such key: a-c"),
         ("[1, 2].includes(2) && 'a'.includes('a') && ![[1]].includes(1)", True),
+        ("[1].exists(device, device == 1 && .device.driver == 'dra.example.com')", True),
+        ("['dra.example.com'].all(device, [1].all(x, .device.driver == device))", True),
+        ("cel.bind(device, 1, .device.attributes['x'].y)", "no such key: y"),
     ],
 )
 def test_changes_of_cel_go_in_1_37(expression: str, result: bool | str) -> None:

@@ -143,7 +143,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     report = Report(expression, environment.empty_column)
     tree = parse(expression, report, environment)
     if tree is not None and not report.errors:
-        check(tree, environment.declarations, report)
+        check(tree, environment.declarations, report, environment.version)
         if not report.errors:
             validate(tree, report)
     if tree is None or report.errors:

@@ -27,6 +27,7 @@ from understudy.cel.ast import (
     walk,
 )
 from understudy.cel.types import BOOL, DYN, ERROR, INT, Type
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 
 if TYPE_CHECKING:
     from understudy.cel.checker.declarations import Declarations, Function, Overload
@@ -60,17 +61,25 @@ _WELL_KNOWN = {
 }
 
 
-def check(root: Node, declarations: Declarations, report: Report) -> None:
-    """Write types and overloads onto the tree, afterwards without free type parameters. Errors go to `report`."""
-    checker = _Checker(declarations, report)
+def check(root: Node, declarations: Declarations, report: Report, version: Version) -> None:
+    """Write types and overloads onto the tree, afterwards without free type parameters. Errors go to `report`.
+
+    A leading dot stays only before the name of a variable of the environment that a macro's variable hides.
+    """
+    checker = _Checker(declarations, report, _SKIPS_MACROS[version])
     checker.check(root)
     checker.resolve_types(root)
+
+
+# Whether a leading dot skips the variables of macros, as the specification has it; older cel-go only removes it.
+_SKIPS_MACROS = ByRelease({V1_37: True, V1_31: False})
 
 
 class _Checker:
     """Checks one tree; `_scopes` holds the variables of the comprehensions around the node that is being checked."""
 
-    def __init__(self, declarations: Declarations, report: Report) -> None:
+    def __init__(self, declarations: Declarations, report: Report, dot_skips_macros: bool) -> None:
+        self._dot_skips_macros = dot_skips_macros
         self._declarations = declarations
         self._report = report
         self._scopes: list[dict[str, Type]] = []
@@ -127,8 +136,9 @@ class _Checker:
     def _lookup_ident(self, name: str) -> Type | None:
         """Return the type of a variable of a comprehension or of the environment, None if it is not declared."""
         if name.startswith("."):
-            # In the specification a leading dot skips the variables of macros; cel-go only removes it.
             name = name[1:]
+            if self._dot_skips_macros:
+                return self._declarations.variable(name)
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
@@ -141,6 +151,9 @@ class _Checker:
         declared = self._lookup_ident(node.name)
         if declared is None:
             return self._undeclared(node.pos, node.name)
+        bare = node.name.removeprefix(".")
+        if not self._dot_skips_macros or not any(bare in scope for scope in self._scopes):
+            node.name = bare
         return declared
 
     def _undeclared(self, pos: int, name: str) -> Type:

@@ -102,9 +102,8 @@ class Coster:
     # names and fields
 
     def _ident(self, node: Ident) -> Estimate:
-        name = node.name.removeprefix(".")
-        variable = self._variable(name)
-        self._paths[node] = (name,) if variable is None else variable.path
+        variable = self._local(node)
+        self._paths[node] = (node.name,) if variable is None else variable.path
         return ONE
 
     def _select(self, node: Select) -> Estimate:
@@ -266,8 +265,8 @@ class Coster:
         return stack[-1] if stack else None
 
     def _local(self, node: Node) -> _LocalVariable | None:
-        """Return the macro's variable that a node names, None if it names none."""
-        return self._variable(node.name.removeprefix(".")) if isinstance(node, Ident) else None
+        """Return the macro's variable that a node names, None if it names none; a name with a dot never does."""
+        return self._variable(node.name) if isinstance(node, Ident) else None
 
     def _path(self, node: Node) -> Path:
         variable = self._local(node)

@@ -16,7 +16,7 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.escaping import keyword_field
 from understudy.cel.interpreter.control_flow import Program, Scope
 from understudy.cel.interpreter.field_access import has_field, index, optional_field, select_field
-from understudy.cel.interpreter.planner import Planner
+from understudy.cel.interpreter.planner import Planner, with_hidden_variables
 from understudy.cel.limits.budget import CostTracker
 from understudy.cel.values import NONE, ErrorValue, Optional, Value, raise_if_error
 from understudy.machinery.releases.version import Version
@@ -37,7 +37,7 @@ def plan(
 
     Raises `PlanError`, as for constants that cannot be converted.
     """
-    program = _TrackingPlanner(declarations, version, strict=strict).plan(root)
+    program = with_hidden_variables(root, _TrackingPlanner(declarations, version, strict=strict).plan(root))
 
     def run(scope: Scope, tracker: CostTracker) -> Value:
         return program({**scope, _TRACKER: tracker})
@@ -104,7 +104,7 @@ class _TrackingPlanner(Planner):
     def _select(self, node: Select) -> Program:
         name = qualified_name(node)
         if name is not None and self._declarations.variable(name.removeprefix(".")) is not None:
-            return self._ident(name, node)
+            return self._ident(name.removeprefix("."), node)
         field = self._field(node.operand, node.field)
         access = _has_field if node.test_only else select_field
         return _qualified(self._operand(node.operand), lambda _scope: field, access, optional=False)

@@ -25,6 +25,7 @@ from understudy.cel.ast import (
     is_conditional,
     qualified_name,
     uses_name,
+    walk,
 )
 from understudy.cel.checker.declarations import Declarations, Overload
 from understudy.cel.errors import EvaluationError
@@ -66,7 +67,18 @@ def overload_bindings(version: Version) -> Mapping[str, Callable[..., Value]]:
 
 def plan(root: Node, declarations: Declarations, version: Version) -> Program:
     """Return the program of a checked tree. Raises `PlanError`, as for constants that cannot be converted."""
-    return Planner(declarations, version).plan(root)
+    return with_hidden_variables(root, Planner(declarations, version).plan(root))
+
+
+def with_hidden_variables(root: Node, program: Program) -> Program:
+    """Return a program whose scope has the variables of the environment that macros' variables of their names hide.
+
+    They have a dot before their names, as in the tree.
+    """
+    hidden = {node.name for node in walk(root) if isinstance(node, Ident) and node.name.startswith(".")}
+    if not hidden:
+        return program
+    return lambda scope: program({**scope, **{name: scope[name[1:]] for name in hidden if name[1:] in scope}})
 
 
 class Planner:
@@ -114,8 +126,7 @@ class Planner:
 
     def _ident(self, name: str, node: Node) -> Program:
         """Return the program of a variable, or of a type used as a value."""
-        name = name.removeprefix(".")
-        declared = self._declarations.variable(name)
+        declared = self._declarations.variable(name.removeprefix("."))
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
             if name in _UNDEFINED_TYPES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
@@ -129,7 +140,7 @@ class Planner:
     def _select(self, node: Select) -> Program:
         name = qualified_name(node)
         if name is not None and self._declarations.variable(name.removeprefix(".")) is not None:
-            return self._ident(name, node)
+            return self._ident(name.removeprefix("."), node)
         operand, field = self.plan(node.operand), node.field
         if node.test_only:
             return lambda scope: has_field(operand(scope), field)
