@@ -189,3 +189,23 @@ def test_a_status_write_creates_a_missing_service(apiserver: Server) -> None:
     assert (response.status, created["status"], "clusterIP" in created["spec"]) == (201, {"loadBalancer": {}}, False)
     refused = send(apiserver, "PUT", f"{SERVICES}/b/status", service("b", clusterIP="None")).json()
     assert refused["message"] == 'Service "b" is invalid: spec.clusterIPs: Required value'
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(True, marks=pytest.mark.apiserver(emulated_version="1.36")),
+        pytest.param(False, marks=pytest.mark.apiserver(emulated_version="1.37")),
+    ],
+    ids=["1.36", "1.37"],
+)
+def test_endpoints_are_deleted_with_their_service(apiserver: Server, gone: bool) -> None:
+    """Up to 1.36 the Endpoints of a service's name are deleted after it, no others, and none by a dry run."""
+    for name in ("a", "b"):
+        assert post(apiserver, service(name))[0] == 201
+        endpoints = {"metadata": {"name": name}}
+        assert send(apiserver, "POST", "/api/v1/namespaces/default/endpoints", endpoints).status == 201
+    for query, left in (("?dryRun=All", ["a", "b"]), ("", ["b"] if gone else ["a", "b"])):
+        assert send(apiserver, "DELETE", f"/api/v1/namespaces/default/services/a{query}").status == 200
+        items = send(apiserver, "GET", "/api/v1/namespaces/default/endpoints").json()["items"]
+        assert [item["metadata"]["name"] for item in items] == left

@@ -51,7 +51,9 @@ class Allocations:
         await self._delete(name for name in before if name not in after)
 
     async def release(self, behavior: Behavior, old: Obj, ctx: Context) -> None:
-        """Release the addresses and ports of an object that is gone."""
+        """Delete what is deleted with an object that is gone, and release its addresses and ports."""
+        if behavior.deleted_with is not None:
+            await self._delete([behavior.deleted_with(old)])
         await self._delete(_held(behavior, old, ctx))
 
     @asynccontextmanager

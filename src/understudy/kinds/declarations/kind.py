@@ -121,6 +121,7 @@ class Behavior:
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
                  created before it is stored, and deleted after it is gone (the IPAddresses of services)
+    deleted_with  the object of another kind that is deleted after an object (the Endpoints of services)
     protected    names of objects that cannot be deleted by name, with the reason
     fill_empty   sets in place what an object of which nothing is set has in every version: numbers that are no pointers
                  inside the real server (bookmarks)
@@ -148,6 +149,7 @@ class Behavior:
     orphan_warning: str = ""
     begin_termination: Callable[[Obj, DeleteOptions, Context], None] | None = None
     allocations: Callable[[Obj, Context], Mapping[ObjectName, Obj]] | None = None
+    deleted_with: Callable[[Obj], ObjectName] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
     held_by_spec_finalizers: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"

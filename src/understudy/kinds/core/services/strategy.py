@@ -11,10 +11,10 @@ from understudy.kinds.context import Context
 from understudy.kinds.core.services import service_allocation, validation
 from understudy.kinds.core.services.ip_allocators import ip_addresses
 from understudy.kinds.core.services.validation import externally_accessible
-from understudy.kinds.declarations.kind import Behavior
+from understudy.kinds.declarations.kind import Behavior, ObjectName
 from understudy.kinds.declarations.strategies import create_steps, reset_status, resource_strategy, status_strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.releases.version import V1_34, V1_37, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 AFFINITY_SECONDS = 3 * 60 * 60
@@ -115,6 +115,11 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
 _name_is_valid = until(V1_34, as_on_create(validation.METADATA.created))  # later ones do not look at it again
 
 
+def _endpoints(service: Obj) -> ObjectName:
+    """Return the name of the Endpoints of a service."""
+    return ObjectName("", "Endpoints", service["metadata"]["namespace"], service["metadata"]["name"])
+
+
 def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
@@ -150,5 +155,6 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             table_row=_row,
             delete_returns_object=True,
             allocations=ip_addresses,
+            deleted_with=_endpoints if version < V1_37 else None,
         )
     }
