@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.endpoints.openapi.descriptions import described, package_and_type
-from understudy.apiserver.serving.release import releases
+from understudy.apiserver.serving.release import previews, releases
 from understudy.machinery.types import Obj
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "src/understudy/schemas"
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         for path in sorted((SCHEMAS / "descriptions").glob("*.json")):
             tidy(path)
     packages: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
-    for release in releases():
+    for release in (*releases(), *previews()):
         for name, field, shape in missing(str(release)):
             package, plain = package_and_type(name)
             packages[package][plain][field] = shape

@@ -57,11 +57,11 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("version", help="of k8s.io/kubernetes: v1.38.0, v1.38.0-alpha.0")
     parser.add_argument(
         "--replace",
-        nargs="+",
+        action="append",
         type=replacement,
         default=[],
         metavar="MODULE=VERSION",
-        help="takes a module in another version, or from a folder",
+        help="takes a module in another version, or from a folder; may be repeated",
     )
     parser.add_argument(
         "--cache", type=Path, default=CACHE, metavar="DIR", help="where to build (default: %(default)s)"

@@ -1,7 +1,7 @@
 """Run a new kube-apiserver of any release until it is stopped, to record from it or to compare with it.
 
     python -m scripts.record serve v1.38.0
-    python -m scripts.record serve v1.38.0 -- --feature-gates=AllAlpha=true --runtime-config=api/all=true
+    python -m scripts.record serve v1.38.0 --flag=--feature-gates=AllAlpha=true --flag=--runtime-config=api/all=true
 
 It prints the address, and the token of a member of system:masters. What it needs is built first, as
 `python -m scripts.record release` does. Controllers, scheduler and kubelet do not run; everybody with a token may do
@@ -22,7 +22,9 @@ from scripts.record.upstream.server import TOKEN, api_server
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_build_arguments(parser)
-    parser.add_argument("flags", nargs="*", metavar="FLAG", help="more flags of kube-apiserver, after --")
+    parser.add_argument(
+        "--flag", action="append", default=[], metavar="--NAME=VALUE", help="a flag of kube-apiserver; may be repeated"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     program, etcd = modules.build(("kube-apiserver",)) / "kube-apiserver", build_etcd(modules.cache)
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    with api_server(program, etcd, *options.flags) as server, suppress(KeyboardInterrupt):
+    with api_server(program, etcd, *options.flag) as server, suppress(KeyboardInterrupt):
         print(f"kube-apiserver {modules.version} at {server.url}, token {TOKEN}", flush=True)
         stopped.wait()
     return 0

@@ -15,6 +15,7 @@ from urllib.error import URLError
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from scripts.common.commands import UsageError
 from scripts.record.api_server import ApiServer
 
 TOKEN = "admintoken"
@@ -25,7 +26,7 @@ _KEPT = 3000  # characters of a log that an error shows
 
 @contextmanager
 def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) -> Iterator[ApiServer]:
-    """Run `program`, a kube-apiserver, with more flags until the block ends; raises RuntimeError if it does not start.
+    """Run `program`, a kube-apiserver, with more flags until the block ends. Raises UsageError if it does not start.
 
     tokens   the content of its token file, whose first token is that of an administrator
     """
@@ -90,7 +91,7 @@ def _started(log: Path, program: Path, *arguments: str) -> subprocess.Popen[byte
 
 
 def _wait_until_ready(server: ApiServer, path: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a page is answered with 200. Raises RuntimeError, with the end of the log, if it never is."""
+    """Wait until a page is answered with 200. Raises UsageError, with the end of the log, if it never is."""
     end = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < end:
         try:
@@ -99,7 +100,7 @@ def _wait_until_ready(server: ApiServer, path: str, process: subprocess.Popen[by
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError(f"{process.args} did not start:\n{log.read_text()[-_KEPT:]}")  # type: ignore[str-bytes-safe]
+    raise UsageError(f"{log.stem} did not start:\n{log.read_text()[-_KEPT:]}")
 
 
 @contextmanager
