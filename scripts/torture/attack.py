@@ -40,7 +40,7 @@ COLUMNS = ("/healthz", "MiB before, highest, after", "stop", "answer")
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
 STOPPING = 10.0  # seconds that it may take to stop
-SETTLING = 15.0  # seconds that memory gets to come down
+SETTLING = 25.0  # seconds that memory gets to come down: a server gives it back every ten
 
 
 class Watcher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ from understudy import Server
 from understudy.apiserver.serving.release import Release
 from understudy.cli import program
 from understudy.cli.main import main
+from understudy.machinery.util import caches
 
 
 def _socket(path: Path) -> None:
@@ -212,3 +214,21 @@ def test_nothing_of_a_server_stays_in_force() -> None:
     assert program.run_server(dict, use) == 0
     after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert (after, gc.get_threshold(), gc.callbacks) == before
+
+
+async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of requests is forgotten after a quarter of all objects was freed, and at no other time."""
+    blocks = iter((100, 80, 74, 80, 61, 60, 59))
+    forgotten = []
+
+    async def sleep(seconds: float) -> None:
+        forgotten.append(len(emptied))
+
+    emptied: list[None] = []
+    monkeypatch.setattr(program, "_allocator", lambda: None)
+    monkeypatch.setattr(caches, "forget_results", lambda: emptied.append(None))
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(blocks))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await program._give_back_memory_periodically()
+    assert forgotten == [0, 0, 1, 1, 1, 1, 2]

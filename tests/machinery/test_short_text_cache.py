@@ -1,8 +1,17 @@
-"""Caches of what clients send are bounded in bytes."""
+"""Caches of what clients send are bounded in bytes, and are emptied together."""
 
 from __future__ import annotations
 
-from understudy.machinery.types import LONGEST_KEPT, SHORT_KEPT, cache_short_texts
+from collections.abc import Callable
+
+from understudy.machinery.util.caches import (
+    LONGEST_KEPT,
+    SHORT_KEPT,
+    Results,
+    cache_results,
+    cache_short_texts,
+    forget_results,
+)
 
 
 def test_few_longer_texts_are_kept() -> None:
@@ -34,3 +43,22 @@ def test_long_texts_are_not_kept() -> None:
     for text in (short, long, short, long):
         assert measure(text, 2) == 2 * len(text)
     assert texts == [short, long, long]
+
+
+def test_results_are_forgotten_together() -> None:
+    """Results are computed anew after `forget_results`, in caches of every kind."""
+    asked: list[object] = []
+
+    def note(value: object) -> object:
+        asked.append(value)
+        return value
+
+    functions: list[Callable[[str], object]] = [cache_short_texts(2)(note), cache_results(2, note)]
+    results: Results[str, int] = Results()
+    results["a"] = 1
+    for _ in range(2):
+        for function in functions * 2:
+            function("text")
+        forget_results()
+    assert len(asked) == 4
+    assert not results

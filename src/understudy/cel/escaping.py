@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 _RESERVED: Final = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void "  # noqa: SIM905

@@ -17,7 +17,8 @@ from understudy.machinery.patch.apply.manager_names import validate_field_manage
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
-from understudy.machinery.types import Obj, cache_short_texts
+from understudy.machinery.types import Obj
+from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import lru_cache, update_wrapper
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-LONGEST_KEPT = 4096  # characters of a text that caches keep; ordinary headers, paths and parameters are shorter
-SHORT_KEPT = 256  # characters of a text that caches of many texts keep
 
 # A decoded API object: JSON values only. A stored object is never edited in place.
 Obj = dict[str, Any]
@@ -117,35 +114,6 @@ def deep_copy(value: Any) -> Any:
             copied[name] = deep_copy(item)
         return copied
     return [deep_copy(item) for item in value] if isinstance(value, list) else value
-
-
-def are_short(texts: Iterable[str]) -> bool:
-    """Report whether texts that make one key are short enough together for a cache of many keys."""
-    return sum(map(len, texts)) <= SHORT_KEPT
-
-
-def cache_short_texts(maxsize: int) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
-    """Return a decorator that keeps the last `maxsize` results of a function, fewer for longer first arguments.
-
-    For texts that clients send, which would take any amount of memory otherwise: `maxsize` texts of up to SHORT_KEPT
-    characters are kept, a sixteenth of that up to LONGEST_KEPT, and none above. The other arguments are hashable, and
-    short.
-    """
-
-    def decorate(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
-        short = lru_cache(maxsize)(function)
-        long = lru_cache(max(maxsize * SHORT_KEPT // LONGEST_KEPT, 1))(function)
-
-        def call(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            length = len(text)
-            if length <= SHORT_KEPT:
-                return short(text, *args, **kwargs)  # type: ignore[arg-type]
-            return (long if length <= LONGEST_KEPT else function)(text, *args, **kwargs)  # type: ignore[arg-type]
-
-        update_wrapper(call, function)
-        return call
-
-    return decorate
 
 
 def same_json(a: Any, b: Any) -> bool:

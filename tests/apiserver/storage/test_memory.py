@@ -282,6 +282,17 @@ async def test_recent_entries_are_bounded_by_their_bytes(store: MemoryStore) -> 
     assert [entry._value is not None for entry in two] == [True, True]
 
 
+async def test_compaction_keeps_no_old_values(store: MemoryStore) -> None:
+    """After a compaction no old value stays unpacked; those that can still be read are unpacked again."""
+    first = await store.create(PREFIX + "c", thing("c"))
+    old = await store.update(PREFIX + "c", thing("c", x="1"), first.revision)
+    await store.update(PREFIX + "c", thing("c", x="2"), old.revision)
+    assert old._value is not None
+    await store.compact(first.revision)
+    assert old._value is None
+    assert old.value == thing("c", x="1")
+
+
 @pytest.mark.parametrize("on_loop", [True, False], ids=["on a loop", "in a thread"])
 def test_waiting_for_a_revision(on_loop: bool) -> None:
     """Waiting for a revision ends with the write that reaches it, at once if it is there, or after its time."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
 from understudy.machinery.golang.text import parse_bool
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query

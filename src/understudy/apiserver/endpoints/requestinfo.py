@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.machinery.auth import authorization
-from understudy.machinery.types import SHORT_KEPT, cache_short_texts
+from understudy.machinery.util.caches import SHORT_KEPT, cache_short_texts
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query

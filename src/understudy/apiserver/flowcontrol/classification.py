@@ -18,7 +18,8 @@ from understudy.kinds.flowcontrol.strategy import GROUP, precedence
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, are_short
+from understudy.machinery.types import Obj
+from understudy.machinery.util.caches import are_short
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 USERS = 4096  # users with remembered rules

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ from understudy.apiserver.server.worker.executor import Executor
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import SHORT_KEPT
+from understudy.machinery.util.caches import SHORT_KEPT, cache_results
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
@@ -76,7 +76,7 @@ class _Served:
     def __init__(self, state: ServerState, address: str) -> None:
         self.serving = state.serving
         self._find_route = partial(routing.find, state.serving)
-        self._kept_route = lru_cache(ROUTES)(self._find_route)
+        self._kept_route = cache_results(ROUTES, self._find_route)
         self._state = state
         self._address = address
 

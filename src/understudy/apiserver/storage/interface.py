@@ -155,9 +155,12 @@ class RecentEntries:
                 oldest.drop_unpacked()
 
     def clear(self) -> None:
-        """Forget all entries."""
-        self._entries.clear()
-        self._size = 0
+        """Drop the unpacked values of all entries, and forget them."""
+        with self._lock:
+            for entry in self._entries:
+                entry.drop_unpacked()
+            self._entries.clear()
+            self._size = 0
 
 
 class Event(NamedTuple):

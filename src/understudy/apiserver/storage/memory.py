@@ -205,6 +205,7 @@ class MemoryStore:
             self._forget(min(bisect_right(self._log, self._compacted, key=_revision), AT_ONCE))
             if turns.is_over:
                 await turns.next()
+        self._recent.clear()
 
     def _forget_oldest(self) -> None:
         """Compact at the write up to which the log takes no more bytes than it may, less a part."""

@@ -13,7 +13,7 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.types import Type, struct
 from understudy.cel.values import INT_MAX, INT_MIN, Value, parses
 from understudy.machinery.golang.text import parse_int
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 DECLARATIONS = """
 add

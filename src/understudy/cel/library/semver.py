@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from understudy.cel.errors import EvaluationError
 from understudy.cel.types import Type, struct
 from understudy.cel.values import Value, parses
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 DECLARATIONS = """
 compareTo

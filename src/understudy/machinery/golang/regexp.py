@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 
 class PatternError(ValueError):

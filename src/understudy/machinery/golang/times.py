@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"

@@ -16,12 +16,15 @@ from typing import Any
 from understudy.machinery.golang.json_writer import encode, go_number
 from understudy.machinery.golang.text import go_scalar
 from understudy.machinery.golang.yaml_reader import resolve
+from understudy.machinery.util.caches import are_short, cache_results, cache_short_texts
 
 _WIDTH = 80
 _LONGEST_SIMPLE_KEY = 128  # bytes
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
 _BREAKS = "\n\r\x85\u2028\u2029"
+_BREAK, _SPACE_AND_BREAK = re.compile(f"[{_BREAKS}]"), re.compile(f" [{_BREAKS}]")
 _UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_ESCAPED = re.compile(rf'["\\{_BREAKS}]|{_UNPRINTABLE.pattern}')
 _NOT_PLAIN = re.compile(
     r"""^[#,\[\]{}&*!|>'"%@`]|^(---|\.\.\.)|^[?:\-]([ \t\n]|$)|.:([ \t\n]|$)|[ \t\n\0]#|^ | $""", re.DOTALL
 )
@@ -103,7 +106,7 @@ class _Writer:
         """Write the keys and values of a mapping; long keys and those with line breaks get a `?`."""
         for key in self.keys(value):
             self.line(indent)
-            simple = len(key.encode(errors="replace")) <= _LONGEST_SIMPLE_KEY and not any(c in _BREAKS for c in key)
+            simple = _is_simple(key)
             if not simple:
                 self.put("? ", begun=True)
             self.text(key, self.inner(indent), key=simple)
@@ -119,7 +122,8 @@ class _Writer:
 
     def keys(self, value: dict[str, Any]) -> Iterable[str]:
         """Return the keys of a mapping in the order in which they are written."""
-        return sorted(value, key=cmp_to_key(_compare_keys))
+        keys = tuple(value)
+        return (_kept_order if are_short(keys) else _natural_order)(keys) if len(keys) > 1 else keys
 
     def sequence(self, value: list[Any], indent: int) -> None:
         """Write the items of a sequence, each behind "- "."""
@@ -145,19 +149,23 @@ class _Writer:
 
     def text(self, text: str, indent: int, *, key: bool = False) -> None:
         """Write a string, plain, quoted or as a literal block."""
-        multiline = "\n" in text
-        special = _UNPRINTABLE.search(text) or re.search(f" [{_BREAKS}]", text)
-        if multiline and not (key or special or text.endswith(" ")):
+        style = _style(text)
+        if style == "|" and not key:
             self.literal(text, indent)
-        elif multiline or special or not _stays_text(text):
+        elif style in ("|", '"'):
             self.quoted(text, indent, folds=not key)
-        elif _NOT_PLAIN.search(text) or any(c in _BREAKS for c in text):
-            self.words(text.replace("'", "''"), indent, "'", folds=not key)
         else:
-            self.words(text, indent, "", folds=not key)
+            self.words(text.replace("'", "''") if style else text, indent, style, folds=not key)
+
+    def may_fold(self, text: str) -> bool:
+        """Report whether a string here may have a space beyond the width."""
+        return " " in text and self.column + 10 * len(text) > _WIDTH  # an escape has up to ten characters
 
     def words(self, text: str, indent: int, quote: str, *, folds: bool) -> None:
         """Write a string plain or in single quotes: a single space beyond the width becomes a line break."""
+        if not (folds and self.may_fold(text)):
+            self.put(f"{quote}{text}{quote}")
+            return
         self.put(quote)
         for i, char in enumerate(text):
             lone = char == " " and 0 < i < len(text) - 1 and text[i - 1] != " " and text[i + 1] != " "
@@ -169,6 +177,9 @@ class _Writer:
 
     def quoted(self, text: str, indent: int, *, folds: bool) -> None:
         """Write a string in double quotes, with escapes."""
+        if not (folds and self.may_fold(text)):
+            self.put(f'"{_ESCAPED.sub(lambda char: _escape(char[0]), text)}"')
+            return
         self.put('"')
         for i, char in enumerate(text):
             if char in '"\\' or char in _BREAKS or _UNPRINTABLE.match(char):
@@ -221,15 +232,32 @@ class _WriterV3(_Writer):
 
     def text(self, text: str, indent: int, *, key: bool = False) -> None:
         unprintable = _UNPRINTABLE.search(text.replace("\t", ""))
-        special = unprintable or re.search(f" [{_BREAKS}]", text)
+        special = unprintable or _SPACE_AND_BREAK.search(text)
         if "\n" in text and not (key or special or text.endswith(" ")):
             self.literal(text, indent)
         elif "\n" in text or "\t" in text or special or not _stays_text_in_v3(text):
             self.quoted(text, indent, folds=False)
-        elif _NOT_PLAIN.search(text) or any(c in _BREAKS for c in text):
+        elif _NOT_PLAIN.search(text) or _BREAK.search(text):
             self.words(text.replace("'", "''"), indent, "'", folds=False)
         else:
             self.words(text, indent, "", folds=False)
+
+
+@cache_short_texts(4096)
+def _is_simple(key: str) -> bool:
+    """Report whether a key can stand before its colon without a `?`."""
+    return len(key.encode(errors="replace")) <= _LONGEST_SIMPLE_KEY and not _BREAK.search(key)
+
+
+@cache_short_texts(4096)
+def _style(text: str) -> str:
+    """Return the quotes of a string, "" for a plain one, "|" for a literal block, which no key can be."""
+    special = _UNPRINTABLE.search(text) or _SPACE_AND_BREAK.search(text)
+    if "\n" in text:
+        return '"' if special or text.endswith(" ") else "|"
+    if special or not _stays_text(text):
+        return '"'
+    return "'" if _NOT_PLAIN.search(text) or _BREAK.search(text) else ""
 
 
 def _stays_text(text: str) -> bool:
@@ -262,6 +290,14 @@ def _compare_keys(a: str, b: str) -> int:
             return -1 if right.isalpha() else 1
         return _compare_numbers(a, b, i)
     return len(a) - len(b)
+
+
+def _natural_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return keys in natural order."""
+    return tuple(sorted(keys, key=cmp_to_key(_compare_keys)))
+
+
+_kept_order = cache_results(1024, _natural_order)
 
 
 def _compare_numbers(a: str, b: str, at: int) -> int:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from understudy.machinery.selectors.labels import SelectorError
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.validation.bad_values import LabelText
 
 LABEL_LENGTH = 63

@@ -16,7 +16,8 @@ from understudy.machinery.auth.authorization import Attributes, Decision, Stored
 from understudy.machinery.auth.users import User, account_name
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.golang.text import aggregate, go_quote
-from understudy.machinery.types import Obj, are_short
+from understudy.machinery.types import Obj
+from understudy.machinery.util.caches import Results, are_short
 
 GROUP = "rbac.authorization.k8s.io"
 RESOURCES = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
@@ -51,7 +52,7 @@ class RBACAuthorizer:
     def __init__(self, objects: StoredObjects) -> None:
         self._objects = objects
         self._index: _Index | None = None
-        self._decisions: dict[tuple[object, ...], Decision] = {}
+        self._decisions: Results[tuple[object, ...], Decision] = Results()
         for resource in RESOURCES:
             objects.on_change(GROUP, resource, self._forget)
 

@@ -29,7 +29,8 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.golang.json_writer import encode, encode_unescaped
 from understudy.machinery.releases.recorded import release_file
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
-from understudy.machinery.types import GroupVersionKind, Obj, cache_short_texts
+from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.util.caches import cache_short_texts
 
 ROOT = "/openapi/v3"
 JSON = "application/json"

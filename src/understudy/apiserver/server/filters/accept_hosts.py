@@ -16,7 +16,7 @@ from understudy.apiserver.endpoints.request import Request
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 HOSTS = 16  # that are kept; a client mostly uses one
 FOREIGN_SITES = ("cross-site", "same-site")  # values of Sec-Fetch-Site; the others are "same-origin" and "none"

@@ -31,7 +31,7 @@ from understudy.machinery.auth.users import (
 )
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import are_short
+from understudy.machinery.util.caches import are_short
 from understudy.machinery.validation.names import label_name, subdomain_name
 
 API_GROUP, API_VERSION = "authentication.k8s.io", "v1"

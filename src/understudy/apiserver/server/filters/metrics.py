@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
-from understudy.machinery.types import SHORT_KEPT
+from understudy.machinery.util.caches import SHORT_KEPT, cache_results
 
 PATHS = 4096  # paths with remembered labels
 # The names of verbs in metrics; all others, which clients may make up, are "other" (`cleanVerb`).
@@ -24,7 +22,7 @@ class RequestMetrics:
         self._state = state
         self._metrics = metrics
         self._serving = state.serving
-        self._kept_labels = lru_cache(PATHS)(self._labels_of)
+        self._kept_labels = cache_results(PATHS, self._labels_of)
 
     def observe(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Count a request that was answered after some seconds."""

@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `DefaultMaxHeaderBytes`, and a buffer
 CHUNKED = -1  # the length of a body that comes in chunks

@@ -13,7 +13,7 @@ from understudy.kinds.resource.common.release_rules import (
 )
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid, required, too_long
 from understudy.machinery.validation.names import (
     c_identifier_texts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from understudy.machinery.golang.json_reader import to_bytes
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128

@@ -21,7 +21,7 @@ import orjson
 
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote, go_scalar, parse_int
-from understudy.machinery.types import cache_short_texts
+from understudy.machinery.util.caches import cache_short_texts
 
 Set = dict[str, Any]
 

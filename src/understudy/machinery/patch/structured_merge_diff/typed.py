@@ -13,7 +13,7 @@ Every write calls both, so they descend only where values differ.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from understudy.machinery.golang import fmt
@@ -21,12 +21,13 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.typeinfo.go_types import List, Map, Scalar, Shape, Struct
-from understudy.machinery.types import LONGEST_KEPT, same_json
+from understudy.machinery.types import same_json
+from understudy.machinery.util.caches import LONGEST_KEPT, cache_results
 
 Node = Set | None  # a node of a field set; None: not in the set
 _ABSENT: Any = object()
-_key_element = lru_cache(maxsize=8192, typed=True)(key_element)
-_value_element = lru_cache(maxsize=8192, typed=True)(value_element)
+_key_element = cache_results(8192, key_element, typed=True)
+_value_element = cache_results(8192, value_element, typed=True)
 
 
 def _is_long(value: Any) -> bool:
