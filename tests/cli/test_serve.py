@@ -217,7 +217,7 @@ def test_nothing_of_a_server_stays_in_force() -> None:
 
 
 async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of requests is forgotten after a quarter of all objects was freed, and at no other time."""
+    """Caches of requests are emptied after a quarter of all objects was freed, and at no other time."""
     blocks = iter((100, 80, 74, 80, 61, 60, 59))
     forgotten = []
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from understudy.cel.ast import Node
 from understudy.cel.errors import NO_LOCATION
 from understudy.cel.parser.atn import EPSILON, ORDER, ATNState, Element, cel_atn
-from understudy.cel.parser.atn_simulator import NoViableAlternativeError, ReturnStates, atn_simulator
+from understudy.cel.parser.atn_simulator import NoViableAlternativeError, atn_simulator
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.parse_tree import RecursionDepthError, RuleContext, TerminalNode, visit
 from understudy.cel.parser.tokens import EOF, Token, UnrecognizedText
@@ -123,7 +123,7 @@ class _Parser:
         self._index = 0
         self.furthest_index = 0
         self.errors: list[tuple[int, str]] = []
-        self._stack: ReturnStates = ()
+        self._stack: tuple[ATNState, ...] = ()
         self._precedence = 0
         self._state = self._atn.rule_start_states["start"]
         self._error_recovery_mode = False
@@ -203,7 +203,7 @@ class _Parser:
 
     def _adaptive_predict(self, decision: ATNState) -> int:
         try:
-            return self._simulator.adaptive_predict(self._tokens, decision, self._index, self._stack, self._precedence)
+            return self._simulator.adaptive_predict(self._tokens, decision, self._index, self._precedence)
         except NoViableAlternativeError as none:
             self.furthest_index = max(self.furthest_index, none.index)
             raise self._no_viable_alternative(none.index) from None

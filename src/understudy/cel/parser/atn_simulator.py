@@ -1,11 +1,13 @@
 """Adaptive prediction: which alternative of a decision the next tokens belong to (`ParserATNSimulator` in ANTLR).
 
-All alternatives are simulated together, token by token. The first simulation (SLL) does not regard where the rule was
-called from: after a rule's end it continues wherever any caller of the rule would. If that leaves a conflict, a second
-simulation (full LL) uses the real call stack; there the lowest alternative wins an ambiguity.
+All alternatives are simulated together, token by token (SLL), without regard to where the rule was called from: after a
+rule's end the simulation continues wherever any caller of the rule would. If that leaves a conflict, the lowest
+alternative wins. ANTLR then simulates once more with the real call stack (full LL), which takes time that grows
+exponentially and cannot decide otherwise here: in CEL's grammar the only conflicts are whether "-1" is a number or
+negated, whether another sign belongs to the same negation, and whether an operator belongs to a rule or to its caller.
+Whatever follows one of them may follow the other.
 
-The first simulation is not only faster. The alternatives that it leaves open also decide which errors are noticed
-during prediction and which later.
+The alternatives that the simulation leaves open also decide which errors are noticed during prediction and which later.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class NoViableAlternativeError(Exception):
 class _DFAState:
     """One step of an SLL simulation, kept because such simulations depend only on the tokens (`DFAState` in ANTLR).
 
-    `prediction` is the alternative if it is decided, 0 for a conflict, None to look further.
+    `prediction` is the alternative if it is decided, None to look further.
     """
 
     __slots__ = ("configs", "edges", "prediction")
@@ -48,11 +50,6 @@ class _DFAState:
 
 
 _MAX_DFA_STATES = 20_000
-# Rules of binary operators, which call themselves for their right operand. Their only conflict is whether an
-# operator belongs here or to a caller of the rule. What may follow it there may follow it here, too, so the first
-# alternative wins; simulating the calls of all operators would take time that grows exponentially.
-_OPERATOR_RULES = frozenset(("calc", "relation"))
-_ANOTHER_OPERATOR = 1
 
 
 class ParserATNSimulator:
@@ -66,37 +63,25 @@ class ParserATNSimulator:
         self._start_states: dict[tuple[ATNState, int], _DFAState] = {}
         self._state_count = 0
 
-    def adaptive_predict(
-        self, tokens: Sequence[Token], decision: ATNState, index: int, stack: ReturnStates, precedence: int
-    ) -> int:
+    def adaptive_predict(self, tokens: Sequence[Token], decision: ATNState, index: int, precedence: int) -> int:
         """Return the number (from 1) of the alternative of `decision` that fits the tokens from `index` on.
 
-        `stack` holds the states to return to, `precedence` is that of the current rule. Raises
-        `NoViableAlternativeError`.
+        `precedence` is that of the current rule. Raises `NoViableAlternativeError`.
         """
-        number = self._exec_atn(tokens, decision, index, precedence)
-        if number:
-            return number
-        if decision.rule in _OPERATOR_RULES:
-            return _ANOTHER_OPERATOR
-        return self._exec_atn_with_full_context(tokens, decision, index, stack, precedence)
-
-    def _exec_atn(self, tokens: Sequence[Token], decision: ATNState, index: int, precedence: int) -> int:
-        """Return the alternative of an SLL simulation, or 0 for a conflict. Raises `NoViableAlternativeError`."""
         if self._state_count > _MAX_DFA_STATES:
             self._start_states, self._state_count = {}, 0
         dfa_state = self._start_states.get((decision, precedence))
         if dfa_state is None:
             dfa_state = self._start_states[decision, precedence] = _DFAState(
-                self._start_configs(decision, None, precedence), None
+                self._start_configs(decision, precedence), None
             )
         while True:
             kind = tokens[index].kind
             if kind in dfa_state.edges:
                 reached = dfa_state.edges[kind]
             else:
-                configs = self._reach_set(dfa_state.configs, kind, full=False)
-                reached = _DFAState(configs, _resolved_alternative(configs, full=False)) if configs else None
+                configs = self._reach_set(dfa_state.configs, kind)
+                reached = _DFAState(configs, _resolved_alternative(configs)) if configs else None
                 dfa_state.edges[kind] = reached
                 self._state_count += 1
             if reached is None:
@@ -111,45 +96,24 @@ class ParserATNSimulator:
             dfa_state = reached
             index += 1
 
-    def _exec_atn_with_full_context(
-        self, tokens: Sequence[Token], decision: ATNState, index: int, stack: ReturnStates, precedence: int
-    ) -> int:
-        """Return the alternative of a full LL simulation."""
-        configs = self._start_configs(decision, stack, precedence)
-        while True:
-            reached = self._reach_set(configs, tokens[index].kind, full=True)
-            if not reached:
-                # The alternatives are ambiguous up to here, and no token fits any of them: the chosen one will
-                # report the error.
-                return _finished_alternative(configs) or min(number for _, number, _ in configs)
-            prediction = _resolved_alternative(reached, full=True)
-            if prediction is not None:
-                return prediction
-            if tokens[index].kind == EOF:
-                return min(number for _, number, _ in reached)
-            configs = reached
-            index += 1
-
-    def _start_configs(self, decision: ATNState, stack: ReturnStates | None, precedence: int) -> ATNConfigs:
+    def _start_configs(self, decision: ATNState, precedence: int) -> ATNConfigs:
         """Return the configurations before the first token (`computeStartState`)."""
         configs: ATNConfigs = {}
         for number, (needed, target) in enumerate(decision.epsilon_transitions, 1):
             if not needed or needed >= precedence:
-                self._add_closure((target, number, stack or ()), False, configs, stack is not None, precedence)
+                self._add_closure((target, number, ()), False, configs, precedence)
         return configs
 
-    def _reach_set(self, configs: ATNConfigs, kind: str, *, full: bool) -> ATNConfigs:
+    def _reach_set(self, configs: ATNConfigs, kind: str) -> ATNConfigs:
         """Return the configurations after one token (`computeReachSet`)."""
         reached: ATNConfigs = {}
         for (state, number, returns), in_outer_context in configs.items():
             for kinds, target in state.tokens:
                 if kind in kinds:
-                    self._add_closure((target, number, returns), in_outer_context, reached, full, 0)
+                    self._add_closure((target, number, returns), in_outer_context, reached, 0)
         return reached
 
-    def _add_closure(
-        self, start: ATNConfig, in_outer_context: bool, into: ATNConfigs, full: bool, precedence: int
-    ) -> None:
+    def _add_closure(self, start: ATNConfig, in_outer_context: bool, into: ATNConfigs, precedence: int) -> None:
         """Add all configurations that can be reached without a token (`closure`).
 
         `precedence` only restricts predicates at the start of the decision.
@@ -164,7 +128,7 @@ class ParserATNSimulator:
             if state.stop:
                 if returns:
                     pending.append(((returns[-1], number, returns[:-1]), in_outer_context, 0))
-                elif not full:
+                else:
                     pending += [((follow, number, ()), True, 0) for follow in self._atn.follow_states[state.rule]]
             for rule, follow in state.rule_transitions:
                 pending.append(((self._atn.rule_start_states[rule], number, (*returns, follow)), in_outer_context, 0))
@@ -187,8 +151,8 @@ def atn_simulator(quoted_fields: bool) -> ParserATNSimulator:
     return ParserATNSimulator(cel_atn(quoted_fields))
 
 
-def _resolved_alternative(configs: ATNConfigs, full: bool) -> int | None:
-    """Return the alternative if it is decided, 0 for a conflict (only without full context), None to look further."""
+def _resolved_alternative(configs: ATNConfigs) -> int | None:
+    """Return the alternative if it is decided, the lowest one for a conflict, None to look further."""
     relevant = [config for config in configs if config[0].tokens or config[0].stop]
     numbers = {number for _, number, _ in relevant}
     if len(numbers) == 1:
@@ -198,8 +162,5 @@ def _resolved_alternative(configs: ATNConfigs, full: bool) -> int | None:
     for state, number, returns in relevant:
         groups.setdefault((state, returns), set()).add(number)
         states.setdefault(state, set()).add(number)
-    if full:
-        smallest = {min(group) for group in groups.values()}
-        return smallest.pop() if len(smallest) == 1 else None
     conflict = any(len(group) > 1 for group in groups.values())
-    return 0 if conflict and all(len(group) > 1 for group in states.values()) else None
+    return min(numbers) if conflict and all(len(group) > 1 for group in states.values()) else None
