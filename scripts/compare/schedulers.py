@@ -2,10 +2,15 @@
 
     python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.36
     python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.36 --server URL --token T
+    python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.37 --groups
 
-Without --server both work on understudy. Each story (`scheduler_stories.py`) is told twice, in namespaces of their own:
-once with each scheduler. At the end of each step pods, claims and events are compared, but for what differs from one
-run to the next: uids, versions, times, names of events. The exit status is 1 if anything else differs.
+Without --server both work on understudy. With --groups the stories are those about groups of pods
+(`group_stories.py`), for which the feature gates GenericWorkload and DRAWorkloadResourceClaims are on; a server that is
+named needs them too.
+
+Each story (`scheduler_stories.py`) is told twice, in namespaces of their own: once with each scheduler. At the end of
+each step pods, claims, groups and events are compared, but for what differs from one run to the next: uids, versions,
+times, names of events. The exit status is 1 if anything else differs.
 
 A step has ended with kube-scheduler when it is idle and nothing has changed for --quiet seconds, with ours when the
 same is there. With both it has ended too when nothing has changed for --patience seconds. Stories that differ are told
@@ -34,6 +39,7 @@ from unittest.mock import patch
 import aiohttp
 
 from scripts.common.kubeconfig import write_kubeconfig
+from scripts.compare.cases import group_stories
 from scripts.compare.cases.scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
@@ -45,11 +51,12 @@ from understudy.controlplane.client.resources import (
     PODS,
     Resource,
     device_classes,
+    pod_groups,
     resource_claims,
     resource_slices,
 )
 from understudy.controlplane.components import ComponentContext
-from understudy.controlplane.scheduler import queue
+from understudy.controlplane.scheduler import queued
 from understudy.controlplane.scheduler import run as run_scheduler
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
@@ -60,10 +67,12 @@ IsIdle = Callable[[], Awaitable[bool]]
 Tellings = dict[str, list[list[str]]]  # by story, what there is at the end of each step, as lines
 QUIET = 1.0  # seconds without a change after which a step has ended with an idle scheduler
 GOAL_REST = 0.3  # seconds without a change when there is what is expected: the scheduler sees it as well
+GROUP_REST = 2.0  # the same for groups of pods: they are tried again and again, and so may change their events
 PATIENCE = 8.0  # seconds without a change after which it has ended anyway
 START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
 LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
 DRA = "DynamicResourceAllocation"
+GROUP_GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TIMES = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "allocationTimestamp"}
 UNSTABLE = {"uid", "resourceVersion", "time", *TIMES}
@@ -97,6 +106,7 @@ class Stage:
         self.quiet: float = options.quiet
         self.patience: float = options.patience
         self._is_idle = is_idle
+        self._groups = [pod_groups(self.release)] if options.groups else []
 
     async def tell(self, story: Story, namespace: str, expected: Sequence[list[str]] = ()) -> list[list[str]]:
         """Tell a story in a new namespace; return what there is at the end of each step, as lines.
@@ -115,7 +125,7 @@ class Stage:
                         await self._make(change, namespace)
                     except StatusError as why:
                         raise SystemExit(f"{story.__name__}, {change.verb} {change.name}: {why}") from why
-                rest = GOAL_REST if number < len(steps) - 1 else self.quiet
+                rest = GROUP_REST if self._groups else GOAL_REST if number < len(steps) - 1 else self.quiet
                 ends.append(await self._settled(namespace, expected[number] if expected else None, rest))
         finally:
             await self._clear(namespace)
@@ -131,28 +141,35 @@ class Stage:
                 if resource is NODES:
                     await self.client.patch(resource, name, {"status": change.body["status"]}, subresource="status")
             case "create-owned":
-                owner = await self.client.get(PODS, change.body["owner"], namespace)
-                uid = owner["metadata"]["uid"]
+                kind = change.body.get("of", PODS)
+                owner = await self.client.get(kind, change.body["owner"], namespace)
                 reference = {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
+                    "apiVersion": kind.api_version,
+                    "kind": kind.kind,
                     "name": change.body["owner"],
-                    "uid": uid,
+                    "uid": owner["metadata"]["uid"],
                     "controller": True,
                 }
                 body = {"metadata": {"name": name, "ownerReferences": [reference]}, "spec": change.body["spec"]}
                 await self.client.create(resource, body, within)
             case "reserve":
                 claim = await self.client.get(resource, name, namespace)
-                claim["status"]["reservedFor"] += change.body["users"]
+                users = change.body.get("users") or [await self._consumer(change.body["group"], namespace)]
+                claim["status"]["reservedFor"] = claim["status"].get("reservedFor", []) + users
                 await self.client.update_status(resource, claim)
             case "patch":
                 await self.client.patch(resource, name, change.body, within, subresource=change.subresource)
             case "delete":
                 await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
 
+    async def _consumer(self, group: str, namespace: str) -> Obj:
+        """Return the reservation of a claim for a group."""
+        [resource] = self._groups
+        uid = (await self.client.get(resource, group, namespace))["metadata"]["uid"]
+        return {"apiGroup": resource.group, "resource": resource.plural, "name": group, "uid": uid}
+
     async def _settled(self, namespace: str, expected: list[str] | None, rest: float) -> list[str]:
-        """Return pods, claims and events at the end of a step.
+        """Return pods, claims, groups and events at the end of a step.
 
         rest  seconds for which they have to be as expected
         """
@@ -170,7 +187,7 @@ class Stage:
 
     async def _lines(self, namespace: str) -> list[str]:
         lines = []
-        for resource in (PODS, resource_claims(self.release), EVENTS):
+        for resource in (PODS, resource_claims(self.release), *self._groups, EVENTS):
             items = (await self.client.list(resource, namespace))["items"]
             known = UNSTABLE | (UNSTABLE_OF_EVENTS if resource is EVENTS else set())
             texts = {json.dumps(stable(item, known), sort_keys=True, indent=1) for item in items}
@@ -182,13 +199,14 @@ class Stage:
     async def _clear(self, namespace: str) -> None:
         """Remove what a story has left, and what the scheduler still adds to it."""
         claims = resource_claims(self.release)
-        for resource in (PODS, claims, resource_slices(self.release), device_classes(self.release), NODES, PRIORITIES):
+        devices = resource_slices(self.release), device_classes(self.release)
+        for resource in (PODS, claims, *self._groups, *devices, NODES, PRIORITIES):
             within = namespace if resource.namespaced else ""
             while names := await self._names(resource, within):
                 for name in names:
                     with suppress(StatusError):
-                        if resource is claims:
-                            await self.client.patch(claims, name, {"metadata": {"finalizers": None}}, namespace)
+                        if resource in (claims, *self._groups):
+                            await self.client.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
                         await self.client.delete(resource, name, within, grace_period=0 if resource is PODS else None)
 
     async def _names(self, resource: Resource, namespace: str) -> list[str]:
@@ -200,7 +218,9 @@ class Stage:
 def stable(value: Any, unstable: set[str]) -> Any:
     """Return an object without what differs from one run to the next, and its managed fields in some order."""
     if isinstance(value, dict):
-        return {key: stable(item, unstable) for key, item in value.items() if key not in unstable}
+        fields = {key: stable(item, unstable) for key, item in value.items() if key not in unstable}
+        of_uids = sorted((json.dumps(fields.pop(key)), key) for key in list(fields) if key.startswith('k:{"uid"'))
+        return fields | {f"k:uid {number}": json.loads(text) for number, (text, _) in enumerate(of_uids)}
     if isinstance(value, list):
         items = [stable(item, unstable) for item in value]
         is_managed = items and isinstance(items[0], dict) and "manager" in items[0]
@@ -235,7 +255,7 @@ class KubeScheduler:
 
 
 @asynccontextmanager
-async def real_scheduler(binary: str, connection: Connection, log: Path) -> AsyncIterator[IsIdle]:
+async def real_scheduler(binary: str, gates: Obj, connection: Connection, log: Path) -> AsyncIterator[IsIdle]:
     """Run kube-scheduler until the block is left; it gets a function that reports whether the scheduler is idle."""
     with tempfile.TemporaryDirectory() as name, log.open("ab") as file:
         folder = Path(name)
@@ -250,7 +270,8 @@ async def real_scheduler(binary: str, connection: Connection, log: Path) -> Asyn
         (folder / "config").write_text(json.dumps(config))
         port = free_port()
         flags = [f"--config={folder}/config", f"--secure-port={port}", f"--cert-dir={folder}", "-v=3"]
-        flags += [f"--feature-gates={DRA}=true", "--bind-address=127.0.0.1"]
+        flags += [f"--feature-gates={name}=true" for name in gates]
+        flags += ["--bind-address=127.0.0.1"]
         flags += ["--authorization-always-allow-paths=/readyz,/metrics"]
         program = subprocess.Popen([binary, *flags], stdout=file, stderr=file)
         try:
@@ -264,10 +285,10 @@ async def real_scheduler(binary: str, connection: Connection, log: Path) -> Asyn
 
 
 @asynccontextmanager
-async def our_scheduler(version: Version, connection: Connection) -> AsyncIterator[None]:
+async def our_scheduler(version: Version, on: dict[str, bool], connection: Connection) -> AsyncIterator[None]:
     """Run our scheduler until the block is left."""
-    gates = Gates.of(version) if version >= V1_34 else Gates.of(version, {DRA: True})
-    with patch.object(queue, "LONGEST_BACKOFF", float(LONGEST_BACKOFF)):
+    gates = Gates.of(version, on)
+    with patch.object(queued, "LONGEST_BACKOFF", float(LONGEST_BACKOFF)):
         task = asyncio.create_task(run_scheduler(ComponentContext(lambda _: connection, version, gates)))
         try:
             yield
@@ -309,18 +330,23 @@ async def tell_all(
             yield name, await stage.tell(story, namespace, expected.get(name, ()))
 
 
+def gates_of(options: argparse.Namespace) -> dict[str, bool]:
+    """Return the feature gates that are on beside those of the release."""
+    return ({DRA: True} if options.emulated_version < V1_34 else {}) | (GROUP_GATES if options.groups else {})
+
+
 async def compare(stories: Sequence[Story], options: argparse.Namespace, connection: Connection) -> list[Story]:
     """Tell every story twice; return those that differ."""
     real: Tellings = {}
-    scheduler = real_scheduler(options.binary, connection, Path(options.log))
+    gates = gates_of(options)
+    scheduler = real_scheduler(options.binary, gates, connection, Path(options.log))
     start = time.monotonic()
     async for name, ends in tell_all(stories, options, connection, scheduler, {}):
         real[name] = ends
         print(f"{time.monotonic() - start:8.1f} s  {name}: kube-scheduler has ended", flush=True)
     different = []
-    async for name, ends in tell_all(
-        stories, options, connection, our_scheduler(options.emulated_version, connection), real
-    ):
+    ours = our_scheduler(options.emulated_version, gates, connection)
+    async for name, ends in tell_all(stories, options, connection, ours, real):
         print_difference(name, real[name], ends)
         if real[name] != ends:
             different.append(next(story for story in stories if story.__name__ == name))
@@ -330,7 +356,8 @@ async def compare(stories: Sequence[Story], options: argparse.Namespace, connect
 
 async def compare_twice(options: argparse.Namespace, connection: Connection) -> int:
     """Compare all stories, and those that differ once more; return how many still do."""
-    stories = [s for s in stories_of(options.emulated_version) if not options.story or s.__name__ in options.story]
+    all_stories = group_stories.STORIES if options.groups else stories_of(options.emulated_version)
+    stories = [story for story in all_stories if not options.story or story.__name__ in options.story]
     different = await compare(stories, options, connection)
     if different:
         options.quiet *= 4
@@ -343,6 +370,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emulated-version", required=True, type=Version.parse, metavar="RELEASE")
     parser.add_argument("--server", default="")
     parser.add_argument("--token", default="")
+    parser.add_argument("--groups", action="store_true", help="tell the stories about groups of pods")
     parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
     help_ = "seconds without a change after which a step has ended with kube-scheduler (default: %(default)s)"
     parser.add_argument("--quiet", type=float, default=QUIET, help=help_)
@@ -359,5 +387,6 @@ async def compare_all(options: argparse.Namespace) -> int:
     """Compare on the server that is named, or on understudy; return the number of differences."""
     if options.server:
         return await compare_twice(options, Connection(url=options.server, token=options.token, insecure=True))
-    async with Server(emulated_version=str(options.emulated_version)) as server:
+    version, gates = str(options.emulated_version), gates_of(options)
+    async with Server(emulated_version=version, feature_gates=gates) as server:
         return await compare_twice(options, Connection(url=server.url))

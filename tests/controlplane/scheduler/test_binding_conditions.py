@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.scheduler.objects import allocated, claim
-from understudy.controlplane.scheduler.plugins.binding_conditions import (
+from understudy.controlplane.scheduler.plugins.dynamicresources.binding_conditions import (
     BindingConditionError,
     has_binding_conditions,
     is_overdue,

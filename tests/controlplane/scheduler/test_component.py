@@ -30,8 +30,8 @@ from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.framework.plugin import CycleState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.controlplane.scheduler.plugins import dynamic_resources
-from understudy.controlplane.scheduler.plugins.dynamic_resources import ClaimsState
+from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import ClaimsState
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_34, Version
 from understudy.machinery.types import Obj
@@ -281,7 +281,8 @@ async def test_claim_that_changed_in_the_meantime_is_read_again() -> None:
             await it.add_pod("p", "c", schedulerName="none")
             pod = PodInfo(await it.client.get(PODS, "p", "default"))
             results = [{"request": "g", "driver": "d.example", "pool": "n", "device": "dev-0"}]
-            data = ClaimsState([old], None, allocations={0: {"devices": {"results": results}}})
+            user = {"resource": "pods", "name": "p", "uid": pod.uid}
+            data = ClaimsState([old], None, allocations={0: {"devices": {"results": results}}}, consumers=[user])
             await binder.bind(Placement(pod, "n", CycleState({dynamic_resources.NAME: data})))
         claim = await it.claim("c")
         assert claim["metadata"]["labels"] == {"changed": "since"}

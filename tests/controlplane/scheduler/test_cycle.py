@@ -23,9 +23,9 @@ from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework
-from understudy.controlplane.scheduler.plugins import dynamic_resources
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
-from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
+from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamicresources.dynamic_resources import DynamicResources
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 from understudy.machinery.types import Obj

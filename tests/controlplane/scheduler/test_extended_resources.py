@@ -10,8 +10,12 @@ from understudy.controlplane.scheduler.cycle import Failure, Placement
 from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind
 from understudy.controlplane.scheduler.framework.plugin import CycleState
-from understudy.controlplane.scheduler.plugins import dynamic_resources
-from understudy.controlplane.scheduler.plugins.extended_resources import demand_of, is_claim_of, new_claim
+from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import (
+    demand_of,
+    is_claim_of,
+    new_claim,
+)
 from understudy.controlplane.scheduler.plugins.node_resources import Fit
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_36

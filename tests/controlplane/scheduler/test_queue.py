@@ -10,7 +10,8 @@ from understudy.controlplane.scheduler.framework.plugin import Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, unresolvable
 from understudy.controlplane.scheduler.plugins.scheduling_gates import SchedulingGates
-from understudy.controlplane.scheduler.queue import Place, SchedulingQueue
+from understudy.controlplane.scheduler.queue import SchedulingQueue
+from understudy.controlplane.scheduler.queued import Place
 
 NODE_ADDED = ClusterEvent(Kind.NODE, Action.ADD, None, node_obj("n"))
 CLASS_ADDED = ClusterEvent(Kind.CLASS, Action.ADD, None, {})
@@ -65,14 +66,14 @@ def reject(queue: SchedulingQueue, *plugins: str) -> None:
     """Look at the next pod, which plugins turn down."""
     queued = queue.pop()
     assert queued is not None
-    queue.put_back(queued, frozenset(plugins))
+    queue.put_back(queued.members[0], frozenset(plugins))
 
 
 def names(queue: SchedulingQueue) -> list[str]:
     """Return the names of all pods that are to be looked at now."""
     out = []
     while queued := queue.pop():
-        out.append(queued.pod.name)
+        out += [member.pod.name for member in queued.members]
     return out
 
 
@@ -165,9 +166,9 @@ def test_change_of_the_pod_is_seen_by_the_next_attempt(queue: SchedulingQueue, c
     queue.update(pod("a"), pod("a", priority=5))
     queued = queue.pop()
     assert queued is not None
-    assert queued.pod.priority == 5
+    assert queued.members[0].pod.priority == 5
     queue.update(pod("a"), pod("a", metadata={"labels": {"held": "back"}}))
-    queue.put_back(queued, frozenset({"Picky"}))
+    queue.put_back(queued.members[0], frozenset({"Picky"}))
     clock.now += 60
     queue.move([NODE_ADDED])
     assert names(queue) == []
@@ -181,7 +182,7 @@ def test_deleted_pod_does_not_come_back(queue: SchedulingQueue, clock: Clock) ->
     assert queued is not None
     queue.delete("a")
     queue.delete("b")
-    queue.put_back(queued, frozenset())
+    queue.put_back(queued.members[0], frozenset())
     clock.now += 400
     assert names(queue) == []
     assert queue.seconds_to_next() is None

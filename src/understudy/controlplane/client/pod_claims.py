@@ -145,6 +145,23 @@ def is_group(consumer: Obj) -> bool:
     return bool(consumer.get("apiGroup") == SCHEDULING and consumer["resource"] == "podgroups")
 
 
+def is_of_group(group: Obj | None, entry: Obj) -> bool:
+    """Report whether an entry of a pod for a claim is one of its group as well."""
+    fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
+    return group is not None and any(
+        all(of_group.get(field) == entry.get(field) for field in fields) for of_group in entries_of(group)
+    )
+
+
+def consumer_of(pod: Obj, group: Obj | None, entry: Obj) -> Obj:
+    """Return for whom the claim of an entry of a pod is reserved: its group, or the pod. Upstream: `BindTo`."""
+    if group is not None and is_of_group(group, entry):
+        metadata = group["metadata"]
+        kind = {"apiGroup": SCHEDULING, "resource": "podgroups"}
+        return {**kind, "name": metadata["name"], "uid": metadata["uid"]}
+    return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+
+
 def reservations(claim: Obj) -> list[Obj]:
     """Return the pods and groups that a claim is reserved for, `status.reservedFor`."""
     consumers: list[Obj] = nested_field(claim, "status", "reservedFor", default=[])

@@ -87,6 +87,12 @@ def device_taint_rules(version: Version) -> Resource:
     return Resource("resource.k8s.io", preferred, "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
+def pod_groups(version: Version) -> Resource:
+    """Return PodGroups in the version that components of a release use."""
+    preferred = preferred_version(version, "scheduling.k8s.io", "PodGroup")
+    return Resource("scheduling.k8s.io", preferred, "podgroups", "PodGroup")
+
+
 def object_reference(resource: Resource, obj: Obj) -> Obj:
     """Return the reference of an object that an event has. Upstream: `reference.GetReference`."""
     metadata = obj["metadata"]

@@ -8,7 +8,7 @@ from understudy.controlplane.allocator import Explanation
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.controlplane.scheduler.plugins.dynamic_resources import ClaimError, allocation_of, claims_of
+from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import ClaimError, allocation_of, claims_of
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj

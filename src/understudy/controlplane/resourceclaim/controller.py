@@ -20,6 +20,7 @@ from understudy.controlplane.client.pod_claims import (
     is_allocated,
     is_done,
     is_for_pod,
+    is_of_group,
     is_reserved_for,
     known_claim_names,
     pod_claims,
@@ -166,7 +167,7 @@ class Controller(framework.Controller[QueueKey]):
     def _waits_for_group(self, pod: Obj, entry: Obj) -> bool:
         """Report whether the claim of an entry of a pod is made by the work of its group."""
         try:
-            return self._groups.is_of_group(self._groups.of_pod(pod), entry)
+            return is_of_group(self._groups.of_pod(pod), entry)
         except (TryAgainError, NoGroupsError):  # the work of the pod says so
             return False
 

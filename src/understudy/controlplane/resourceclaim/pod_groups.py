@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.informer import Informers
-from understudy.controlplane.client.pod_claims import SCHEDULING, entries_of, group_name
-from understudy.controlplane.client.resources import Resource, preferred_version
+from understudy.controlplane.client.pod_claims import group_name
+from understudy.controlplane.client.resources import pod_groups
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
-
-
-def pod_groups(version: Version) -> Resource:
-    """Return PodGroups in the version that the controller of a release uses."""
-    return Resource(SCHEDULING, preferred_version(version, SCHEDULING, "PodGroup"), "podgroups", "PodGroup")
 
 
 class NoGroupsError(Exception):
@@ -57,18 +52,3 @@ class PodGroups:
         if group is None:
             raise TryAgainError(f"PodGroup {pod['metadata']['namespace']}/{name} not found")
         return group
-
-    def is_of_group(self, group: Obj | None, entry: Obj) -> bool:
-        """Report whether an entry of a pod is one of its group as well. Upstream: `BindTo`."""
-        fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
-        return group is not None and any(
-            all(of_group.get(field) == entry.get(field) for field in fields) for of_group in entries_of(group)
-        )
-
-    def consumer(self, pod: Obj, group: Obj | None, entry: Obj) -> Obj:
-        """Return for whom the claim of an entry of a pod is reserved: for its group, or for the pod."""
-        if group is not None and self.is_of_group(group, entry):
-            metadata = group["metadata"]
-            kind = {"apiGroup": SCHEDULING, "resource": self.resource.plural}
-            return {**kind, "name": metadata["name"], "uid": metadata["uid"]}
-        return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}

@@ -7,8 +7,10 @@ from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.pod_claims import (
     check_owner,
     claim_name,
+    consumer_of,
     entries_of,
     is_allocated,
+    is_of_group,
     is_reserved_for,
     reservations,
 )
@@ -70,7 +72,7 @@ class PodSync:
         if await self._creation.has_claim(owner.obj, entry) or "resourceClaimTemplateName" not in entry:
             return
         claim: Obj | None
-        if group is not None and self._groups.is_of_group(group, entry):
+        if group is not None and is_of_group(group, entry):
             if not self._groups.enabled:
                 why = "is a PodGroup claim but the DRAWorkloadResourceClaims feature is disabled"
                 raise CreationError(f"claim {entry['name']} {why}")
@@ -96,8 +98,8 @@ class PodSync:
                     await self._contexts.ensure(pod)
                     return
             elif not is_reserved_for(pod, claim, groups=self._groups.enabled):
-                if not self._groups.enabled and self._groups.is_of_group(group, entry):
+                if not self._groups.enabled and is_of_group(group, entry):
                     continue
-                consumer = self._groups.consumer(pod, group, entry)
+                consumer = consumer_of(pod, group, entry)
                 status = {**claim["status"], "reservedFor": [*reservations(claim), consumer]}
                 await self._client.update_status(self._resource, {**claim, "status": status})

@@ -8,6 +8,7 @@ that has devices already: the reservation in a status update. Then the pod is bo
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -16,36 +17,39 @@ from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.pod_claims import full_name, is_reserved_for
-from understudy.controlplane.client.resources import PODS, resource_claims
+from understudy.controlplane.client.resources import PODS, pod_groups, resource_claims
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.controlplane.scheduler.plugins import dynamic_resources
-from understudy.controlplane.scheduler.plugins.binding_conditions import (
+from understudy.controlplane.scheduler.framework.status import Status
+from understudy.controlplane.scheduler.group_cycle import GroupOutcome
+from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
+from understudy.controlplane.scheduler.plugins.dynamicresources.binding_conditions import (
     BindingConditionError,
     are_enabled,
     has_binding_conditions,
     is_overdue,
     is_ready,
 )
-from understudy.controlplane.scheduler.plugins.dynamic_resources import (
-    FINALIZER,
+from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import (
     ClaimsState,
+    GroupClaims,
     allocation_of,
-    with_requests,
 )
-from understudy.controlplane.scheduler.plugins.extended_resources import Demand, is_in_memory
+from understudy.controlplane.scheduler.plugins.dynamicresources.dynamic_resources import FINALIZER, with_requests
+from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import Demand, is_in_memory
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.releases.version import V1_34, V1_37, Version
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.util.clock import timestamp
 
 log = logging.getLogger(__name__)
 
 LONGEST_NOTE = 1024  # characters of an event's note. Upstream: `NoteLengthLimit`
 ATTACHED_POLL = 0.5  # seconds between two looks at devices; upstream looks every five seconds
+SCHEDULED = "PodGroupInitiallyScheduled"  # the condition of a group of pods
 CONFLICT_TRIES, CONFLICT_PAUSE = 5, 0.01  # seconds. Upstream: `retry.DefaultRetry`
 
 
@@ -65,14 +69,16 @@ class Binder:
         self._version = version
         self._gates = gates
         self._resource = resource_claims(version)
+        self._groups = pod_groups(version)
+        self._groups_have_claims = version >= V1_37 and gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
 
     async def bind(self, placement: Placement) -> None:
         """Write the claims of a pod and bind it. Raises BindingError."""
         pod, data = placement.pod, _claims_state(placement)
-        if data.claims and self._gates[features.NOMINATED_NODE_NAME_FOR_EXPECTATION]:
+        if (data.claims or placement.has_waited) and self._gates[features.NOMINATED_NODE_NAME_FOR_EXPECTATION]:
             await self._nominate(pod, placement.node)
         for index, claim in enumerate(data.claims):
-            if not is_reserved_for(pod.obj, claim):
+            if not is_reserved_for(pod.obj, claim, groups=self._groups_have_claims):
                 try:
                     await self._bind_claim(data, index, placement)
                 except (BindingError, StatusError, ConnectionError) as why:
@@ -126,22 +132,62 @@ class Binder:
                 if not is_in_memory(claim):
                     await self._try(f"delete {full_name(claim)}", lambda: self._delete_claim(data.claims[-1]))
             elif allocation_of(claim) and is_reserved_for(pod.obj, claim):
-                metadata = claim["metadata"]
-                patch = {
-                    "metadata": {"uid": metadata["uid"]},
-                    "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-                }
-                await self._try(
-                    f"unreserve {full_name(claim)}",
-                    lambda metadata=metadata, patch=patch: self._client.patch(  # type: ignore[misc]
-                        self._resource,
-                        metadata["name"],
-                        patch,
-                        metadata["namespace"],
-                        content_type=STRATEGIC_PATCH,
-                        subresource="status",
-                    ),
-                )
+                await self._take_back(claim, pod.uid)
+
+    async def _take_back(self, claim: Obj, uid: str) -> None:
+        """Take back the reservation of a claim for the pod or group with a uid."""
+        metadata = claim["metadata"]
+        reserved = [{"$patch": "delete", "uid": uid}]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"reservedFor": reserved}}
+        name, namespace = metadata["name"], metadata["namespace"]
+        write = functools.partial(self._client.patch, content_type=STRATEGIC_PATCH, subresource="status")
+        await self._try(f"unreserve {full_name(claim)}", lambda: write(self._resource, name, patch, namespace))
+
+    async def report_group(self, outcome: GroupOutcome, group: Obj) -> Obj | None:
+        """Write into the condition of a group whether it was scheduled; return the changed group, None for no change.
+
+        What has once been scheduled stays so. A claim that is to be freed is freed first.
+
+        group  the group as it is now
+
+        Upstream: `updatePodGroupCondition`.
+        """
+        together: GroupClaims | None = outcome.state.get(dynamic_resources.NAME)
+        if outcome.status is not None and together is not None:
+            await self._free(together.deallocate, None)
+            if together.unreserve is not None:
+                await self._take_back(together.unreserve, group["metadata"]["uid"])
+        condition = self._changed_condition(outcome.status, group)
+        if condition is None:
+            return None
+        changed: list[Obj] = []
+        status = {"status": {"conditions": [condition]}}
+        name, namespace = group["metadata"]["name"], group["metadata"]["namespace"]
+        patch = functools.partial(self._client.patch, content_type=STRATEGIC_PATCH, subresource="status")
+
+        async def write() -> None:
+            changed.append(await patch(self._groups, name, status, namespace))
+
+        await self._try(f"update the status of {full_name(group)}", write)
+        return changed[0] if changed else None
+
+    def _changed_condition(self, status: Status | None, group: Obj) -> Obj | None:
+        """Return the condition of a group after an attempt, None if it stays as it is."""
+        known = nested_field(group, "status", "conditions", default=())
+        old: Obj = next((condition for condition in known if condition["type"] == SCHEDULED), {})
+        condition: Obj = {"type": SCHEDULED, "status": "True", "reason": "Scheduled", "message": ""}
+        if status is not None:
+            reason = "Unschedulable" if status.is_rejected else "SchedulerError"
+            condition |= {"status": "False", "reason": reason, "message": status.message}
+        if old.get("status") == "True" != condition["status"]:
+            return None
+        if generation := group["metadata"].get("generation"):
+            condition["observedGeneration"] = generation
+        if all(old.get(name) == value for name, value in condition.items()):
+            return None
+        kept = old.get("status") == condition["status"]
+        condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else timestamp(int(time.time()))
+        return condition
 
     async def report(self, failure: Failure, pod: PodInfo) -> None:
         """Write why a pod gets no node into an event and its condition. A claim that is to be freed is freed first.
@@ -149,10 +195,8 @@ class Binder:
         pod  the pod as it is now
         """
         data = failure.state.data.get(dynamic_resources.NAME)
-        if data is not None and data.deallocate is not None:
-            await self._try("deallocate", lambda: self._deallocate(data.deallocate))
-        if data is not None and data.delete is not None:
-            await self._try("delete", lambda: self._delete_claim(data.delete))
+        if data is not None:
+            await self._free(data.deallocate, data.delete)
         note = failure.message
         if len(note) > LONGEST_NOTE:
             note = note[: LONGEST_NOTE - 4] + " ..."
@@ -198,15 +242,13 @@ class Binder:
         chosen, allocation, pod = data.claims[index], data.allocations.get(index), placement.pod
         if is_in_memory(chosen) and allocation is None:
             return
-        try:
-            if is_in_memory(chosen):
-                data.claims[index] = await self._create_claim(chosen, data.demands[placement.node])
-            data.claims[index] = await self._write_claim(data.claims[index], allocation, pod)
-            self._claims.put(data.claims[index])
-            if is_in_memory(chosen):
-                await self._name_claim(data.claims[index], data.demands[placement.node], pod)
-        finally:
-            self._claims.remove_pending(chosen)
+        if is_in_memory(chosen):
+            data.claims[index] = await self._create_claim(chosen, data.demands[placement.node])
+        data.claims[index] = await self._write_claim(data.claims[index], allocation, data.consumers[index])
+        self._claims.put(data.claims[index])
+        if is_in_memory(chosen):
+            await self._name_claim(data.claims[index], data.demands[placement.node], pod)
+        self._claims.remove_pending(chosen, for_all=True)
 
     async def _create_claim(self, chosen: Obj, demand: Demand) -> Obj:
         """Create the claim for extended resources; return it as stored. Raises BindingError."""
@@ -228,7 +270,7 @@ class Binder:
         await self._client.update(self._resource, {**claim, "metadata": {**metadata, "finalizers": finalizers}})
         await self._client.delete(self._resource, metadata["name"], metadata["namespace"])
 
-    async def _write_claim(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
+    async def _write_claim(self, claim: Obj, allocation: Obj | None, consumer: Obj) -> Obj:
         """Write a claim; after a conflict once more, from its newest state. Raises BindingError, StatusError."""
         for attempt in range(CONFLICT_TRIES):
             if attempt:
@@ -237,14 +279,14 @@ class Binder:
                 doing = f"get updated claim {full_name(claim)} after conflict"
                 claim = await _named(doing, self._client.get(self._resource, metadata["name"], metadata["namespace"]))
             try:
-                return await self._write_claim_once(claim, allocation, pod)
+                return await self._write_claim_once(claim, allocation, consumer)
             except BindingError as why:
                 conflict = isinstance(why.__cause__, StatusError) and why.__cause__.code == 409
                 if not conflict or attempt == CONFLICT_TRIES - 1:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    async def _write_claim_once(self, claim: Obj, allocation: Obj | None, pod: PodInfo) -> Obj:
+    async def _write_claim_once(self, claim: Obj, allocation: Obj | None, consumer: Obj) -> Obj:
         key = full_name(claim)
         if "deletionTimestamp" in claim["metadata"]:
             raise BindingError(f"claim {key} got deleted in the meantime")
@@ -257,8 +299,7 @@ class Binder:
                 claim = await _named(f"add finalizer to claim {key}", self._client.update(self._resource, guarded))
         status = dict(claim.get("status") or {})
         status["allocation"] = allocation or status.get("allocation")
-        user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
-        status["reservedFor"] = [*(status.get("reservedFor") or ()), user]
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
         if are_enabled(self._gates):
             if status["allocation"] is None:
                 raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
@@ -266,6 +307,13 @@ class Binder:
         doing = "add allocation and reservation" if allocation is not None else "add reservation"
         written = self._client.update_status(self._resource, {**claim, "status": status})
         return await _named(f"{doing} to claim {key}", written)
+
+    async def _free(self, deallocate: Obj | None, delete: Obj | None) -> None:
+        """Free a claim that is not in use, and delete one that was made for extended resources."""
+        if deallocate is not None:
+            await self._try("deallocate", lambda: self._deallocate(deallocate))
+        if delete is not None:
+            await self._try("delete", lambda: self._delete_claim(delete))
 
     async def _deallocate(self, claim: Obj) -> None:
         """Free a claim that no pod uses."""

@@ -22,6 +22,7 @@ class ClaimTracker:
         self.allocated = allocated
         self._claims: dict[tuple[str, str], Obj] = {}
         self._pending: dict[str, Obj] = {}
+        self._sharers: dict[str, int] = {}  # how many pods wait for a pending claim, by its uid
         self._counted: dict[str, Obj] = {}
 
     def get(self, namespace: str, name: str) -> Obj | None:
@@ -54,19 +55,33 @@ class ClaimTracker:
         """Report whether the allocation of a claim is about to be written. Upstream: `ClaimHasPendingAllocation`."""
         return uid in self._pending
 
+    def pending_allocation(self, uid: str) -> Obj | None:
+        """Return the allocation of a claim that is about to be written, None if there is none."""
+        return _allocation(self._pending[uid]) if uid in self._pending else None
+
     def add_pending(self, claim: Obj) -> None:
-        """Take the devices of a claim whose allocation is about to be written.
+        """Take the devices of a claim whose allocation is about to be written, for one more pod.
 
         Upstream: `SignalClaimPendingAllocation`.
         """
-        self._pending[_uid(claim)] = claim
-        self._count(_uid(claim), self._claims.get(_key(claim)))
+        uid = _uid(claim)
+        self._sharers[uid] = self._sharers.get(uid, 0) + 1
+        if uid not in self._pending:
+            self._pending[uid] = claim
+            self._count(uid, self._claims.get(_key(claim)))
 
-    def remove_pending(self, claim: Obj) -> bool:
-        """End what `add_pending` began; return whether there was anything to end."""
-        pending = self._pending.pop(_uid(claim), None)
-        if pending is None:
+    def remove_pending(self, claim: Obj, *, for_all: bool = False) -> bool:
+        """End what `add_pending` began, for one pod; return whether there was anything to end.
+
+        for_all  whether it ends for all pods, since the allocation has been written
+        """
+        uid = _uid(claim)
+        if uid not in self._pending:
             return False
+        self._sharers[uid] -= 1
+        if self._sharers[uid] and not for_all:
+            return False
+        del self._sharers[uid], self._pending[uid]
         current = self._claims.get(_key(claim))
         self._count(_uid(claim), current if current is not None and _uid(current) == _uid(claim) else None)
         return True

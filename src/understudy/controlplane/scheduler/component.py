@@ -20,6 +20,7 @@ from understudy.controlplane.client.resources import (
     PODS,
     device_classes,
     device_taint_rules,
+    pod_groups,
     resource_claims,
     resource_slices,
 )
@@ -32,12 +33,15 @@ from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, node_changes, pod_changes
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework
+from understudy.controlplane.scheduler.group_cycle import GroupOutcome, GroupScheduler
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
-from understudy.controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+from understudy.controlplane.scheduler.pod_groups import PodGroups, key_of
+from understudy.controlplane.scheduler.queue import SchedulingQueue
+from understudy.controlplane.scheduler.queued import Entity, QueuedPod
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
 
 USER = User("system:kube-scheduler", [AUTHENTICATED])
@@ -59,13 +63,19 @@ class Component:
         self._devices = Devices(version, gates)
         self._claims = ClaimTracker(self._devices.allocated)
         self._cache = NodeCache()
-        plugins = default_plugins(version, gates, self._cache, self._claims, self._devices)
-        self._scheduler = Scheduler(Framework(plugins), self._cache, version)
+        self._groups = PodGroups(self._cache)
+        has_groups = version >= V1_37 and gates[features.GENERIC_WORKLOAD]
+        groups = self._groups if has_groups else None
+        plugins = default_plugins(version, gates, self._cache, self._claims, self._devices, groups)
+        framework = Framework(plugins)
+        self._scheduler = Scheduler(framework, self._cache, version)
+        self._group_scheduler = GroupScheduler(self._scheduler, framework, self._groups)
         self._queue = SchedulingQueue(
             plugins,
             time.monotonic,
             pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q],
             has_hints=gates[features.SCHEDULER_QUEUEING_HINTS],
+            groups=groups,
         )
         self._binder = Binder(client, events, self._claims, version, gates)
         self._pod_level = gates[features.POD_LEVEL_RESOURCES]
@@ -75,8 +85,9 @@ class Component:
         self._classes = Informer(client, device_classes(version))
         self._slices = Informer(client, resource_slices(version))
         self._rules = [Informer(client, device_taint_rules(version))] if self._devices.follows_taint_rules else []
+        self._group_informers = [Informer(client, pod_groups(version))] if has_groups else []
         self._woken = asyncio.Event()
-        self._reports: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by uid of the pod
+        self._reports: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by uid of the pod or the group
         self._tasks: asyncio.TaskGroup
 
     async def run(self) -> None:
@@ -87,9 +98,12 @@ class Component:
         self._slices.add_handler(self._slice_added, self._slice_updated, self._devices.remove_slice)
         for informer in self._rules:
             informer.add_handler(self._rule_changed, lambda _, new: self._rule_changed(new), self._rule_deleted)
+        for informer in self._group_informers:
+            informer.add_handler(self._group_added, self._group_updated, self._group_deleted)
         self._pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
         async with asyncio.TaskGroup() as self._tasks:
-            world = [self._nodes, self._claim_informer, self._classes, *self._rules, self._slices]
+            objects = [self._claim_informer, self._classes, *self._rules, self._slices, *self._group_informers]
+            world = [self._nodes, *objects]
             for others in (world, [self._pods]):
                 for informer in others:
                     self._spawn(informer.run())
@@ -101,28 +115,47 @@ class Component:
 
     async def _schedule_forever(self) -> None:
         while True:
-            queued = self._queue.pop()
-            if queued is None:
+            entity = self._queue.pop()
+            if entity is None:
                 self._woken.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._queue.seconds_to_next()):
                         await self._woken.wait()
                 continue
-            self._attempt(queued)
+            self._attempt(entity)
             await asyncio.sleep(0)  # informers and bindings have their turn
 
-    def _attempt(self, queued: QueuedPod) -> None:
-        """Look at a pod once."""
-        pod = queued.pod
-        if pod.is_being_deleted:
-            self._binder.report_deletion(pod)
-            return
-        outcome = self._scheduler.schedule(pod)
+    def _attempt(self, entity: Entity) -> None:
+        """Look at a pod once, or at all waiting pods of a group together."""
+        going = [member for member in entity.members if member.pod.is_being_deleted]
+        for member in going:
+            self._binder.report_deletion(member.pod)
+        members = [member for member in entity.members if member not in going]
+        if members and entity.group:
+            self._attempt_group(entity, members)
+        elif members:
+            self._attempt_pod(members[0])
+
+    def _attempt_pod(self, queued: QueuedPod) -> None:
+        outcome = self._scheduler.schedule(queued.pod)
         if isinstance(outcome, Failure):
             self._queue.put_back(queued, outcome.plugins)
-            self._spawn(self._report(outcome, pod))
+            self._spawn(self._report(outcome, queued.pod))
         else:
             self._spawn(self._bind(queued, outcome))
+
+    def _attempt_group(self, entity: Entity, members: list[QueuedPod]) -> None:
+        group = self._groups.get(entity.group)
+        assert group is not None  # without it its pods are held back
+        outcome = self._group_scheduler.schedule(group, [member.pod for member in members])
+        by_uid = {member.pod.uid: member for member in members}
+        failed = {failure.pod.uid: failure.plugins for failure in outcome.failures}
+        self._queue.put_back_group(entity, failed, outcome.status)
+        for placement in outcome.placements:
+            self._spawn(self._bind(by_uid[placement.pod.uid], placement))
+        self._spawn(self._report_group(outcome))
+        for failure in outcome.failures:
+            self._spawn(self._report(failure, by_uid[failure.pod.uid].pod))
 
     async def _bind(self, queued: QueuedPod, placement: Placement) -> None:
         """Bind a pod, or give everything back and try again later."""
@@ -142,6 +175,14 @@ class Component:
         async with self._reports.setdefault(pod.uid, asyncio.Lock()):
             await self._binder.report(failure, pod)
 
+    async def _report_group(self, outcome: GroupOutcome) -> None:
+        """Write what has become of a group, after what was written about it before."""
+        async with self._reports.setdefault(outcome.group["metadata"]["uid"], asyncio.Lock()):
+            group = self._groups.get(key_of(outcome.group)) or outcome.group
+            changed = await self._binder.report_group(outcome, group)
+            if changed is not None and self._groups.get(key_of(changed)) is not None:
+                self._groups.put(changed)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.create_task(work)
 
@@ -155,30 +196,36 @@ class Component:
 
     def _pod_added(self, pod: Obj) -> None:
         info = self._info(pod)
+        self._groups.put_pod(info)
         if info.node_name:
             self._cache.set_pod(info)
             self._queue.delete(info.uid)
         elif pod["spec"].get("schedulerName", NAME) == NAME:
             self._queue.add(info)
             self._woken.set()
+        if info.group_key:
+            self._move([ClusterEvent(Kind.POD, Action.ADD, None, pod)])
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._pod_deleted(old)
             self._pod_added(new)
             return
-        if not new["spec"].get("nodeName"):
-            self._queue.update(self._info(old), self._info(new))
+        info = self._info(new)
+        self._groups.put_pod(info)
+        if not info.node_name:
+            self._queue.update(self._info(old), info)
             self._woken.set()
             return
         if not old["spec"].get("nodeName"):
-            self._queue.delete(new["metadata"]["uid"])
-        self._cache.set_pod(self._info(new))
+            self._queue.delete(info.uid)
+        self._cache.set_pod(info)
         self._move(pod_changes(old, new))
 
     def _pod_deleted(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         self._queue.delete(uid)
+        self._groups.remove_pod(self._info(pod))
         self._cache.remove_pod(uid)
         if pod["spec"].get("nodeName"):
             self._move([ClusterEvent(Kind.POD, Action.DELETE, pod)])
@@ -231,3 +278,15 @@ class Component:
     def _rule_deleted(self, rule: Obj) -> None:
         self._devices.remove_taint_rule(rule)
         self._move([ClusterEvent(Kind.SLICE, Action.UPDATE)])
+
+    def _group_added(self, group: Obj) -> None:
+        self._groups.put(group)
+        self._move([ClusterEvent(Kind.POD_GROUP, Action.ADD, None, group)])
+
+    def _group_updated(self, old: Obj, new: Obj) -> None:
+        self._groups.put(new)
+        self._move([ClusterEvent(Kind.POD_GROUP, Action.UPDATE, old, new)])
+
+    def _group_deleted(self, group: Obj) -> None:
+        self._groups.remove(group)
+        self._queue.delete_group(key_of(group))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
-from understudy.controlplane.scheduler.framework.plugin import CycleState
+from understudy.controlplane.scheduler.framework.plugin import CycleState, GroupState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework, only_named_nodes
 from understudy.controlplane.scheduler.framework.status import Diagnosis, Status, unresolvable
@@ -21,11 +21,15 @@ COUNTS_LEFT_OUT = ByRelease({V1_31: False, V1_32: True})
 
 @dataclass(frozen=True)
 class Placement:
-    """A pod with the node that it is to be bound to; the node's room and the devices are taken already."""
+    """A pod with the node that it is to be bound to; the node's room and the devices are taken already.
+
+    has_waited  whether the pod had to wait for other pods of its gang (upstream: `Permit`)
+    """
 
     pod: PodInfo
     node: str
     state: CycleState
+    has_waited: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,12 @@ class Scheduler:
         self._left_out = only_named_nodes([NodeAffinity.name]) if COUNTS_LEFT_OUT[version] else unresolvable()
         self._start = 0
 
-    def schedule(self, pod: PodInfo) -> Placement | Failure:
-        """Find a node for a pod and take what the pod needs of it."""
-        state = CycleState()
+    def schedule(self, pod: PodInfo, group: GroupState | None = None) -> Placement | Failure:
+        """Find a node for a pod and take what the pod needs of it.
+
+        group  the notes of plugins about the group with which the pod is scheduled, None for a pod on its own
+        """
+        state = CycleState(group=group)
         if not self._cache.nodes:
             return Failure(pod, NO_NODES, True, frozenset(), state)
         node = self._find_node(state, pod)
@@ -115,5 +122,5 @@ class Scheduler:
             plugins.add(absent.plugin)
         elif absent is not None:
             plugins.add(NodeAffinity.name)
-        post_filter = self._framework.post_filter(state, pod, statuses)
+        post_filter = self._framework.post_filter(state, pod, statuses) if state.group is None else ""
         return Diagnosis(statuses, absent, pre_filter, post_filter, frozenset(plugins))

@@ -18,6 +18,7 @@ class Kind(Enum):
     CLAIM = auto()
     CLASS = auto()
     SLICE = auto()
+    POD_GROUP = auto()
 
 
 class Action(Enum):

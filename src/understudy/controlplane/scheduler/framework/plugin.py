@@ -5,7 +5,7 @@ Upstream: `framework.Plugin`, and one interface for each extension point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,6 +13,9 @@ from understudy.controlplane.scheduler.framework.events import ClusterEvent, Tri
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status
+from understudy.machinery.types import Obj
+
+GroupState = dict[str, Any]  # what each plugin works out about a group of pods, by its name: `PodGroupCycleState`
 
 
 @dataclass
@@ -21,10 +24,12 @@ class CycleState:
 
     data   what each plugin works out before it looks at nodes, by the plugin's name
     skips  the names of the plugins that have nothing to say about the pod
+    group  the notes about the group with which the pod is being scheduled, None without one and while it is bound
     """
 
     data: dict[str, Any] = field(default_factory=dict)
     skips: set[str] = field(default_factory=set)
+    group: GroupState | None = None
 
 
 class Skip:
@@ -57,6 +62,18 @@ class Plugin:
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
         """Return the outcome of making room for a pod that no node can take."""
+        return None
+
+    def placement_feasible(self, group: Obj, scheduled: int, remaining: int) -> Status | None:
+        """Return the reason that too few pods of a group can get a node.
+
+        scheduled  how many pods have one, in memory at least
+        remaining  how many pods are still to be looked at
+        """
+        return None
+
+    def post_filter_group(self, state: GroupState, group: Obj, pods: Sequence[PodInfo]) -> Status | None:
+        """Return the outcome of making room for a group of pods, too few of which get a node."""
         return None
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:

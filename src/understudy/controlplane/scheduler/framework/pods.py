@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from understudy.controlplane.client.pod_claims import group_name
 from understudy.kinds.core.pods.containers.pod_requests import added, of_pod
 from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery import quantity
@@ -64,10 +65,25 @@ class PodInfo:
         """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
+    @cached_property
+    def group(self) -> str:
+        """Return the name of the PodGroup of the pod, "" for a pod without one."""
+        return group_name(self.obj)
+
+    @property
+    def group_key(self) -> str:
+        """Return "namespace/name" of the PodGroup of the pod, "" for a pod without one."""
+        return f"{self.namespace}/{self.group}" if self.group else ""
+
     @property
     def priority(self) -> int:
         """Return the priority of the pod, 0 if it has none."""
         return int(self.spec.get("priority") or 0)
+
+    @property
+    def preemption_policy(self) -> str:
+        """Return whether other pods may have to go for the pod: "PreemptLowerPriority" or "Never"."""
+        return str(self.spec.get("preemptionPolicy") or "PreemptLowerPriority")
 
     @property
     def node_name(self) -> str:

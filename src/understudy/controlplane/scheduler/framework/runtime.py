@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
-from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin, Skip
+from understudy.controlplane.scheduler.framework.plugin import CycleState, GroupState, Plugin, Skip
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.controlplane.scheduler.framework.status import Code, Status, error, unresolvable
+from understudy.controlplane.scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from understudy.machinery.types import Obj
 
 
 class Framework:
@@ -18,6 +19,7 @@ class Framework:
         self._pre_filters = [p for p in plugins if type(p).pre_filter is not Plugin.pre_filter]
         self._filters = [p for p in plugins if type(p).filter is not Plugin.filter]
         self._post_filters = [p for p in plugins if type(p).post_filter is not Plugin.post_filter]
+        self._group_post_filters = [p for p in plugins if type(p).post_filter_group is not Plugin.post_filter_group]
         self._reserves = [p for p in plugins if type(p).reserve is not Plugin.reserve]
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[Status | None, frozenset[str] | None]:
@@ -57,6 +59,31 @@ class Framework:
                     return status.message
                 reasons += status.reasons
         return ", ".join(reasons)
+
+    def placement_feasible(self, group: Obj, scheduled: int, remaining: int) -> Status | None:
+        """Return the first reason that too few pods of a group can get a node.
+
+        Upstream: `RunPlacementFeasiblePlugins`.
+        """
+        answers = (plugin.placement_feasible(group, scheduled, remaining) for plugin in self.plugins)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def post_filter_group(self, state: GroupState, group: Obj, pods: Sequence[PodInfo]) -> Status:
+        """Return the answers of all plugins about a remedy for a group; the first that leaves no hope is the only one.
+
+        Upstream: `RunPodGroupPostFilterPlugins`.
+        """
+        reasons: list[str] = []
+        for plugin in self._group_post_filters:
+            status = plugin.post_filter_group(state, group, pods)
+            if status is None:
+                continue
+            if status.code is Code.UNRESOLVABLE:
+                return status.of(plugin.name)
+            if status.code is Code.ERROR:
+                return error(f'error in "{plugin.name}" PodGroupPostFilter plugins: {status.message}')
+            reasons += status.reasons
+        return unschedulable(*reasons)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Let every plugin take what the pod needs; if one cannot, all give back.

@@ -7,7 +7,8 @@ from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.plugin import Plugin
 from understudy.controlplane.scheduler.plugins.default_preemption import DefaultPreemption
-from understudy.controlplane.scheduler.plugins.dynamic_resources import DynamicResources
+from understudy.controlplane.scheduler.plugins.dynamicresources.dynamic_resources import DynamicResources
+from understudy.controlplane.scheduler.plugins.gang_scheduling import GangScheduling
 from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
 from understudy.controlplane.scheduler.plugins.node_name import NodeName
 from understudy.controlplane.scheduler.plugins.node_ports import NodePorts
@@ -15,14 +16,20 @@ from understudy.controlplane.scheduler.plugins.node_resources import Fit
 from understudy.controlplane.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from understudy.controlplane.scheduler.plugins.scheduling_gates import SchedulingGates
 from understudy.controlplane.scheduler.plugins.taint_toleration import TaintToleration
+from understudy.controlplane.scheduler.pod_groups import PodGroups
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
 
 def default_plugins(
-    version: Version, gates: Gates, cache: NodeCache, claims: ClaimTracker, devices: Devices
+    version: Version,
+    gates: Gates,
+    cache: NodeCache,
+    claims: ClaimTracker,
+    devices: Devices,
+    groups: PodGroups | None = None,
 ) -> list[Plugin]:
-    """Return the plugins of a release."""
+    """Return the plugins of a release. `groups`: the groups of pods, None if pods have none."""
     return [
         SchedulingGates(),
         NodeUnschedulable(gates),
@@ -31,6 +38,7 @@ def default_plugins(
         NodeAffinity(),
         NodePorts(),
         Fit(version, devices.class_of),
-        DynamicResources(version, gates, claims, devices.allocator, devices.has_class, devices.class_of),
+        DynamicResources(version, gates, claims, devices.allocator, devices.has_class, devices.class_of, groups),
         DefaultPreemption(cache),
+        *([GangScheduling(groups)] if groups is not None else []),
     ]

@@ -10,7 +10,7 @@ from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState, Plugin
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Code, Status
-from understudy.controlplane.scheduler.plugins.extended_resources import ClassOf
+from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import ClassOf
 from understudy.machinery.releases.version import V1_34, Version
 
 

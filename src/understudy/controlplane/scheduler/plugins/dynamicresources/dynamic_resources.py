@@ -7,32 +7,39 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 
 from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.client.pod_claims import (
-    PodClaimError,
-    check_owner,
     claim_name,
+    consumer_of,
     entries_of,
     full_name,
 )
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
-from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, Plugin, Skip
+from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, GroupState, Plugin, Skip
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
-from understudy.controlplane.scheduler.plugins.binding_conditions import (
+from understudy.controlplane.scheduler.plugins.dynamicresources.binding_conditions import (
     BindingConditionError,
     are_enabled,
     is_overdue,
     is_ready,
 )
-from understudy.controlplane.scheduler.plugins.extended_resources import (
+from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import (
+    ClaimError,
+    ClaimsState,
+    GroupClaims,
+    allocation_of,
+    claims_of,
+    to_free,
+    to_free_of_group,
+)
+from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import (
     ClassOf,
     Demand,
     demand_of,
@@ -41,6 +48,7 @@ from understudy.controlplane.scheduler.plugins.extended_resources import (
     new_claim,
     provided_by_classes,
 )
+from understudy.controlplane.scheduler.pod_groups import PodGroups, key_of
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, V1_37, ByRelease, Version
@@ -77,49 +85,13 @@ FILTER_TIMEOUT = 10.0  # seconds for the search on one node: `DynamicResourcesFi
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
-class ClaimError(Exception):
-    """A claim of a pod that cannot be used (yet); `str(error)` is kube-scheduler's text."""
-
-
-@dataclass
-class ClaimsState:
-    """The claims of a pod and what is to become of them, during one attempt to schedule it. Upstream: `stateData`.
-
-    claims          the claims of the pod, in its order, as they were when the attempt began
-    allocator       chooses devices for those that have none, None if all have
-    by_node         the allocations that were found for nodes, by the index of the claim
-    unavailable     the indexes of claims whose devices some node does not have
-    allocations     the allocations that were taken, by the index of the claim
-    deallocate      a claim that no pod uses and that is to be freed, so that it can be allocated elsewhere
-    resources       extended resources that devices may provide; the last claim is for them then
-    demands         what the pod needs of devices for these resources, by node
-    nodes           the nodes that have the devices of claims that have some, by the index of the claim
-    delete          a claim for extended resources that an earlier attempt has left, and that is to be deleted
-    """
-
-    claims: list[Obj]
-    allocator: Allocator | None
-    by_node: dict[str, dict[int, Obj]] = field(default_factory=dict)
-    unavailable: set[int] = field(default_factory=set)
-    allocations: dict[int, Obj] = field(default_factory=dict)
-    deallocate: Obj | None = None
-    resources: list[str] = field(default_factory=list)
-    demands: dict[str, Demand] = field(default_factory=dict)
-    nodes: dict[int, NodeSelector] = field(default_factory=dict)
-    delete: Obj | None = None
-
-    @property
-    def to_allocate(self) -> list[int]:
-        """Return the indexes of the claims without an allocation."""
-        return [index for index, claim in enumerate(self.claims) if not allocation_of(claim)]
-
-
 class DynamicResources(Plugin):
     """Finds devices for the claims of pods.
 
     new_allocator  returns an allocator for the devices that are there and in use now
     class_exists   reports whether there is a DeviceClass of a name
     class_of       returns the name of the DeviceClass that provides an extended resource
+    groups         the groups of pods, None if pods have none
     """
 
     name = NAME
@@ -132,6 +104,7 @@ class DynamicResources(Plugin):
         new_allocator: Callable[[], Allocator],
         class_exists: Callable[[str], bool],
         class_of: ClassOf,
+        groups: PodGroups | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.triggers = TRIGGERS[version]
@@ -141,44 +114,61 @@ class DynamicResources(Plugin):
         self._new_allocator = new_allocator
         self._class_exists = class_exists
         self._class_of = class_of
+        self._groups = groups
+        self._groups_have_claims = groups is not None and gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
         self._clock = clock
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod back until all its claims are there."""
         try:
-            claims_of(pod, self._claims, self._version)
+            self._claims_of(pod)
         except ClaimError as why:
             return unresolvable(str(why))
         return None
 
+    def _claims_of(self, pod: PodInfo) -> list[Obj]:
+        return claims_of(pod, self._claims, self._version, groups=self._groups_have_claims)
+
     def pre_filter(self, state: CycleState, pod: PodInfo) -> Status | Skip | None:
         """Look the claims up, and the classes of those that have no devices yet."""
-        state.data[NAME] = ClaimsState([], None)
+        data = state.data[NAME] = ClaimsState([], None)
+        together: GroupClaims | None = None
+        if state.group is not None:
+            together = state.group.setdefault(NAME, GroupClaims())
+            together.pods[pod.uid] = data
         try:
-            claims = claims_of(pod, self._claims, self._version)
+            claims = self._claims_of(pod)
         except ClaimError as why:
             return unresolvable(str(why))
         resources = provided_by_classes(pod, self._class_of)
         if not claims and not resources:
             return SKIP
-        nodes = {}
         for index, claim in enumerate(claims):
             allocation = allocation_of(claim)
+            if not allocation and together is not None and claim["metadata"]["uid"] in together.pending:
+                allocation = self._claims.pending_allocation(claim["metadata"]["uid"])
+                data.shared |= {index: allocation} if allocation else {}
             status = None if allocation else self._check(claim)
             if status:
                 return status
             if allocation and (selector := allocation.get("nodeSelector")) is not None:
-                nodes[index] = NodeSelector(selector)
-                if wrong := nodes[index].error(self._version):
+                data.nodes[index] = NodeSelector(selector)
+                if wrong := data.nodes[index].error(self._version):
                     return error(wrong)
+        data.consumers = self._consumers(pod)
         if resources:
             left = next((claim for claim in self._claims.all() if is_claim_of(claim, pod)), None)
             claims.append(left or new_claim(pod))
-        data = ClaimsState(claims, None, resources=resources, nodes=nodes)
+        data.claims, data.resources = claims, resources
         if data.to_allocate:
             data.allocator = self._new_allocator()
-        state.data[NAME] = data
         return None
+
+    def _consumers(self, pod: PodInfo) -> list[Obj]:
+        """Return for whom each claim of a pod is reserved, that for extended resources included."""
+        group = self._groups.get(pod.group_key) if self._groups is not None and self._groups_have_claims else None
+        entries = [entry for entry in entries_of(pod.obj) if claim_name(pod.obj, entry)[0] is not None]
+        return [*(consumer_of(pod.obj, group, entry) for entry in entries), consumer_of(pod.obj, None, {})]
 
     def _check(self, claim: Obj) -> Status | None:
         """Return the reason not to look for devices."""
@@ -205,6 +195,11 @@ class DynamicResources(Plugin):
         if data.resources and not is_in_memory(data.claims[-1]):
             return unresolvable("cannot schedule extended resource claim")
         unavailable = {index for index in range(len(data.claims)) if not self._is_available(data, index, node.obj)}
+        for index, allocation in data.shared.items():
+            claim = {**data.claims[index], "status": {"allocation": allocation}}
+            if skips_operations(claim) and not can_skip_operations(node.obj):
+                needs = "allocation requires DRAOptionalNodeOperations feature on the node"
+                return unresolvable(f"resource claim {full_name(claim)} {needs}")
         if data.allocator is not None:
             to_allocate = self._to_allocate(data, pod, node)
             try:
@@ -240,10 +235,10 @@ class DynamicResources(Plugin):
     def _is_available(self, data: ClaimsState, index: int, node: Obj) -> bool:
         """Report whether the devices of a claim, if it has some, are on a node, and can be attached to it."""
         claim, nodes = data.claims[index], data.nodes.get(index)
-        if not allocation_of(claim):
-            return True
         if nodes is not None and not nodes.matches(node):
             return False
+        if not allocation_of(claim):
+            return True
         if self._version >= V1_37 and skips_operations(claim) and not can_skip_operations(node):
             return False
         if are_enabled(self._gates):
@@ -263,30 +258,39 @@ class DynamicResources(Plugin):
         without_claims, without_free_claim = NOTHING_TO_FREE[self._version]
         if not data.claims:
             return without_claims
-        for index in sorted(data.unavailable):
-            users = (data.claims[index].get("status") or {}).get("reservedFor") or []
-            if all(user["uid"] == pod.uid for user in users) and len(users) <= 1:
-                data.deallocate = data.claims[index]
-                return unschedulable("deallocation of ResourceClaim completed")
-        if data.resources and not is_in_memory(data.claims[-1]):
-            data.delete = data.claims[-1]
-            return unschedulable("deletion of ResourceClaim completed")
-        return without_free_claim
+        return to_free(data, pod) or without_free_claim
+
+    def post_filter_group(self, state: GroupState, group: Obj, pods: Sequence[PodInfo]) -> Status:
+        """Choose claims of a group's pods to be freed, or a claim of the group if there is none for some pod."""
+        together: GroupClaims | None = state.get(NAME)
+        if together is None:
+            return error("not found")  # no pod of the group has been looked at
+        freed = [to_free(together.pods[pod.uid], pod) for pod in pods if pod.uid in together.pods]
+        has_nodes = self._groups is None or bool(self._groups.scheduled(key_of(group)))
+        if not all(freed) and self._groups_have_claims and not has_nodes:
+            status = to_free_of_group(together, group, pods[0], self._claims)
+            if status is not None:
+                return status
+        return unschedulable("deallocation and deletion of ResourceClaims completed")
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status | None:
         """Take the devices that were found on the node."""
         data: ClaimsState = state.data[NAME]
-        for index, allocation in data.by_node.get(node, {}).items():
+        together: GroupClaims | None = (state.group or {}).get(NAME)
+        for index, allocation in {**data.shared, **data.by_node.get(node, {})}.items():
             claim = data.claims[index]
             data.allocations[index] = allocation
+            if together is not None:
+                together.pending.add(claim["metadata"]["uid"])
+            data.taken.append(claim)
             self._claims.add_pending({**claim, "status": {**(claim.get("status") or {}), "allocation": allocation}})
         return None
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         """Give back the devices of allocations that were not written."""
         data: ClaimsState = state.data[NAME]
-        for index in data.allocations:
-            self._claims.remove_pending(data.claims[index])
+        while data.taken:
+            self._claims.remove_pending(data.taken.pop())
 
     def is_schedulable_after(self, pod: PodInfo, event: ClusterEvent) -> bool:
         """Report whether an event may help: devices are free again, or a claim of the pod is there or has changed."""
@@ -297,7 +301,7 @@ class DynamicResources(Plugin):
         if event.action is Action.DELETE:
             return event.old is not None and allocation_of(event.old) is not None
         try:
-            claims = claims_of(pod, self._claims, self._version)
+            claims = self._claims_of(pod)
         except ClaimError:
             return False
         if event.kind is Kind.SLICE or event.new is None:
@@ -317,30 +321,6 @@ def _timed_out(node: NodeInfo, version: Version) -> Status:
     if version >= V1_36:
         return error(f"node {node.name}: timed out trying to allocate devices")
     return unresolvable("timed out trying to allocate devices")
-
-
-def claims_of(pod: PodInfo, tracker: ClaimTracker, version: Version) -> list[Obj]:
-    """Return the claims of a pod in its order. Raises ClaimError. Upstream: `foreachPodResourceClaim`."""
-    try:
-        return list(_claims_of(pod, tracker, version))
-    except PodClaimError as why:
-        raise ClaimError(str(why)) from why
-
-
-def _claims_of(pod: PodInfo, tracker: ClaimTracker, version: Version) -> Iterator[Obj]:
-    """Yield the claims of a pod. Raises ClaimError and PodClaimError."""
-    for entry in entries_of(pod.obj):
-        name, is_generated = claim_name(pod.obj, entry)
-        if name is None:
-            continue  # no claim was needed
-        claim = tracker.get(pod.namespace, name)
-        if claim is None:
-            raise ClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
-        if "deletionTimestamp" in claim["metadata"]:
-            raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if is_generated:
-            check_owner(pod.obj, claim, version)
-        yield claim
 
 
 def skips_operations(claim: Obj) -> bool:
@@ -364,8 +344,3 @@ def _parts(request: Obj, alternatives: list[Obj] | None) -> list[tuple[str, Obj]
     if alternatives:
         return [(f"{request['name']}/{part['name']}", part) for part in alternatives]
     return [(request["name"], request.get("exactly") or request)]
-
-
-def allocation_of(claim: Obj) -> Obj | None:
-    """Return the allocation of a claim, None if it has none."""
-    return (claim.get("status") or {}).get("allocation")

@@ -1,0 +1,1 @@
+"""Claims of pods: the plugin DynamicResources. Upstream: `framework/plugins/dynamicresources`."""
