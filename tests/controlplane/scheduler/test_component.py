@@ -22,6 +22,7 @@ from understudy.controlplane.client.resources import (
     PODS,
     device_classes,
     device_taint_rules,
+    pod_groups,
     resource_claims,
     resource_slices,
 )
@@ -341,3 +342,31 @@ async def test_pods_of_other_schedulers_are_left_alone() -> None:
         other = await it.pod("other", lambda _: True)
         assert "nodeName" not in other["spec"]
         assert not why(other)
+
+
+async def test_gang_with_a_claim_of_its_group() -> None:
+    """A gang waits until there is room for all; its claim is reserved for the group, whose condition says so."""
+    async with lab(NEWEST, GenericWorkload=True, DRAWorkloadResourceClaims=True) as it:
+        groups, entry = pod_groups(it.release), {"name": "c", "resourceClaimName": "c"}
+
+        async def condition() -> Obj:
+            group = await it.client.get(groups, "g", "default")
+            return next(iter(group.get("status", {}).get("conditions") or [{}]))
+
+        await it.add_class()
+        await it.add_node()
+        await it.add_claim("c")
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": [entry]}
+        await it.client.create(groups, {"metadata": {"name": "g"}, "spec": spec}, "default")
+        limits = {"resources": {"requests": {"cpu": "3"}}}
+        large = {"schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i", **limits}]}
+        await it.add_pod("a", "c", **large)
+        await it.add_pod("b", "c", **large)
+        assert why(await it.pod("a", why))["message"].startswith("pod group is unschedulable, minCount (2) cannot be")
+        failed = await until(condition, bool)
+        assert (failed["status"], failed["reason"]) == ("False", "Unschedulable")
+        assert "allocation" not in (await it.claim("c")).get("status", {})
+        await it.client.patch(NODES, "n", {"status": {"allocatable": {"cpu": "6"}}}, subresource="status")
+        assert [await it.bound("a"), await it.bound("b")] == ["n", "n"]
+        assert [user["name"] for user in (await it.claim("c"))["status"]["reservedFor"]] == ["g"]
+        assert (await until(condition, lambda now: now["status"] == "True"))["reason"] == "Scheduled"
