@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource
-from understudy.controlplane.resourceclaim.pod_groups import pod_groups
+from understudy.controlplane.client.resources import EVENTS, NAMESPACES, PODS, Resource, pod_groups
 from understudy.machinery.golang.yaml_reader import load_yaml
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
