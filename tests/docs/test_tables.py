@@ -134,3 +134,12 @@ def test_named_releases_are_true(page: Path, pytestconfig: pytest.Config) -> Non
     if pytestconfig.getoption("redraw"):
         page.write_text(redrawn)
     assert page.read_text() == redrawn
+
+
+PREVIEWS = re.compile(r"(?<![\w.])1\.\d+-(?:alpha|beta|rc)\b(?!\.)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_previews_are_there(page: Path) -> None:
+    """No page names a preview that has gone, as it does when its release comes."""
+    assert set(PREVIEWS.findall(page.read_text())) <= set(map(str, previews()))
