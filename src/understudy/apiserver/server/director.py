@@ -89,7 +89,8 @@ class _Served:
         """Return the pages of discovery."""
         state = self._state
         render = partial(render_document, schemas=state.schemas)
-        pages = [*healthz.paths(state.release.health_checks), *zpages.paths(state)]
+        checks = healthz.started(state.release.health_checks, state.gates)
+        pages = [*healthz.paths(checks), *zpages.paths(state)]
         return Discovery(self.serving, state.gates, self._address, render, pages)
 
     @cached_property
@@ -145,7 +146,7 @@ class Director:
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
         discovery = as_page(lambda request: self._served.discovery.answer(request))
         openid = as_page(OpenID(self.state.tokens.accounts, url).answer)
-        checks = self.state.release.health_checks
+        checks = healthz.started(self.state.release.health_checks, self.state.gates)
         metrics_type = CONTENT_TYPE[self.state.release.version]
         exact: dict[str, Page] = {
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),

@@ -17,6 +17,7 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.options import Query
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33
 
 CHECKS = Release.of(NEWEST).health_checks
@@ -37,6 +38,16 @@ def test_healthy_check_is_ok(path: str) -> None:
 def test_unknown_check_is_not_found(path: str) -> None:
     """Only listed checks have a page; /livez has no shutdown check."""
     assert path not in healthz.paths(CHECKS)
+
+
+def test_checks_of_what_gates_turn_off_are_missing() -> None:
+    """A hook that a feature gate turns off has no check, such as that for the lease of the server."""
+    gates = Gates.of(NEWEST, {"APIServerIdentity": False, "UnknownVersionInteroperabilityProxy": False})
+    started, missing = healthz.started(CHECKS, gates), ("identity-lease", "peer-endpoint")
+    assert healthz.started(CHECKS, Gates.of(NEWEST)) == CHECKS
+    for name, checks in CHECKS.items():
+        assert list(started[name]) == [check for check in checks if not any(text in check for text in missing)]
+        assert len(checks) - len(started[name]) == 3
 
 
 def test_verbose_lists_the_checks() -> None:

@@ -10,12 +10,30 @@ from typing import TypeAlias
 
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 
 TEXT = "text/plain; charset=utf-8"
 NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 
 # The names of the checks below each of healthz, livez and readyz, in order (`Release.health_checks`).
 Checks: TypeAlias = Mapping[str, Sequence[str]]
+
+
+# The checks of what the server only starts with a feature gate.
+_GATES = {
+    "poststarthook/peer-endpoint-reconciler-controller": features.UNKNOWN_VERSION_INTEROPERABILITY_PROXY,
+    "poststarthook/start-kube-apiserver-identity-lease-controller": features.API_SERVER_IDENTITY,
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector": features.API_SERVER_IDENTITY,
+}
+
+
+def started(checks: Checks, gates: Gates) -> Checks:
+    """Return the checks of a release without those of what feature gates turn off."""
+    return {
+        name: [check for check in below if check not in _GATES or gates[_GATES[check]]]
+        for name, below in checks.items()
+    }
 
 
 def paths(checks: Checks) -> list[str]:
