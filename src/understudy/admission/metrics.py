@@ -10,6 +10,7 @@ from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 
@@ -76,6 +77,9 @@ class Histogram:
         series = self.series[values]
         series.counts[bisect_left(self.buckets, seconds)] += 1
         series.seconds += seconds
+
+
+AnyFamily: TypeAlias = Counter | Gauge | Histogram
 
 
 class AdmissionMetrics:
@@ -171,7 +175,7 @@ class AdmissionMetrics:
         )
 
     @property
-    def families(self) -> tuple[Counter | Histogram, ...]:
+    def families(self) -> tuple[AnyFamily, ...]:
         """Return all families, in the order of their names."""
         return (
             self.condition_errors,

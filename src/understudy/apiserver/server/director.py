@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -50,14 +50,16 @@ from understudy.apiserver.server.filters.request_deadline import RequestTimeoutE
 from understudy.apiserver.server.filters.request_log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.pages.exposition import Family, negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
-from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
+from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
 from understudy.machinery.util.caches import SHORT_KEPT, cache_results
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ class Director:
         )
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
-        self._metrics = Metrics()
+        self._metrics = Metrics(state.clock.now, native=state.gates[features.NATIVE_HISTOGRAMS])
         self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address)
@@ -147,13 +149,12 @@ class Director:
         discovery = as_page(lambda request: self._served.discovery.answer(request))
         openid = as_page(OpenID(self.state.tokens.accounts, url).answer)
         checks = healthz.started(self.state.release.health_checks, self.state.gates)
-        metrics_type = CONTENT_TYPE[self.state.release.version]
         exact: dict[str, Page] = {
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
             "/metrics": self._metrics_page,
-            "/metrics/slis": as_page(lambda request: Response(200, slis(checks), metrics_type)),
+            "/metrics/slis": lambda request: self._exposed(request, [slis(checks)]),
             "/": discovery,
             "/index.html": discovery,
         }
@@ -290,7 +291,7 @@ class Director:
             if (count := store.watching(prefix_of(kind)))
         }
         version, gates = state.release.version_info, state.gates.described()
-        text = await self._metrics.text(
+        families = self._metrics.families(
             version=version,
             gates=gates,
             objects=objects,
@@ -300,7 +301,12 @@ class Director:
             dispatched=self._flow_control.dispatched,
             pauses=self._pauses,
         )
-        return Response(200, text, CONTENT_TYPE[self.state.release.version])
+        return await self._exposed(request, families)
+
+    async def _exposed(self, request: Request, families: Iterable[Family]) -> Response:
+        """Return metrics in the form that the client prefers."""
+        form = negotiate(request.headers.get("Accept", ""), self.state.release.version)
+        return Response(200, await written(families, form), form.content_type)
 
 
 def _internal_error(request: Request, message: str) -> Response:

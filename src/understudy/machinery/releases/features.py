@@ -108,6 +108,7 @@ MUTABLE_POD_RESOURCES_FOR_SUSPENDED_JOBS = Gate("MutablePodResourcesForSuspended
 MUTABLE_PV_NODE_AFFINITY = Gate("MutablePVNodeAffinity")
 MUTABLE_SCHEDULING_DIRECTIVES_FOR_SUSPENDED_JOBS = Gate("MutableSchedulingDirectivesForSuspendedJobs")
 MUTATING_ADMISSION_POLICY = Gate("MutatingAdmissionPolicy")
+NATIVE_HISTOGRAMS = Gate("NativeHistograms")
 NODE_DECLARED_FEATURES = Gate("NodeDeclaredFeatures")
 NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD = Gate("NodeInclusionPolicyInPodTopologySpread")
 NOMINATED_NODE_NAME_FOR_EXPECTATION = Gate("NominatedNodeNameForExpectation")
