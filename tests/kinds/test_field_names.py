@@ -29,6 +29,7 @@ NOT_RECORDED = {
     "nodeSwapStatus": "upstream's name for swap in errors",
     "persistentvolumesource": "upstream's name for the source of a volume in errors",
     "webhookClientConfig": "upstream's name for webhook.clientConfig in errors, as in v1beta1",
+    "targetportal": "upstream's name for targetPortal in errors",
     "templateGeneration": "field of a DaemonSet in upstream's internal form",
     "cpu": "resource",
     "memory": "resource",

@@ -13,6 +13,7 @@ from understudy.kinds.core.pods.containers.resources import HUGE_PAGES, is_nativ
 from understudy.kinds.core.pods.containers.security import identifier
 from understudy.kinds.core.pods.containers_of import containers
 from understudy.kinds.core.pods.pod_options import options
+from understudy.kinds.core.pods.volumes import volume_health
 from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
@@ -56,6 +57,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or (), ctx.release)
     errors += _extended_resources(status.get("extendedResourceClaimStatus"), spec, ctx.release)
     errors += _node_allocatable(status, spec, ctx.release)
+    errors += volume_health.of_pod(pod)
     errors += _pod_ips(status, before, ctx) + _host_ips(status, before, ctx)
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         errors += _users(status.get(kind) or (), spec, _STATUS.child(kind), ctx.release)

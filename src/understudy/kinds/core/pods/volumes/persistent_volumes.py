@@ -14,6 +14,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.core import nodeselector
 from understudy.kinds.core.pods.containers import resources
 from understudy.kinds.core.pods.in_use import invalid_label_values
+from understudy.kinds.core.pods.volumes import volume_health
 from understudy.kinds.core.pods.volumes.volume_sources import (
     LONG_INTERFACE,
     OF_VOLUMES,
@@ -229,6 +230,7 @@ def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
         for name, text in (status.get("capacity") or {}).items()
         for error in _basic(text, Path("status", "capacity").key(name))
     ]
+    errors += volume_health.of_claim(status)
     if ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         path = Path("status", _RESIZE_STATUSES[ctx.release])
         for name, state in (status.get("allocatedResourceStatuses") or {}).items():
