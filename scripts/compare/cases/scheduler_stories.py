@@ -483,6 +483,18 @@ def extended_resources(m: Maker) -> list[Step]:
     ]
 
 
+def declared_features(m: Maker) -> list[Step]:
+    """A pod needs a feature of the kubelet, which a node declares late."""
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    container = {"name": "c", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    declared = {"status": {"declaredFeatures": ["RestartAllContainersOnContainerExits"]}}
+    return [
+        [*m.node("n1"), *m.node("n2", allocatable={"cpu": "0"})],
+        [m.pod("p", containers=[container], restartPolicy="Never"), m.pod("plain")],
+        [Change("patch", NODES, "n1", declared, "status")],
+    ]
+
+
 Story = Callable[[Maker], list[Step]]
 STORIES: dict[Version, list[Story]] = {
     V1_33: [
@@ -491,7 +503,7 @@ STORIES: dict[Version, list[Story]] = {
         *(shared, two_claims, changed_class, replaced_claim, labelled_node, deleted_pod, other_scheduler),
     ],
     V1_34: [alternatives],
-    V1_36: [tainted_device, attached_device, unattachable_device, extended_resources],
+    V1_36: [tainted_device, attached_device, unattachable_device, extended_resources, declared_features],
 }
 
 

@@ -10,7 +10,7 @@ from tests.controlplane.scheduler.objects import container, node, node_obj, pod
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.devices import Devices
-from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind
+from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, node_changes
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import CycleState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -19,12 +19,13 @@ from understudy.controlplane.scheduler.framework.status import Code, Status, unr
 from understudy.controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
 from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
+from understudy.controlplane.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from understudy.controlplane.scheduler.plugins.node_ports import NodePorts
 from understudy.controlplane.scheduler.plugins.node_resources import Fit
 from understudy.controlplane.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from understudy.controlplane.scheduler.plugins.taint_toleration import TaintToleration
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
 
 RED = {"key": "red", "value": "v", "effect": "NoSchedule"}
@@ -128,6 +129,47 @@ def test_node_that_is_not_named_is_not_looked_at() -> None:
 def test_words_about_taints_change(release: Version, text: str) -> None:
     """Up to 1.33 the taint is named, so that nodes with different taints are counted apart."""
     assert reasons(release, pod(), node(taints=[RED])) == [text]
+
+
+RESTARTING: Obj = {"containers": [container() | {"restartPolicyRules": [{"action": "RestartAllContainers"}]}]}
+OPTIONS = container() | {"volumeMounts": [{"name": "v", "bindMountOptions": ["nosuid"]}]}
+FEATURES = "node(s) didn't match Pod's required features"
+MISSING = "node declared features check failed - unsatisfied requirements: "
+ALL = "RestartAllContainersOnContainerExits"
+
+
+@pytest.mark.parametrize(
+    ("release", "spec", "declared", "expected"),
+    [
+        (V1_36, RESTARTING, [], [FEATURES]),
+        (V1_36, RESTARTING, [ALL], []),
+        (V1_36, {"hostNetwork": True, "hostUsers": False}, [ALL], [FEATURES]),
+        (V1_36, {"hostNetwork": True, "hostUsers": True}, [], []),
+        (V1_36, {"initContainers": [OPTIONS]}, [], []),
+        (V1_37, {"initContainers": [OPTIONS]}, [], [FEATURES]),
+        (V1_37, {"initContainers": [OPTIONS]}, ["VolumeBindMountOptions"], []),
+        (V1_35, {**RESTARTING, "hostNetwork": True, "hostUsers": False}, [],
+         [f"{MISSING}{ALL}, UserNamespacesHostNetworkSupport"]),
+    ],
+)  # fmt: skip
+def test_features_that_pods_need_of_kubelets(
+    release: Version, spec: Obj, declared: list[str], expected: object
+) -> None:
+    """A node has to declare them; 1.35 names those that it lacks."""
+    info = node()
+    info.obj["status"]["declaredFeatures"] = declared
+    assert reasons(release, pod(**spec), info, NodeDeclaredFeatures=True) == expected
+
+
+def test_declared_features_wake_pods() -> None:
+    """A change of a node's features is an event of its own."""
+    old, new = node_obj(), node_obj()
+    new["status"]["declaredFeatures"] = [ALL]
+    [event] = node_changes(old, new)
+    plugin = NodeDeclaredFeatures(V1_37)
+    assert event.trigger in plugin.triggers
+    assert plugin.is_schedulable_after(pod(**RESTARTING), event)
+    assert not plugin.is_schedulable_after(pod(**RESTARTING), changed({}, {}))
 
 
 def test_comparing_tolerations_need_their_gate() -> None:

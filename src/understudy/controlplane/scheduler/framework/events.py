@@ -27,7 +27,8 @@ class Action(Enum):
     ADD = auto()
     UPDATE = auto()
     DELETE = auto()
-    UPDATE_ALLOCATABLE = auto()  # of a node, as the next two
+    UPDATE_ALLOCATABLE = auto()  # of a node, as the next three
+    UPDATE_FEATURES = auto()
     UPDATE_LABELS = auto()
     UPDATE_TAINTS = auto()
     UPDATE_GATES = auto()  # of a pod that waits, as the next two
@@ -72,6 +73,14 @@ def node_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
         yield ClusterEvent(Kind.NODE, Action.UPDATE_LABELS, old, new)
     if old["spec"].get("taints") != new["spec"].get("taints"):
         yield ClusterEvent(Kind.NODE, Action.UPDATE_TAINTS, old, new)
+    if declared_features(old) != declared_features(new):
+        yield ClusterEvent(Kind.NODE, Action.UPDATE_FEATURES, old, new)
+
+
+def declared_features(node: Obj) -> list[str]:
+    """Return the features that a node declares."""
+    declared: list[str] = (node.get("status") or {}).get("declaredFeatures") or []
+    return declared
 
 
 def _allocatable(node: Obj) -> dict[str, int]:

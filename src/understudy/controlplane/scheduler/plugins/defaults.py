@@ -10,6 +10,7 @@ from understudy.controlplane.scheduler.plugins.default_preemption import Default
 from understudy.controlplane.scheduler.plugins.dynamicresources.dynamic_resources import DynamicResources
 from understudy.controlplane.scheduler.plugins.gang_scheduling import GangScheduling
 from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
+from understudy.controlplane.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from understudy.controlplane.scheduler.plugins.node_name import NodeName
 from understudy.controlplane.scheduler.plugins.node_ports import NodePorts
 from understudy.controlplane.scheduler.plugins.node_resources import Fit
@@ -17,6 +18,7 @@ from understudy.controlplane.scheduler.plugins.node_unschedulable import NodeUns
 from understudy.controlplane.scheduler.plugins.scheduling_gates import SchedulingGates
 from understudy.controlplane.scheduler.plugins.taint_toleration import TaintToleration
 from understudy.controlplane.scheduler.pod_groups import PodGroups
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
@@ -40,5 +42,6 @@ def default_plugins(
         Fit(version, devices.class_of),
         DynamicResources(version, gates, claims, devices.allocator, devices.has_class, devices.class_of, groups),
         DefaultPreemption(cache),
+        *([NodeDeclaredFeatures(version)] if gates[features.NODE_DECLARED_FEATURES] else []),
         *([GangScheduling(groups)] if groups is not None else []),
     ]
