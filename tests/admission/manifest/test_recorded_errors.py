@@ -3,6 +3,7 @@ when they start."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ RECORDED = Path(__file__).with_name("recorded") / "errors.jsonl"
 ROWS = [orjson.loads(line) for line in RECORDED.read_bytes().splitlines()]
 # What the real server ends with is printed by its logger.
 OTHERWISE = {
-    "in a missing file": "failed to apply admission: Couldn't open admission plugin configuration $DIR/m/none.cfg: "
-    "no such file or directory"
+    "in a missing file": "failed to apply admission: Couldn't open admission plugin configuration: open "
+    "$DIR/m/none.cfg: no such file or directory"
 }
 
 
@@ -38,3 +39,10 @@ def test_errors_at_the_start_are_those_of_the_real_server(row: dict[str, Any], t
         error = str(why)
 
     assert error.replace(str(tmp_path), "$DIR") == OTHERWISE.get(row["why"], row["error"])
+
+
+def test_folder_in_the_place_of_the_configuration(tmp_path: Path) -> None:
+    """A folder cannot be read, which a kube-apiserver of 1.37 says in these words."""
+    text = f'unable to read admission control configuration from "{tmp_path}" [read {tmp_path}: is a directory]'
+    with pytest.raises(ValueError, match=re.escape(text)):
+        Server(admission_control_config_file=tmp_path)

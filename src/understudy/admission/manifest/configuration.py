@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.yaml_reader import to_json
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 from understudy.machinery.serializer.configuration import (
@@ -83,8 +84,7 @@ class AdmissionConfiguration:
         try:
             return path.read_bytes()
         except OSError as error:
-            text = f"Couldn't open admission plugin configuration {path}: {_go_text(error)}"
-            raise ValueError(text) from None
+            raise ValueError(f"Couldn't open admission plugin configuration: {path_error(error, path)}") from None
 
 
 def read_configuration(path: Path, version: Version) -> AdmissionConfiguration:
@@ -92,7 +92,7 @@ def read_configuration(path: Path, version: Version) -> AdmissionConfiguration:
     try:
         data = path.read_bytes()
     except OSError as error:
-        text = f'unable to read admission control configuration from "{path}" [open {path}: {_go_text(error)}]'
+        text = f"unable to read admission control configuration from {go_quote(str(path))} [{path_error(error, path)}]"
         raise ValueError(f"failed to read plugin config: {text}") from None
     try:
         return AdmissionConfiguration(_plugins(data, path, version), path.absolute().parent)
@@ -100,9 +100,10 @@ def read_configuration(path: Path, version: Version) -> AdmissionConfiguration:
         raise ValueError(f"failed to read plugin config: {error}") from None
 
 
-def _go_text(error: OSError) -> str:
-    """Return the text of an error of the system as Go has it: with a small letter."""
-    return (error.strerror or "").lower()
+def path_error(error: OSError, path: Path | str) -> str:
+    """Return the text of the error of a file that cannot be read, as Go has it (`fs.PathError`)."""
+    action = "read" if isinstance(error, IsADirectoryError) else "open"
+    return f"{action} {path}: {(error.strerror or '').lower()}"
 
 
 def _plugins(data: bytes, path: Path, version: Version) -> list[Obj]:

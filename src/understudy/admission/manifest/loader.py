@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from understudy.admission.manifest.configuration import path_error
 from understudy.admission.manifest.plugin_configuration import (
     MUTATING_POLICY,
     MUTATING_WEBHOOK,
@@ -178,8 +179,8 @@ def _read_folder(folder: str) -> tuple[list[tuple[str, bytes]], str]:
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir(follow_symlinks=False))
     except OSError as error:
-        text = f"open {folder}: {(error.strerror or '').lower()}"
-        raise ValueError(f"failed to read manifest directory {go_quote(folder)}: {text}") from None
+        text = f"failed to read manifest directory {go_quote(folder)}: {path_error(error, folder)}"
+        raise ValueError(text) from None
     for name in names:
         path = os.path.join(folder, name)
         if Path(name).suffix.lower() not in _EXTENSIONS and name.lower() not in _EXTENSIONS:
@@ -187,9 +188,7 @@ def _read_folder(folder: str) -> tuple[list[tuple[str, bytes]], str]:
         try:
             data = Path(path).read_bytes()
         except OSError as error:
-            action = "read" if isinstance(error, IsADirectoryError) else "open"
-            text = f"{action} {path}: {(error.strerror or '').lower()}"
-            raise ValueError(f"failed to read file {go_quote(path)}: {text}") from None
+            raise ValueError(f"failed to read file {go_quote(path)}: {path_error(error, path)}") from None
         if data:
             digest.update(data + b"\0")
             has_data = True
