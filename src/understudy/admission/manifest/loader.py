@@ -48,12 +48,6 @@ class StaticObject(NamedTuple):
     object: Obj
     bindings: Sequence[Obj] = ()
 
-    @property
-    def name(self) -> str:
-        """Return the name of the object."""
-        name: str = self.object["metadata"]["name"]
-        return name
-
 
 class Manifests(NamedTuple):
     """The content of a folder.
