@@ -203,6 +203,8 @@ class Again:
     def merged(self, old: Any, live: Any) -> Any:
         """Return a live value with placeholders: those of the recorded one in the parts that agree, else new ones."""
         if isinstance(old, dict) and isinstance(live, dict):
+            if live.get("kind") == "Table":
+                live = self.placeholders.mask_ages(live)
             if several_causes(live):
                 live = in_recorded_order(old, live)
             fields = [*(name for name in old if name in live), *(name for name in live if name not in old)]

@@ -140,8 +140,16 @@ def is_locked(version: Version, gate: str, on: bool) -> bool:
 
 
 def served_of(version: Version, config: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the group-versions of a runtime configuration that a release has, and all of resource.k8s.io."""
+    """Return the runtime configuration of a release for that of another, and all of resource.k8s.io.
+
+    All versions of a group stand for one that is gone: what came in its place is off by default, too.
+    """
     release = Release.of(version)
-    own = release.group(_OWN_GROUP)
-    every = {**{f"{_OWN_GROUP}/{each}": True for each in own.versions}, **config} if own else config
-    return {name: on for name, on in every.items() if release.serves(*name.split("/"))}
+    served: dict[str, bool] = {}
+    for name, on in {_OWN_GROUP: True, **config}.items():
+        group = release.group(name.partition("/")[0])
+        if release.serves(*name.partition("/")[::2]):
+            served[name] = on
+        elif group is not None:
+            served |= {f"{group.name}/{each}": on for each in group.versions}
+    return served

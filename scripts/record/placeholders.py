@@ -89,7 +89,7 @@ class Placeholders:
     def _mask(self, node: Any, name: str = "") -> Any:
         if isinstance(node, dict):
             if node.get("kind") == "Table":
-                node = self._mask_ages(node)
+                node = self.mask_ages(node)
             if has_version_of_list(node):
                 node = {**node, "metadata": {**node["metadata"], "resourceVersion": self._version_of_list(node)}}
             return {self._mask_text(key): self._mask(value, key) for key, value in node.items()}
@@ -122,7 +122,7 @@ class Placeholders:
             return match.group()
         return self._known.setdefault(("time", match.group()), "<microtime>" if match[1] else "<time>")
 
-    def _mask_ages(self, table: Obj) -> Obj:
+    def mask_ages(self, table: Obj) -> Obj:
         """Mask the cells that grow with time. Later events of a watch have no columns: the first event's count."""
         self._columns = [column["name"] for column in table.get("columnDefinitions") or ()] or self._columns
         if not table.get("rows"):

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.record import corpora
 from tests.recordings.recorded import ONLY_ADMIN, Recording, recordings
-from understudy.machinery.releases.version import V1_33, V1_37, Version
+from understudy.machinery.releases.version import V1_37, Version
 
 PREVIEW = Version(1, 38, "alpha")
 EVERY = list(corpora.of_release_before(PREVIEW, recordings()))
@@ -44,12 +44,11 @@ def test_gates_that_a_release_still_has(gates: str, kept: str) -> None:
 
 
 def test_versions_that_a_release_still_has() -> None:
-    """Group-versions that are gone are left out, and all of resource.k8s.io are served."""
-    config = corpora.switches("scheduling.k8s.io/v1alpha1=true,resource.k8s.io/v1beta1=false")
-    served = corpora.served_of(V1_33, config)
-    assert corpora.written(served) == (
-        "resource.k8s.io/v1beta2=true,resource.k8s.io/v1beta1=false,resource.k8s.io/v1alpha3=true"
-    )
+    """All versions of a group stand for one that is gone, none for a group that is gone; resource.k8s.io is served."""
+    config = corpora.switches("scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta1=false,gone.k8s.io/v1=true")
+    served = corpora.served_of(V1_37, config)
+    own = {f"resource.k8s.io/{each}": each != "v1beta1" for each in ("v1", "v1beta2", "v1beta1", "v1alpha3")}
+    assert served == own | {f"scheduling.k8s.io/{each}": True for each in ("v1", "v1beta1", "v1alpha3")}
 
 
 def test_file_of_the_new_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

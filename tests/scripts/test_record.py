@@ -193,6 +193,26 @@ def test_what_was_never_answered_is_told_of(tmp_path: Path) -> None:
     assert (answer["status"], answer["body"]["message"]) == (404, 'nodes "<name:1>" not found')
 
 
+def test_ages_are_masked_again(tmp_path: Path) -> None:
+    """A table that is another one holds no age, which the next server has not."""
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    columns = [{"name": "Name"}, {"name": "Status"}, {"name": "Age"}]
+    old = {"kind": "Table", "columnDefinitions": columns, "rows": [{"cells": ["default", "Active", "5d"]}]}
+    lines = [
+        {"scenario": "s", "server": "v1.34.0"},
+        {
+            "request": {"method": "GET", "path": "/api/v1/namespaces/default", "headers": {"Accept": accept}},
+            "response": {"status": 200, "headers": {"content-type": "application/json"}, "body": old},
+        },
+        {"resource_versions": {}},
+    ]
+    write(tmp_path / "s.jsonl", lines)
+    with Server() as server:
+        again([str(tmp_path / "s")], server, tmp_path / "new")
+    body = read(tmp_path / "new" / "s.jsonl")[1]["response"]["body"]
+    assert body["rows"][0]["cells"] == ["default", "Active", "<age>"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [("{}\n", "its first line is no head"), ("no\n", "not a recording"), ("", "not a recording")],
