@@ -24,6 +24,8 @@ from tests.http import exchange, send, watch
 from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.controllers import watch_caches
+from understudy.apiserver.endpoints.handlers.watch import EventSource
+from understudy.apiserver.storage import turns
 from understudy.machinery.types import Obj
 
 
@@ -283,3 +285,29 @@ def test_definitions_with_old_objects_are_deleted(server: Server, webhook: Webho
     )
     webhook.convert = converted
     wait_for(server, path, lambda code, body: code == 404)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True], ids=["kept", "dropped"])
+def test_initial_events_are_sent_in_turns(
+    server: Server, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    """A watch sends a few objects that are converted already in each turn; those that were dropped meanwhile are
+    converted once more."""
+    names = [f"c{number}" for number in range(6)]
+    for name in names:
+        exchange(server, "POST", V1, widget(name=name, size=1))
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(turns, "FIRST", 0.0)
+    taken, take = [], EventSource.take
+
+    def noted(self: EventSource) -> list[bytes]:
+        frames = take(self)
+        taken.append(len(frames))
+        for entry in self._initial if is_dropped else ():
+            entry.cache.clear()
+        return frames
+
+    monkeypatch.setattr(EventSource, "take", noted)
+    with watch(server, V2, "&resourceVersion=0") as events:
+        assert [next(events)["object"]["metadata"]["name"] for _ in names] == names
+    assert max(taken) <= 2

@@ -303,9 +303,11 @@ def test_longest_pause_is_a_metric(apiserver: Server) -> None:
 
 @pytest.mark.usefixtures("slices")
 def test_metrics_are_written_in_turns(director: Director) -> None:
-    """Others have their turn while the text of /metrics is made."""
-    _, seen = asyncio.run(answer_beside(director, request("GET", "/metrics"), lambda turn: None))
+    """Others have their turn while the text of /metrics is made, of which each turn makes a part."""
+    answer, seen = asyncio.run(answer_beside(director, request("GET", "/metrics"), lambda turn: None))
     assert seen > 100
+    assert len(answer.parts) > 100
+    assert answer.body.endswith(b"\n")
 
 
 def test_swagger_is_made_beside_the_loop(director: Director) -> None:

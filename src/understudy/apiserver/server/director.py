@@ -56,6 +56,7 @@ from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.executor import Executor
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
@@ -282,14 +283,13 @@ class Director:
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state
         store, kinds = state.registry.store, [kind for kind in state.serving.kinds if not kind.virtual]
-        objects = {
-            errors.group_resource_text(kind.group, kind.resource): store.count(prefix_of(kind)) for kind in kinds
-        }
-        watches = {
-            (kind.group, kind.versions[0], kind.resource): count
-            for kind in kinds
-            if (count := store.watching(prefix_of(kind)))
-        }
+        objects, watches, turns = dict[str, int](), dict[tuple[str, str, str], int](), Turns()
+        for kind in kinds:
+            objects[errors.group_resource_text(kind.group, kind.resource)] = store.count(prefix_of(kind))
+            if count := store.watching(prefix_of(kind)):
+                watches[kind.group, kind.versions[0], kind.resource] = count
+            if turns.is_over:
+                await turns.next()
         version, gates = state.release.version_info, state.gates.described()
         families = self._metrics.families(
             version=version,

@@ -119,7 +119,7 @@ async def test_messages_are_those_of_prometheus() -> None:
         Family("requests_total", COUNTER, "Requests.", requests),
         Family("seconds", HISTOGRAM, "Seconds.", [Sample(verb, seconds, since)]),
     ]
-    assert await written(families, negotiate(MESSAGES, V1_37)) == RECORDED
+    assert b"".join(await written(families, negotiate(MESSAGES, V1_37))) == RECORDED
 
 
 @pytest.mark.parametrize(

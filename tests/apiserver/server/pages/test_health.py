@@ -114,7 +114,7 @@ async def test_metrics_count_requests() -> None:
         dispatched={("probes", "exempt"): 3},
         pauses=LoopPauses(),
     )
-    text = (await written(families, negotiate("", V1_32))).decode()
+    text = b"".join(await written(families, negotiate("", V1_32))).decode()
     labels = 'dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"'
     assert f'apiserver_request_total{{code="200",component="apiserver",{labels}}} 2\n' in text
     timed = f'component="apiserver",{labels}'
@@ -131,5 +131,5 @@ async def test_metrics_count_requests() -> None:
 
 async def test_slis_have_a_sample_for_each_check() -> None:
     """/metrics/slis has one sample for each check of each path."""
-    text = await written([slis(CHECKS, ("etcd",))], negotiate("", NEWEST))
+    text = b"".join(await written([slis(CHECKS, ("etcd",))], negotiate("", NEWEST)))
     assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in text

@@ -160,16 +160,15 @@ class EventSource:
         self._initial.extend(stored.entries)
         asked_for = options.initial_events or self._state.gates[features.WATCH_LIST]
         self._ends_initial_events = options.bookmarks and asked_for
-        # What a webhook has converted is at hand now, but perhaps not later.
-        self._take_initial_events(Turns() if self._cache is None else None)
+        self._take_initial_events(Turns())
 
-    def _take_initial_events(self, turns: Turns | None) -> None:
+    def _take_initial_events(self, turns: Turns) -> None:
         """Send what was stored where the watch begins, until the turn is over or enough is to be sent at once."""
-        while self._initial:
+        while self._initial and not self._is_blocked:
             entry = self._initial.popleft()
             if self._matches(entry):
                 self._send("ADDED", entry)
-            if turns is not None and (self._out_size >= SENT_AT_ONCE or turns.is_over):
+            if self._out_size >= SENT_AT_ONCE or turns.is_over:
                 break
         if self._initial:
             return
@@ -212,9 +211,9 @@ class EventSource:
                     self._on_write(watch.take())
                     if turns.is_over:
                         break
-            has_more = bool(self._initial) or (bool(watch.queue) and not self._is_blocked)
+            has_more = (bool(self._initial) or bool(watch.queue)) and not self._is_blocked
             self._is_late = has_more and turns.is_over and not self.ended
-            if not self.ended and not self._initial and (not watch.queue or self._is_blocked):
+            if not self.ended and (self._is_blocked or not (self._initial or watch.queue)):
                 if watch.ended:
                     self.close()
                 else:
@@ -225,7 +224,7 @@ class EventSource:
     @property
     def _is_blocked(self) -> bool:
         """Report whether the next event waits for a webhook to convert its object."""
-        if self._cache is None or self._watch is None or not self._watch.queue:
+        if self._cache is None or self._watch is None:
             return False
         return not all(is_loaded(entry, self._scope.kind) for entry in self._next_entries())
 
@@ -235,7 +234,8 @@ class EventSource:
         no longer holds it converted. Newer ones are left to the cache."""
         assert self._cache is not None
         assert self._watch is not None
-        return self._asked_again_at if self._watch.queue[0].revision <= self._cache.revision else inf
+        is_cached = bool(self._initial) or self._watch.queue[0].revision <= self._cache.revision
+        return self._asked_again_at if is_cached else inf
 
     @property
     def must_load(self) -> bool:
@@ -247,7 +247,7 @@ class EventSource:
 
         It raises 500 if the webhook has failed for too long; before that, it is asked again after a while.
         """
-        self._asked_again_at, entries = inf, self._next_entries()
+        self._asked_again_at, entries = inf, list(self._initial) or self._next_entries()
         return lambda: self._load(entries)
 
     def _load(self, entries: list[Entry]) -> None:
@@ -265,6 +265,8 @@ class EventSource:
     def _next_entries(self) -> list[Entry]:
         """Return the entries that decide about the next event."""
         watch = self._watch
+        if self._initial:
+            return [self._initial[0]]
         if watch is None or not watch.queue:
             return []
         event = watch.queue[0]

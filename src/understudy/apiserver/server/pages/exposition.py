@@ -81,16 +81,18 @@ def negotiate(accept: str, release: Version) -> Form:
     return Form(f"{_TEXT}; escaping={escaping}", False)
 
 
-async def written(families: Iterable[Family], form: Form) -> bytes:
-    """Return metrics in a form. Others have their turn meanwhile."""
-    turns, parts = Turns(), []
+async def written(families: Iterable[Family], form: Form) -> list[bytes]:
+    """Return the parts of metrics in a form, one for each turn. Others have theirs meanwhile."""
+    turns, parts, made = Turns(), list[bytes](), list[bytes]()
     write: Callable[[Family], Iterator[bytes]] = _messages if form.is_protobuf else _lines
     for family in families:
         for part in write(family):
-            parts.append(part)
+            made.append(part)
             if turns.is_over:
+                parts.append(b"".join(made))
+                made = []
                 await turns.next()
-    return b"".join(parts)
+    return [*parts, b"".join(made)]
 
 
 # --- text
