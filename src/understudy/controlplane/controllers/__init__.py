@@ -9,6 +9,7 @@
     serviceaccount      creates the service account `default` of every namespace
     root-ca-certificate-publisher
                         publishes in every namespace whose certificates the server's clients have to trust
+    podgroup-protection lets a PodGroup that is being deleted go when its pods have ended
     node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; it runs with the
                         scheduler in any case
 
@@ -35,6 +36,7 @@ from understudy.controlplane.controllers.garbage import GarbageCollector
 from understudy.controlplane.controllers.namespace import NamespaceController
 from understudy.controlplane.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
 from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
+from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
@@ -46,6 +48,7 @@ KNOWN: dict[str, NewController] = {
     "validatingadmissionpolicy-status": PolicyStatusController,
     "serviceaccount": ServiceAccountController,
     "root-ca-certificate-publisher": RootCAPublisher,
+    "podgroup-protection": PodGroupProtectionController,
     "node-lifecycle": NodeLifecycleController,
 }
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.

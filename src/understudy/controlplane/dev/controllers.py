@@ -10,6 +10,7 @@ CONTROLLERS = (
     *("clusterrole-aggregation", "validatingadmissionpolicy-status", "resourceclaim", "scheduler"),
 )
 DEVICE_TAINT_EVICTION = "device-taint-eviction"
+POD_GROUP_PROTECTION = "podgroup-protection"
 
 
 def controllers_of(gates: Gates, more: list[str]) -> list[str]:
@@ -19,4 +20,6 @@ def controllers_of(gates: Gates, more: list[str]) -> list[str]:
     names = [*CONTROLLERS, *more]
     if gates[features.DRA_DEVICE_TAINTS]:
         names.append(DEVICE_TAINT_EVICTION)
+    if gates[features.GENERIC_WORKLOAD]:
+        names.append(POD_GROUP_PROTECTION)
     return short_names(names)

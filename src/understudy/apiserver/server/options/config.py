@@ -60,8 +60,9 @@ class ServerConfig(AuthenticationOptions):
                             writes it ("5m0s"); "0" for never
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
                             "clusterrole-aggregation", "validatingadmissionpolicy-status", "serviceaccount",
-                            "root-ca-certificate-publisher", "node-lifecycle", "resourceclaim",
-                            "device-taint-eviction"; and "scheduler", with which "node-lifecycle" runs in any case
+                            "root-ca-certificate-publisher", "podgroup-protection", "node-lifecycle",
+                            "resourceclaim", "device-taint-eviction"; and "scheduler", with which "node-lifecycle"
+                            runs in any case
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -118,7 +119,8 @@ class ServerConfig(AuthenticationOptions):
         default=(),
         metadata=flag(
             "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
-            "root-ca-certificate-publisher, node-lifecycle, resourceclaim, scheduler, device-taint-eviction "
+            "root-ca-certificate-publisher, podgroup-protection, node-lifecycle, resourceclaim, scheduler, "
+            "device-taint-eviction "
             "(default: none)",
             "A,B",
         ),
