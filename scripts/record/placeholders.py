@@ -11,6 +11,7 @@ from scripts.common.comparing import Obj
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
 POINTER = re.compile(r"0x[0-9a-f]{8,16}")
+DOCUMENT_HASH = re.compile(r"(?<=\?hash=)[0-9A-F]{128}")  # of OpenAPI, whose descriptions are another's
 REVISION = re.compile(r"(resource version: \d+, current: |too old resource version: \d+ \()\d+")
 VERSION_IN_TEXT = re.compile(r'(?<="resourceVersion":")[1-9]\d*(?=")')
 NUMBERED = re.compile(r"<(uid|rv|name|continue|token):(\d+)>")
@@ -112,6 +113,7 @@ class Placeholders:
         for (kind, value), placeholder in sorted(self._known.items(), key=lambda item: -len(item[0][1])):
             if kind == "name":
                 text = text.replace(value, placeholder)
+        text = DOCUMENT_HASH.sub("<hash>", text)
         text = UUID.sub(lambda match: self._placeholder("uid", match.group()), text)
         text = TIME.sub(lambda match: self._mask_time(match), text)
         text = VERSION_IN_TEXT.sub(lambda match: self._placeholder("rv", match.group()), text)
