@@ -18,7 +18,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, V1_35, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.bad_values import LabelText, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import label_name, label_value_texts, subdomain_name
 
@@ -134,7 +134,7 @@ def _toleration_value(toleration: Obj, here: Path, version: Version, comparing: 
     operator, value, path = toleration.get("operator", ""), toleration.get("value", ""), here.child("operator")
     if operator in ("Equal", ""):
         texts = label_value_texts(value)
-        return [invalid(path, value, ";".join(texts))] if texts else []
+        return [invalid(path, value, _joined(texts))] if texts else []
     if operator == "Exists":
         # 1.31 shows all of the toleration.
         whole = version < V1_32 and Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
@@ -161,6 +161,11 @@ def _number(value: str, path: Path) -> Errors:
     return invalid_texts(texts, value, path)
 
 
+def _joined(texts: Sequence[str]) -> LabelText:
+    """Return the texts about the value of a label as one."""
+    return LabelText(";".join(texts), ";".join(text.newer if isinstance(text, LabelText) else text for text in texts))
+
+
 def taints(items: Sequence[Obj] | None, path: Path) -> Errors:
     """Check the taints of a node: each key once for every effect (upstream: `validateNodeTaints`)."""
     errors: Errors = []
@@ -170,7 +175,7 @@ def taints(items: Sequence[Obj] | None, path: Path) -> Errors:
         errors += qualified(key, here.child("key"))
         texts = label_value_texts(value)
         if texts:
-            errors.append(invalid(here.child("value"), value, ";".join(texts)))
+            errors.append(invalid(here.child("value"), value, _joined(texts)))
         errors += choice(effect, EFFECTS, here.child("effect"), needed=True)
         if (key, effect) in seen:
             error = duplicate(here, Typed(taint, "k8s.io/kubernetes/pkg/apis/core.Taint"))
