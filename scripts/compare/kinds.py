@@ -73,7 +73,6 @@ KNOWN = (
         "volumes of claim templates are checked in the random order of a Go map",
     ),
     Known("/validatingadmissionpolicies", "invalid JSONPath", "the path of a warning in the status is not parsed"),
-    Known("/storageversions", "UNDECLARED", "the empty spec of a StorageVersion takes any field in an apply"),
     Known(
         "",
         r"\.causes\[\d+\]\.message.*(null|\bnil\b|int64Amount|scale:|s:\\\"|\\n *[-+] )",

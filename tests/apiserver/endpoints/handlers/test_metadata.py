@@ -236,3 +236,19 @@ def test_repeated_owners_are_removed_with_a_warning(apiserver: Server, method: s
     assert response.json()["metadata"]["ownerReferences"] == [owner]
     (warning,) = response.warnings
     assert warning.startswith(f".metadata.ownerReferences contains duplicate entries{when}; ")
+
+
+@pytest.mark.apiserver(runtime_config={"api/all": True})
+def test_apply_owns_anything_in_a_struct_without_fields(apiserver: Server) -> None:
+    """A struct without fields is a map of anything to an apply: its manager owns what is not stored."""
+    path = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions/a.b?fieldManager=m"
+    applied = {
+        "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
+        "kind": "StorageVersion",
+        "metadata": {"name": "a.b"},
+        "spec": {"x": {"y": [1]}, "z": "q"},
+    }
+    answer = send(apiserver, "PATCH", path, applied, "application/apply-patch+yaml").json()
+    assert answer["spec"] == {}
+    [entry] = answer["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:spec": {"f:x": {".": {}, "f:y": {}}, "f:z": {}}}

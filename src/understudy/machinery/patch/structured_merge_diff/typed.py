@@ -288,11 +288,13 @@ class StructType(MapType):
 
 
 @cache
-def type_of(struct: Struct, atomic: bool | None = None) -> StructType:
+def type_of(struct: Struct, atomic: bool | None = None) -> MapType:
     """Return the type of a struct. `atomic` is the map type that the field with the struct declares, None if it
     declares none."""
     if atomic is None:
         atomic = struct.openapi.get("x-kubernetes-map-type") == "atomic"
+    if not struct.fields:  # a schema without properties is that of a map, of any values
+        return MapType(element=DEDUCED, atomic=atomic)
     return StructType(struct, atomic)
 
 
