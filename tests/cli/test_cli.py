@@ -22,8 +22,10 @@ COMMANDS = (
 
 def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Return the help of a command, without line breaks and indents."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main([command, "--help"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "10000")  # else a name may be broken at its hyphen
+        with pytest.raises(SystemExit) as ended:
+            cli.main([command, "--help"])
     assert ended.value.code == 0
     return " ".join(capsys.readouterr().out.split())
 
