@@ -82,6 +82,7 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (501, "Unsupported transfer encoding", "another transfer coding than chunked"),
     (505, "HTTP Version Not Supported", "a version of HTTP that there is not"),
     (503, "no endpoints available for service", "the proxy of a service; nothing runs behind it"),
+    (503, "error trying to reach service", "the proxy of a node with an address; nothing runs there"),
 )
 BUGS = ("the server met a bug of its own", "Server got itself in trouble")  # in answers that are never right
 TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+: .*)")  # its end
@@ -172,7 +173,11 @@ class Fuzzer:
         try:
             answer = await ask(connection, sent)
         except DroppedError as why:
-            self.report.fail(f"no answer: {why}", number, sent)
+            if "/controllerrevisions" in sent.target and (sent.body or b"").startswith(b"k8s\0"):
+                self.report.answers[0] += 1
+                self.report.known["no answer: the data of a revision is no JSON, in protobuf"] += 1
+            else:
+                self.report.fail(f"no answer: {why}", number, sent)
         else:
             self.report.answers[answer.status] += 1
             if answer.status >= 500:
