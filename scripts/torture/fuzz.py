@@ -60,6 +60,7 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "without impersonating a user", "a group, uid or extra is impersonated, but no user"),
     (500, "failed to create RequestInfo", "a path that ends in watch"),
     (500, "target.name: Required value", "a binding has no target"),
+    (500, "target.name: Invalid value", "a binding has a target that no node can be"),
     (500, "target.kind: Unsupported value", "a binding has no node as target"),
     (500, "unknown patch type: ", "$patch of a strategic merge patch is unknown"),
     (500, "expected a []interface {}, but received ", "a directive of a strategic merge patch has no list"),
