@@ -12,6 +12,7 @@ from understudy.apiserver.serving.release import Release, previews, releases
 from understudy.apiserver.serving.runtime_config import SUFFICIENT_GATES
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import split_api_version
 from understudy.machinery.util.spelling import did_you_mean
 
@@ -38,10 +39,14 @@ def _hint(serving: Serving, name: str, group: str) -> str:
         return f"; served is {', '.join(served)}"
     if off := _named(Release.of(serving.version).kinds, name, group):
         return f"; {_switch(off[0])} turns it on"
-    every = (*releases(), *previews())
-    if others := [str(release) for release in every if _named(Release.of(release).kinds, name, group)]:
+    if others := _serving(releases(), name, group) or _serving(previews(), name, group):
         return f"; it is served by {', '.join(others)}"
     return did_you_mean(name, (known for kind in _of_group(serving.kinds, group) for known in _names(kind)))
+
+
+def _serving(versions: Iterable[Version], name: str, group: str) -> list[str]:
+    """Return the releases of some that have a kind."""
+    return [str(version) for version in versions if _named(Release.of(version).kinds, name, group)]
 
 
 def _named(kinds: Iterable[Kind], name: str, group: str) -> list[Kind]:
