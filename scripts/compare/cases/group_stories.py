@@ -68,10 +68,15 @@ def hopeless_gang(m: Maker) -> list[Step]:
 
 
 def more_than_needed(m: Maker) -> list[Step]:
-    """One of two pods is enough; the other one waits for room."""
+    """One of two pods is enough; the other one waits for room.
+
+    They do not come together: kube-scheduler tries the second one again immediately, and forgets that the group is
+    scheduled if it has not heard yet of its own write.
+    """
     return [
         m.node("n1"),
-        [group(m, 1), member(m, "a", requests=BIG), member(m, "b", requests=BIG)],
+        [group(m, 1), member(m, "a", requests=BIG)],
+        [member(m, "b", requests=BIG)],
         m.node("n2"),
     ]
 
