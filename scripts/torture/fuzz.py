@@ -77,6 +77,7 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "resourceVersion: Invalid value", "resourceVersion of a query is no number"),
     (500, "resourceVersion should not be set on objects to be created", "a new object has a resourceVersion"),
     (500, "Component not found", "a component status that does not exist"),
+    (500, "resource name may not be empty", "a pod names the runtime class ''"),
     (500, "no preferred addresses found", "the proxy of a node without an address"),
     (500, "invalid byte in chunk length", "a chunk's length is no number"),
     (500, "failed to allocate a serviceIP: range is full", "more services than the range has addresses"),
