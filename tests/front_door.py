@@ -7,12 +7,13 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.wiring import new_authenticator, new_parts
 from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.util.clock import Clock, SystemClock
 
 URL = "http://127.0.0.1:0"
 
 
-def front_door(release: Version = V1_32) -> Director:
+def front_door(release: Version = V1_32, clock: Clock | None = None) -> Director:
     """Return the front door of a new server of a release, which holds nothing, and where everybody may do all."""
-    config = ServerConfig(emulated_version=str(release))
+    config = ServerConfig(emulated_version=str(release), clock=clock or SystemClock())
     state = new_parts(config).state
     return Director(state, new_authenticator(config, state, LoopbackTokens()), URL)

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from tests.clock import FixedDate
 from tests.front_door import front_door
 from tests.http import send
 from tests.waiting import wait_until
@@ -80,7 +81,7 @@ async def create(director: Director, name: str) -> None:
 
 @pytest.fixture
 def director() -> Director:
-    director = front_door(V1_34)
+    director = front_door(V1_34, FixedDate())  # which ages in tables show
 
     async def fill_store() -> None:
         await fill.fill(director.state, 0)
