@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -89,11 +90,17 @@ def compared(text: str) -> list[str]:
 def is_expected(printed: str, expected: str) -> bool:
     """Report whether an output is as expected, but for what differs from run to run and the lines of a "…".
 
-    What programs in the background tell meanwhile is left out, unless some of it is expected.
+    What programs in the background tell meanwhile is left out, unless some of it is expected: then in any order, since
+    they tell of things that happen at the same time.
     """
-    if not any(_MEANWHILE.match(line) for line in expected.splitlines()):
+    is_meanwhile = any(_MEANWHILE.match(line) for line in expected.splitlines())
+    if not is_meanwhile:
         printed = "\n".join(line for line in printed.splitlines() if not _MEANWHILE.match(line))
     wanted, told = compared(expected), compared(printed)
+    if is_meanwhile:
+        lines_left = Counter(told)
+        lines_left.subtract(line for line in wanted if line != ANY)
+        return min(lines_left.values()) >= 0 and (ANY in wanted or max(lines_left.values()) == 0)
     lines = [".*" if line == ANY else f"{re.escape(line)}\n" for line in wanted]
     return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in told), re.DOTALL) is not None
 

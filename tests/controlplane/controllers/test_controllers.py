@@ -388,9 +388,10 @@ def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     """A controller that does not exist is an error of one line."""
     assert main(["serve", "--port=0", "--controllers=namespace,podgc"]) == 2
     text = capsys.readouterr().err
-    known = "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, "
-    known += (
-        "serviceaccount, root-ca-certificate-publisher, node-lifecycle, device-taint-eviction, resourceclaim, scheduler"
+    known = (
+        "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
+        "root-ca-certificate-publisher, podgroup-protection, node-lifecycle, device-taint-eviction, resourceclaim, "
+        "scheduler"
     )
     assert text == f"understudy: unknown controller 'podgc': known are {known}\n"
 
