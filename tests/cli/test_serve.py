@@ -45,6 +45,27 @@ def test_signals_end_the_server(number: signal.Signals) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+OTHER_THREAD = """
+import signal, sys, threading
+from understudy.cli.main import main
+
+def end(pipe):
+    with open(pipe):
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=end, args=(sys.argv.pop(),), daemon=True).start()
+sys.exit(main())
+"""
+
+
+def test_signals_that_another_thread_gets_end_the_server(tmp_path: Path) -> None:
+    """The system may give a signal to any thread: the server ends as well if it is not the main one."""
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with serving(str(pipe), program=[sys.executable, "-c", OTHER_THREAD]) as (process, _):
+        pipe.write_bytes(b"")  # is opened once the thread reads
+        assert process.wait(PATIENCE) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_a_server_that_loads(number: signal.Signals, tmp_path: Path) -> None:
     """A server that waits for what it begins with ends at once on SIGINT and SIGTERM."""

@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -132,8 +133,8 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_use_server(server, use_listening, stopped))
 
-        with _little_garbage_collection(), _signals_call(stop):
-            start_on_deep_stack(run_loop).result()
+        with _little_garbage_collection(), _signals_call(stop) as wait:
+            wait(start_on_deep_stack(run_loop))
     except (ValueError, LoadError, OSError) as why:
         print_error(why)
         return USAGE_ERROR
@@ -141,14 +142,30 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
 
 
 @contextmanager
-def _signals_call(stop: Callable[[int, object], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM call a function meanwhile."""
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+def _signals_call(stop: Callable[[int, object], None]) -> Iterator[Callable[[Future[None]], None]]:
+    """Let SIGINT and SIGTERM call a function meanwhile. Yield a function that waits for a Future, which may raise.
+
+    Python runs the handler of a signal in the main thread alone. Where the system gives the signal to another thread,
+    only a byte that arrives at a socket wakes the main thread up (`signal.set_wakeup_fd`): a lock does not.
+    """
+    waking, wakes = socket.socketpair()
+
+    def wait(outcome: Future[None]) -> None:
+        outcome.add_done_callback(lambda _: wakes.send(b"\0"))
+        while waking.recv(1) != b"\0":  # the number of a signal
+            pass
+        outcome.result()
+
+    with waking, wakes:
+        wakes.setblocking(False)
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        woken_before = signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wait
+        finally:
+            signal.set_wakeup_fd(woken_before)
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
