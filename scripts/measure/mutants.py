@@ -72,6 +72,7 @@ class Mutant:
         """Exchange the code of the functions of this process that hold the condition; return how many these are."""
         changed = {old.replace(co_flags=0): new for old, new in changed_code(self.original, self.compile())}
         exchanged = 0
+        gc.unfreeze()  # `gc.get_objects` lists no frozen ones, and tests may freeze what they imported
         for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
             code = function.__code__
             if code.co_filename == str(self.path) and (new := changed.get(code.replace(co_flags=0))) is not None:
