@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import gc
+import importlib
 import re
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from tests.releases import NEWEST
 
@@ -308,6 +307,12 @@ def test_plugin_imports_no_server() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_modules_are_imported_as_they_are() -> None:
+    """pytest does not rewrite the modules of a server, which takes seconds in a folder that has none of its files."""
+    assert type(importlib.import_module("understudy.controlplane.server").__loader__) is SourceFileLoader
+    assert type(importlib.import_module(__name__).__loader__) is AssertionRewritingHook
+
+
 @pytest.mark.parametrize("scope", ["class", "module", "session"])
 def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -> None:
     """A fixture that outlives a test cannot have the server of one; every test that needs it hears of the way out."""
@@ -420,33 +425,3 @@ def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:
     )
     assert result.stdout.str().count("- Last requests to ") == 1
     result.stdout.no_fnmatch_line("*/version*200")
-
-
-class _GivesWay:
-    """Lets another thread run when the garbage collector finds it."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-    def __del__(self) -> None:
-        time.sleep(0)
-
-
-def test_threads_may_parse_at_once() -> None:
-    """pytest parses modules in the threads of servers, too: one that parses meanwhile has no SystemError."""
-    source = f"[{', '.join(['f(a, b)[1]'] * 40)}]"
-    until = time.monotonic() + 2
-
-    def parse() -> None:
-        while time.monotonic() < until:
-            _GivesWay()
-            ast.parse(source)
-
-    before = gc.get_threshold()
-    gc.set_threshold(50)
-    try:
-        with ThreadPoolExecutor(2) as threads:
-            for outcome in [threads.submit(parse) for _ in range(2)]:
-                outcome.result()
-    finally:
-        gc.set_threshold(*before)

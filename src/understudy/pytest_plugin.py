@@ -6,14 +6,14 @@ asks for the fixture.
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
-import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -44,6 +44,23 @@ T = TypeVar("T")
 SERVER = pytest.StashKey["Server"]()
 
 
+class _PlainImports(MetaPathFinder):
+    """Finds the modules of understudy as Python does, before pytest finds them.
+
+    pytest rewrites the assertions in all modules of a package that brings a plugin. To do that with the modules of a
+    server takes seconds, whenever there are no files of an earlier run.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of understudy on the path of its package; return None for other modules."""
+        return PathFinder.find_spec(fullname, path, target) if fullname.startswith("understudy.") else None
+
+
+_PLAIN_IMPORTS = _PlainImports()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags and the keys of pytest's configuration that choose release and gates for a whole suite."""
     group = parser.getgroup("understudy", "Kubernetes API server of the `apiserver` fixture")
@@ -51,6 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--apiserver-feature-gates", metavar="A=true,B=false", help=GATES)
     parser.addini("apiserver_version", RELEASE)
     parser.addini("apiserver_feature_gates", GATES, type="linelist")
+    if sys.meta_path[0] is not _PLAIN_IMPORTS:  # each run of pytest in a process puts its own finder before all others
+        sys.meta_path.insert(0, _PLAIN_IMPORTS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,24 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
             ServerConfig(**options)
         except ValueError as why:
             raise pytest.UsageError(f"apiserver: {why}") from None
-    if sys.version_info < (3, 11, 8):
-        _parse_in_one_thread_at_a_time()
-
-
-def _parse_in_one_thread_at_a_time() -> None:
-    """Guard `ast.parse` by a lock.
-
-    pytest parses the modules that a server imports late, in the server's thread. Before Python 3.11.8 two threads that
-    parse disturb each other: "SystemError: AST constructor recursion depth mismatch" (CPython's issue 106905).
-    """
-    parse, lock = ast.parse, threading.RLock()
-
-    @wraps(parse)
-    def parse_alone(*args: Any, **kwargs: Any) -> Any:
-        with lock:
-            return parse(*args, **kwargs)
-
-    ast.parse = parse_alone
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
