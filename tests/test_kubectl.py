@@ -33,7 +33,7 @@ class Kubectl:
         done = subprocess.run(
             self.argv(*args),
             cwd=self.home,
-            env={"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", **env},
+            env={"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", "GOGC": "off", **env},
             input=stdin,
             capture_output=True,
             text=True,

@@ -71,6 +71,7 @@ class Session:
         self._prefixes: set[str] = set()  # of generated names
         path = os.environ.get("PATH", os.defpath)
         self._env = {"PATH": path, "HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "KUBECONFIG": os.devnull}
+        self._env["GOGC"] = "off"  # a program that ends soon need not collect garbage
 
     def differences(self, step: dict[str, Any]) -> list[str]:
         """Return the differences of a command's outcome from the recorded one."""

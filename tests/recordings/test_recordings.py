@@ -24,6 +24,8 @@ EMULATED = {str(release) for release in RELEASES}
 # Releases that are replayed in every run, beside the newest of each corpus; the others with -m every_recording.
 OFTEN = {"1.32"}
 SELDOM = {"authorization", "policies"}  # of these only the newest release
+# Sessions of many commands, replayed with -m every_recording: they take a third of the time of all recordings.
+LONG = {f"kubectl/1.32/{session}" for session in ("change-delete", "core", "discovery", "watch-wait")}
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 
 
@@ -34,7 +36,9 @@ def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     cases = []
     for each in chosen:
         is_newest = each.started.release == newest[each.corpus]
-        is_often = is_newest or (each.started.release in OFTEN and each.corpus not in SELDOM)
+        is_often = each.name not in LONG and (
+            is_newest or (each.started.release in OFTEN and each.corpus not in SELDOM)
+        )
         marks = [] if is_often else [pytest.mark.every_recording]
         cases.append(pytest.param(each.started, each, id=each.name, marks=marks))
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])
@@ -101,8 +105,8 @@ def test_kubectl_sessions_agree(
 
 
 def test_known_differences_name_recordings() -> None:
-    """Every file in the list of known differences is there."""
-    assert set(KNOWN) <= {each.name for each in RECORDINGS}
+    """Every file in the list of known differences is there, and every long one."""
+    assert set(KNOWN) | LONG <= {each.name for each in RECORDINGS}
 
 
 def test_folders_name_the_release() -> None:
