@@ -2,10 +2,11 @@
 
     python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.36
     python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.36 --server URL --token T
-    python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.37 --groups
+    python -m scripts.compare schedulers --binary PATH/kube-scheduler --emulated-version 1.37 --about groups
 
-Without --server both work on understudy. With --groups the stories are those about groups of pods
-(`group_stories.py`), for which the feature gates GenericWorkload and DRAWorkloadResourceClaims are on; a server that is
+Without --server both work on understudy. With --about groups the stories are those about groups of pods
+(`group_stories.py`), with --about node-allocatable those about devices that use resources of their nodes
+(`node_allocatable_stories.py`). For these, feature gates are on that are off by default (`GATES`); a server that is
 named needs them too.
 
 Each story (`scheduler_stories.py`) is told twice, in namespaces of their own: once with each scheduler. At the end of
@@ -39,7 +40,7 @@ from unittest.mock import patch
 import aiohttp
 
 from scripts.common.kubeconfig import write_kubeconfig
-from scripts.compare.cases import group_stories
+from scripts.compare.cases import group_stories, node_allocatable_stories
 from scripts.compare.cases.scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
@@ -73,6 +74,7 @@ START_SECONDS = 60.0  # that kube-scheduler may take to follow the server
 LONGEST_BACKOFF = 1  # seconds that pods wait between two attempts at most: how long is not what is compared
 DRA = "DynamicResourceAllocation"
 GROUP_GATES = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+GATES = {"pods": {}, "groups": GROUP_GATES, "node-allocatable": {**GROUP_GATES, "DRANodeAllocatableResources": True}}
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 TIMES = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "allocationTimestamp"}
 UNSTABLE = {"uid", "resourceVersion", "time", *TIMES}
@@ -106,7 +108,7 @@ class Stage:
         self.quiet: float = options.quiet
         self.patience: float = options.patience
         self._is_idle = is_idle
-        self._groups = [pod_groups(self.release)] if options.groups else []
+        self._groups = [pod_groups(self.release)] if options.about != "pods" else []
 
     async def tell(self, story: Story, namespace: str, expected: Sequence[list[str]] = ()) -> list[list[str]]:
         """Tell a story in a new namespace; return what there is at the end of each step, as lines.
@@ -332,7 +334,7 @@ async def tell_all(
 
 def gates_of(options: argparse.Namespace) -> dict[str, bool]:
     """Return the feature gates that are on beside those of the release."""
-    return ({DRA: True} if options.emulated_version < V1_34 else {}) | (GROUP_GATES if options.groups else {})
+    return ({DRA: True} if options.emulated_version < V1_34 else {}) | GATES[options.about]
 
 
 async def compare(stories: Sequence[Story], options: argparse.Namespace, connection: Connection) -> list[Story]:
@@ -356,7 +358,8 @@ async def compare(stories: Sequence[Story], options: argparse.Namespace, connect
 
 async def compare_twice(options: argparse.Namespace, connection: Connection) -> int:
     """Compare all stories, and those that differ once more; return how many still do."""
-    all_stories = group_stories.STORIES if options.groups else stories_of(options.emulated_version)
+    told = {"groups": group_stories.STORIES, "node-allocatable": node_allocatable_stories.STORIES}
+    all_stories = told.get(options.about) or stories_of(options.emulated_version)
     stories = [story for story in all_stories if not options.story or story.__name__ in options.story]
     different = await compare(stories, options, connection)
     if different:
@@ -370,7 +373,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emulated-version", required=True, type=Version.parse, metavar="RELEASE")
     parser.add_argument("--server", default="")
     parser.add_argument("--token", default="")
-    parser.add_argument("--groups", action="store_true", help="tell the stories about groups of pods")
+    parser.add_argument("--about", choices=GATES, default="pods", help="which stories to tell (default: %(default)s)")
     parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
     help_ = "seconds without a change after which a step has ended with kube-scheduler (default: %(default)s)"
     parser.add_argument("--quiet", type=float, default=QUIET, help=help_)

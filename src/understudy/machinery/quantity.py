@@ -114,6 +114,10 @@ class Quantity:
         format_ = self.format if self.value else other.format
         return Quantity(total, low, format_, big=self.big or other.big or abs(total) > _MAX_INT64)
 
+    def __mul__(self, other: Quantity) -> Quantity:
+        """Return the exact product, in the format of `self`."""
+        return Quantity(self.value * other.value, self.exponent + other.exponent, self.format, big=True)
+
     def __neg__(self) -> Quantity:
         return Quantity(-self.value, self.exponent, self.format, big=self.big)
 

@@ -244,6 +244,33 @@ async def test_wrong_node_selectors_stop_nobody_else(release: Version) -> None:
         assert await it.bound("plain") == "n"
 
 
+async def test_what_devices_use_of_a_node_is_written_and_cleared() -> None:
+    """The status of a pod says it before the pod is bound, and no more when a device cannot be attached."""
+    async with lab(NEWEST, DRANodeAllocatableResources=True) as it:
+        await it.add_class()
+        await it.add_node()
+        await it.client.patch(
+            NODES, "n", {"status": {"declaredFeatures": ["DRANodeAllocatableResources"]}}, subresource="status"
+        )
+        conditions = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
+        uses = {"memory": {"overhead": {"perPod": "1Gi"}}}
+        devices = [{"name": "dev-0", "nodeAllocatableResources": uses, **conditions}]
+        slices = resource_slices(it.release)
+        await it.client.patch(slices, "s-n", {"spec": {"devices": devices}})
+        await it.add_claim("c")
+        await it.add_pod("p", "c")
+        field = "nodeAllocatableResourceClaimStatuses"
+        waiting = await it.pod("p", lambda pod: pod["status"].get(field))
+        overhead = [{"name": "memory", "perPod": "1Gi"}]
+        assert waiting["status"][field] == [{"resourceClaimName": "c", "overhead": overhead}]
+        assert "nodeName" not in waiting["spec"]
+        await it.client.delete(slices, "s-n")
+        failed = {"type": "failed", "status": "True", "reason": "R", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+        status = {"driver": "d.example", "pool": "n", "device": "dev-0", "conditions": [{**failed, "message": ""}]}
+        await it.client.patch(it.claims, "c", {"status": {"devices": [status]}}, "default", subresource="status")
+        await it.pod("p", lambda pod: field not in pod["status"])
+
+
 async def test_claim_that_is_full_is_unreserved_and_tried_again() -> None:
     """A pod whose reservation is refused gives its room back, says why, and gets its node when it can be reserved."""
     async with lab(NEWEST) as it:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.scheduler.objects import container, pod, pod_obj
-from understudy.controlplane.scheduler.framework.pods import HostPort, PodInfo
+from understudy.controlplane.scheduler.framework.pods import Counted, HostPort, PodInfo
 from understudy.controlplane.scheduler.framework.status import Diagnosis, Status, unresolvable, unschedulable
 
 CPU = unschedulable("Insufficient cpu")
@@ -62,7 +62,7 @@ def test_requests_of_pods(spec: dict[str, Any], requests: dict[str, int]) -> Non
 def test_requests_of_the_pod_as_a_whole_replace_those_of_containers(pod_level: bool, cpu: int) -> None:
     """With PodLevelResources, requests of the pod count instead of the sum of its containers."""
     obj = pod_obj(containers=[container(cpu="500m")], resources={"requests": {"cpu": "2", "example.com/gpu": "1"}})
-    assert PodInfo(obj, pod_level=pod_level).requests == {"cpu": cpu}
+    assert PodInfo(obj, Counted(pod_level=pod_level)).requests == {"cpu": cpu}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Groups of pods, in memory, with the words of kube-scheduler (`python -m scripts.compare schedulers --groups`)."""
+"""Groups of pods, in memory, with kube-scheduler's words (`python -m scripts.compare schedulers --about groups`)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,22 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.scheduler.cluster import Cluster
 from tests.controlplane.scheduler.objects import (
     allocated,
     claim,
     container,
-    device_class,
     node_obj,
     pod,
-    resource_slice,
 )
-from understudy.controlplane.scheduler.cache import NodeCache
-from understudy.controlplane.scheduler.claims import ClaimTracker
-from understudy.controlplane.scheduler.cycle import Scheduler
-from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.controlplane.scheduler.framework.runtime import Framework
 from understudy.controlplane.scheduler.framework.status import error, unschedulable
-from understudy.controlplane.scheduler.group_cycle import GroupOutcome, GroupScheduler
-from understudy.controlplane.scheduler.plugins.defaults import default_plugins
+from understudy.controlplane.scheduler.group_cycle import GroupOutcome
 from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
 from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import ClaimsState, GroupClaims
-from understudy.controlplane.scheduler.pod_groups import PodGroups
 from understudy.controlplane.scheduler.queue import SchedulingQueue
 from understudy.controlplane.scheduler.queued import Place
-from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -52,32 +42,6 @@ def member(name: str, *claims: str, cpu: str = "1", **spec: Any) -> PodInfo:
     entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
     containers = [container(cpu=cpu)]
     return pod(name, containers=containers, resourceClaims=entries, schedulingGroup={"podGroupName": "g"}, **spec)
-
-
-class Cluster:
-    """A scheduler that knows groups, with the nodes of some names, each with a device."""
-
-    def __init__(self, *nodes: str) -> None:
-        gates = Gates.of(V1_37, {"GenericWorkload": True, "DRAWorkloadResourceClaims": True})
-        self.cache = NodeCache()
-        self.devices = Devices(V1_37, gates)
-        self.claims = ClaimTracker(self.devices.allocated)
-        self.groups = PodGroups(self.cache)
-        self.plugins = default_plugins(V1_37, gates, self.cache, self.claims, self.devices, self.groups)
-        framework = Framework(self.plugins)
-        self.scheduler = Scheduler(framework, self.cache, V1_37)
-        self.of_groups = GroupScheduler(self.scheduler, framework, self.groups)
-        self.devices.put_class(device_class())
-        for name in nodes:
-            self.cache.set_node(node_obj(name))
-            self.devices.put_slice(resource_slice(name))
-
-    def schedule(self, group: Obj, *pods: PodInfo) -> GroupOutcome:
-        """Make an attempt for a group and its waiting pods."""
-        self.groups.put(group)
-        for each in pods:
-            self.groups.put_pod(each)
-        return self.of_groups.schedule(group, pods)
 
 
 def reasons(outcome: GroupOutcome) -> dict[str, str]:

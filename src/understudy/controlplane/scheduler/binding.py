@@ -82,7 +82,8 @@ class Binder:
                 try:
                     await self._bind_claim(data, index, placement)
                 except (BindingError, StatusError, ConnectionError) as why:
-                    raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
+                    raise _in_pre_bind(why) from why
+        await self._write_used(placement)
         await self._wait_for_devices(placement)
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         target = {"kind": "Node", "name": placement.node}
@@ -92,6 +93,17 @@ class Binder:
         except (StatusError, ConnectionError) as why:
             raise BindingError(f'running Bind plugin "DefaultBinder": {why}') from why
         self._event(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {placement.node}")
+
+    async def _write_used(self, placement: Placement) -> None:
+        """Write into the status of a pod what its devices use of its node. Raises BindingError."""
+        pod, status = placement.pod, placement.state.pod_status
+        if not status:
+            return
+        doing = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"
+        try:
+            await _named(doing, self._patch_status(pod, status))
+        except BindingError as why:
+            raise _in_pre_bind(why) from why
 
     async def _wait_for_devices(self, placement: Placement) -> None:
         """Wait until the devices of a pod are attached to its node, if they have to be. Raises BindingError."""
@@ -104,7 +116,7 @@ class Binder:
             while not self._are_attached(data):
                 await asyncio.sleep(ATTACHED_POLL)
         except BindingConditionError as why:
-            raise BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}') from why
+            raise _in_pre_bind(why) from why
 
     def _are_attached(self, data: ClaimsState) -> bool:
         """Report whether all devices are attached, as the newest state of the claims says.
@@ -133,6 +145,10 @@ class Binder:
                     await self._try(f"delete {full_name(claim)}", lambda: self._delete_claim(data.claims[-1]))
             elif allocation_of(claim) and is_reserved_for(pod.obj, claim):
                 await self._take_back(claim, pod.uid)
+        if placement.state.pod_status:
+            cleared: Obj = {"metadata": {"uid": pod.uid}, "status": {name: [] for name in placement.state.pod_status}}
+            write = functools.partial(self._client.patch, subresource="status")
+            await self._try(f"clear the status of {pod.key}", lambda: write(PODS, pod.name, cleared, pod.namespace))
 
     async def _take_back(self, claim: Obj, uid: str) -> None:
         """Take back the reservation of a claim for the pod or group with a uid."""
@@ -336,6 +352,10 @@ class Binder:
 
     def _event(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         self._events.event(PODS, pod.obj, event_type, reason, action, note)
+
+
+def _in_pre_bind(why: Exception) -> BindingError:
+    return BindingError(f'running PreBind plugin "{dynamic_resources.NAME}": {why}')
 
 
 def _claims_state(placement: Placement) -> ClaimsState:

@@ -31,7 +31,7 @@ from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, node_changes, pod_changes
-from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.pods import Counted, PodInfo
 from understudy.controlplane.scheduler.framework.runtime import Framework
 from understudy.controlplane.scheduler.group_cycle import GroupOutcome, GroupScheduler
 from understudy.controlplane.scheduler.plugins.defaults import default_plugins
@@ -78,7 +78,7 @@ class Component:
             groups=groups,
         )
         self._binder = Binder(client, events, self._claims, version, gates)
-        self._pod_level = gates[features.POD_LEVEL_RESOURCES]
+        self._counted = Counted.of(version, gates)
         self._pods = Informer(client, PODS, fields=NOT_ENDED)
         self._nodes = Informer(client, NODES)
         self._claim_informer = Informer(client, resource_claims(version))
@@ -192,7 +192,7 @@ class Component:
             self._woken.set()
 
     def _info(self, pod: Obj) -> PodInfo:
-        return PodInfo(pod, pod_level=self._pod_level)
+        return PodInfo(pod, self._counted)
 
     def _pod_added(self, pod: Obj) -> None:
         info = self._info(pod)

@@ -78,7 +78,7 @@ class Scheduler:
         status = self._framework.reserve(state, pod, node)
         if status is not None:
             return Failure(pod, status.message, status.is_rejected, frozenset({status.plugin} - {""}), state)
-        self._cache.assume(pod, node)
+        self._cache.assume(pod.with_status(state.pod_status), node)
         return Placement(pod, node, state)
 
     def give_back(self, placement: Placement) -> None:

@@ -88,14 +88,18 @@ class Devices:
         if self._taint_rules:
             self._is_current = False
 
-    def allocator(self) -> Allocator:
-        """Return an allocator for what is there and in use now."""
+    def inventory(self) -> Inventory:
+        """Return the devices that are there now."""
         if self._inventory is None or not self._is_current:
             rules = self._taint_rules.values()
             slices = [self._matcher.tainted(slice_, rules) for slice_ in self._slices.values()]
             self._inventory = Inventory(self._version, self._features, slices, self._inventory)
             self._is_current = True
-        return Allocator(self._version, self._features, self.allocated, self._classes, self._inventory)
+        return self._inventory
+
+    def allocator(self) -> Allocator:
+        """Return an allocator for what is there and in use now."""
+        return Allocator(self._version, self._features, self.allocated, self._classes, self.inventory())
 
 
 def _resource(obj: Obj) -> str | None:

@@ -10,7 +10,7 @@ class NodeInfo:
     """A node with its pods. Upstream: `framework.NodeInfo`.
 
     allocatable  what the node has for pods
-    requested    what its pods request together
+    requested    what its pods take together
     pods         its pods by uid, those included that are being bound to it
     """
 
@@ -59,5 +59,5 @@ class NodeInfo:
         return remaining
 
     def _request(self, pod: PodInfo, sign: int) -> None:
-        for name, amount in pod.requests.items():
+        for name, amount in pod.taken.items():
             self.requested[name] = self.requested.get(name, 0) + sign * amount

@@ -22,14 +22,16 @@ GroupState = dict[str, Any]  # what each plugin works out about a group of pods,
 class CycleState:
     """The notes of plugins about a pod during one attempt to schedule it. Upstream: `framework.CycleState`.
 
-    data   what each plugin works out before it looks at nodes, by the plugin's name
-    skips  the names of the plugins that have nothing to say about the pod
-    group  the notes about the group with which the pod is being scheduled, None without one and while it is bound
+    data        what each plugin works out before it looks at nodes, by the plugin's name
+    skips       the names of the plugins that have nothing to say about the pod
+    group       the notes about the group with which the pod is being scheduled, None without one and while it is bound
+    pod_status  fields that are going to be written into the status of the pod, and that count as soon as it has a node
     """
 
     data: dict[str, Any] = field(default_factory=dict)
     skips: set[str] = field(default_factory=set)
     group: GroupState | None = None
+    pod_status: Obj = field(default_factory=dict)
 
 
 class Skip:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from understudy.controlplane.client.pod_claims import group_name
-from understudy.kinds.core.pods.containers.pod_requests import added, of_pod
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, of_containers, of_whole
 from understudy.kinds.core.pods.in_use import is_sidecar
-from understudy.machinery import quantity
+from understudy.machinery.quantity import DECIMAL_SI, Quantity, parse
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
 
@@ -17,16 +21,40 @@ CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "po
 Resources = dict[str, int]  # cpu in thousandths, everything else in whole units
 
 HUGE_PAGES = "hugepages-"  # of any size
+CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"  # what the devices of a pod use of its node
 
 
 @lru_cache(4096)
 def _amount(name: str, text: str) -> int:
-    return quantity.parse(text).scaled(-3 if name == CPU else 0)
+    return in_units(name, parse(text))
 
 
 def amounts(resource_list: Mapping[str, str] | None) -> Resources:
     """Return a ResourceList as integers."""
     return {name: _amount(name, text) for name, text in (resource_list or {}).items()}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The kinds of amounts that a pod takes of its node beside the requests of its containers.
+
+    pod_level  requests of the pod as a whole (feature gate PodLevelResources)
+    claims     what its devices use of the node (DRANodeAllocatableResources, of 1.37)
+    """
+
+    pod_level: bool = False
+    claims: bool = False
+
+    @classmethod
+    def of(cls, version: Version, gates: Gates) -> Counted:
+        """Return the kinds that count in a release."""
+        return cls(
+            pod_level=gates[features.POD_LEVEL_RESOURCES],
+            claims=version >= V1_37 and gates[features.DRA_NODE_ALLOCATABLE_RESOURCES],
+        )
+
+
+JUST_CONTAINERS = Counted()
 
 
 class HostPort(NamedTuple):
@@ -46,19 +74,16 @@ EVERY_ADDRESS = "0.0.0.0"
 
 
 class PodInfo:
-    """A pod with what scheduling it takes into account. Upstream: `framework.PodInfo`.
+    """A pod with what scheduling it takes into account. Upstream: `framework.PodInfo`."""
 
-    pod_level  whether requests of the pod as a whole count (feature gate PodLevelResources)
-    """
-
-    def __init__(self, obj: Obj, *, pod_level: bool = False) -> None:
+    def __init__(self, obj: Obj, counted: Counted = JUST_CONTAINERS) -> None:
         self.obj = obj
         self.spec: Obj = obj["spec"]
         self.status: Obj = obj.get("status") or {}
         self.namespace: str = obj["metadata"]["namespace"]
         self.name: str = obj["metadata"]["name"]
         self.uid: str = obj["metadata"]["uid"]
-        self._pod_level = pod_level
+        self.counted = counted
 
     @property
     def key(self) -> str:
@@ -103,7 +128,24 @@ class PodInfo:
     @cached_property
     def requests(self) -> Resources:
         """Return the pod's requests of a node, without those that are zero."""
-        return {name: amount for name, amount in _requests(self.spec, self._pod_level).items() if amount}
+        return _total(self.spec, self.counted, of_containers(self.spec, _requested))
+
+    @cached_property
+    def taken(self) -> Resources:
+        """Return the amounts that the pod takes of its node: its requests and what its devices use there.
+
+        Upstream: `CalculateResource`.
+        """
+        if not self.counted.claims or not self.status.get(CLAIM_STATUSES):
+            return self.requests
+        used = {name: in_units(name, amount) for name, amount in of_claims(self.status).items()}
+        return _total(self.spec, self.counted, added(of_containers(self.spec, _requested), used))
+
+    def with_status(self, fields: Obj) -> PodInfo:
+        """Return the pod with other fields in its status; the pod itself if there are none."""
+        if not fields:
+            return self
+        return PodInfo({**self.obj, "status": {**self.status, **fields}}, self.counted)
 
     @cached_property
     def required_nodes(self) -> NodeSelector | None:
@@ -124,12 +166,41 @@ class PodInfo:
         )
 
 
-def _requests(spec: Obj, pod_level: bool) -> Resources:
-    """Return the requests of a pod with its overhead. Upstream: `resource.PodRequests`."""
-    total = of_pod(spec, "requests", amounts, _is_set_as_whole if pod_level else lambda _: False)
-    return added(total, amounts(spec.get("overhead")))
+def of_claims(status: Obj) -> Amounts:
+    """Return the amounts that the devices of a pod use of its node, as the pod's status says.
+
+    Overhead for containers counts once for each that uses the claim. Upstream: `addDRANodeAllocatableClaimResources`.
+    """
+    total: Amounts = {}
+    for of_claim in status.get(CLAIM_STATUSES) or ():
+        for mapped in of_claim.get("mapping") or ():
+            total = added(total, {mapped["name"]: parse(mapped["quantity"])})
+        for overhead in of_claim.get("overhead") or ():
+            times = Quantity(len(of_claim.get("containers") or ()), 0, DECIMAL_SI)
+            amount = parse(overhead.get("perPod", "0")) + parse(overhead.get("perContainer", "0")) * times
+            total = added(total, {overhead["name"]: amount})
+    return total
 
 
-def _is_set_as_whole(name: str) -> bool:
+def in_units(name: str, amount: Quantity) -> int:
+    """Return the amount of a resource as an integer, rounded up."""
+    return amount.scaled(-3 if name == CPU else 0)
+
+
+def _requested(container: Obj) -> Resources:
+    return amounts((container.get("resources") or {}).get("requests"))
+
+
+def _total(spec: Obj, counted: Counted, containers: Resources) -> Resources:
+    """Return the requests of a pod with its overhead, without those that are zero. Upstream: `resource.PodRequests`.
+
+    containers  what counts for its containers
+    """
+    whole = of_whole(spec, "requests", amounts, is_set_as_whole) if counted.pod_level else {}
+    total = added(containers | whole, amounts(spec.get("overhead")))
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def is_set_as_whole(name: str) -> bool:
     """Report whether an amount that a pod sets as a whole wins over those of its containers."""
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)

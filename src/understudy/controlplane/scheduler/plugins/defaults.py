@@ -40,7 +40,7 @@ def default_plugins(
         NodeAffinity(),
         NodePorts(),
         Fit(version, devices.class_of),
-        DynamicResources(version, gates, claims, devices.allocator, devices.has_class, devices.class_of, groups),
+        DynamicResources(version, gates, claims, devices, groups),
         DefaultPreemption(cache),
         *([NodeDeclaredFeatures(version)] if gates[features.NODE_DECLARED_FEATURES] else []),
         *([GangScheduling(groups)] if groups is not None else []),

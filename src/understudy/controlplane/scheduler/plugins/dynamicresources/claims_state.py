@@ -45,6 +45,8 @@ class ClaimsState:
     shared          the allocations that another pod of the group has just taken, by the index of the claim
     consumers       the pods and groups for which the claims are to be reserved
     delete          a claim for extended resources that an earlier attempt has left, and that is to be deleted
+    exclusive       the indexes of claims with a device that stands for resources of its node: pods do not share it
+    used            what the devices use of a node, as the status of the pod is going to say, by node
     """
 
     claims: list[Obj]
@@ -60,6 +62,8 @@ class ClaimsState:
     shared: dict[int, Obj] = field(default_factory=dict)
     consumers: list[Obj] = field(default_factory=list)
     delete: Obj | None = None
+    exclusive: set[int] = field(default_factory=set)
+    used: dict[str, list[Obj]] = field(default_factory=dict)
 
     @property
     def to_allocate(self) -> list[int]:
@@ -74,13 +78,13 @@ class GroupClaims:
     Upstream: `podGroupStateData`.
 
     pods        by uid
-    pending     the uids of claims for which devices have been taken for pods of the group
+    pending     by the uid of a claim for which devices have been taken: the uids of the pods for which they were
     deallocate  a claim of the group that is to be freed
     unreserve   a claim whose reservation for the group is to be taken back
     """
 
     pods: dict[str, ClaimsState] = field(default_factory=dict)
-    pending: set[str] = field(default_factory=set)
+    pending: dict[str, set[str]] = field(default_factory=dict)
     deallocate: Obj | None = None
     unreserve: Obj | None = None
 

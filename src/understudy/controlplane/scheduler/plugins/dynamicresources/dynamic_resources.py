@@ -10,19 +10,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from understudy.controlplane.allocator.allocated import device_results
-from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError, AllocationTimeoutError
 from understudy.controlplane.client.pod_claims import (
     claim_name,
     consumer_of,
     entries_of,
     full_name,
+    is_reserved_for,
+    reservations,
 )
 from understudy.controlplane.scheduler.claims import ClaimTracker
+from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, GroupState, Plugin, Skip
-from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.pods import CLAIM_STATUSES, PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
 from understudy.controlplane.scheduler.plugins.dynamicresources.binding_conditions import (
     BindingConditionError,
@@ -40,7 +42,6 @@ from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state imp
     to_free_of_group,
 )
 from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import (
-    ClassOf,
     Demand,
     demand_of,
     is_claim_of,
@@ -48,10 +49,15 @@ from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resourc
     new_claim,
     provided_by_classes,
 )
+from understudy.controlplane.scheduler.plugins.dynamicresources.node_allocatable import (
+    NOT_SHARED,
+    Allocated,
+    NodeAllocatable,
+)
 from understudy.controlplane.scheduler.pod_groups import PodGroups, key_of
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_36, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj, nested_field
 
@@ -66,12 +72,14 @@ _WITHOUT_SLICES = (
     Trigger(Kind.CLASS, Action.UPDATE),
 )
 _WITH_SLICES = (*_WITHOUT_SLICES, Trigger(Kind.SLICE, Action.ADD), Trigger(Kind.SLICE, Action.UPDATE))
+_WITH_NODES = (*_WITH_SLICES, Trigger(Kind.NODE, Action.UPDATE_ALLOCATABLE))
 # In 1.31 pods do not wait for devices: they are looked at again after something else, or after five minutes.
 TRIGGERS = ByRelease(
     {
         V1_31: _WITHOUT_SLICES,
         V1_32: _WITH_SLICES,
-        V1_37: (*_WITH_SLICES, Trigger(Kind.CLAIM, Action.DELETE)),
+        V1_34: _WITH_NODES,
+        V1_37: (*_WITH_NODES, Trigger(Kind.CLAIM, Action.DELETE)),
     }
 )
 # What is said where no claim can be freed: of a pod without claims, and of others.
@@ -88,10 +96,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 class DynamicResources(Plugin):
     """Finds devices for the claims of pods.
 
-    new_allocator  returns an allocator for the devices that are there and in use now
-    class_exists   reports whether there is a DeviceClass of a name
-    class_of       returns the name of the DeviceClass that provides an extended resource
-    groups         the groups of pods, None if pods have none
+    groups  the groups of pods, None if pods have none
     """
 
     name = NAME
@@ -101,9 +106,7 @@ class DynamicResources(Plugin):
         version: Version,
         gates: Gates,
         claims: ClaimTracker,
-        new_allocator: Callable[[], Allocator],
-        class_exists: Callable[[str], bool],
-        class_of: ClassOf,
+        devices: Devices,
         groups: PodGroups | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -111,12 +114,12 @@ class DynamicResources(Plugin):
         self._version = version
         self._gates = gates
         self._claims = claims
-        self._new_allocator = new_allocator
-        self._class_exists = class_exists
-        self._class_of = class_of
+        self._devices = devices
         self._groups = groups
         self._groups_have_claims = groups is not None and gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
         self._clock = clock
+        counts_nodes = version >= V1_37 and gates[features.DRA_NODE_ALLOCATABLE_RESOURCES]
+        self._node_allocatable = NodeAllocatable(devices.inventory) if counts_nodes else None
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Keep a pod back until all its claims are there."""
@@ -140,7 +143,7 @@ class DynamicResources(Plugin):
             claims = self._claims_of(pod)
         except ClaimError as why:
             return unresolvable(str(why))
-        resources = provided_by_classes(pod, self._class_of)
+        resources = provided_by_classes(pod, self._devices.class_of)
         if not claims and not resources:
             return SKIP
         for index, claim in enumerate(claims):
@@ -161,7 +164,10 @@ class DynamicResources(Plugin):
             claims.append(left or new_claim(pod))
         data.claims, data.resources = claims, resources
         if data.to_allocate:
-            data.allocator = self._new_allocator()
+            data.allocator = self._devices.allocator()
+        if self._node_allocatable is not None:
+            allocated = _allocated(data, data.shared)
+            data.exclusive = {index for index, each in allocated.items() if self._node_allocatable.is_exclusive(each)}
         return None
 
     def _consumers(self, pod: PodInfo) -> list[Obj]:
@@ -185,7 +191,7 @@ class DynamicResources(Plugin):
                 class_name = part.get("deviceClassName")
                 if not class_name:
                     return error(f"request {name}: unsupported request type")
-                if not self._class_exists(class_name):
+                if not self._devices.has_class(class_name):
                     return unresolvable(f"request {name}: device class {class_name} does not exist")
         return None
 
@@ -194,7 +200,11 @@ class DynamicResources(Plugin):
         data: ClaimsState = state.data[NAME]
         if data.resources and not is_in_memory(data.claims[-1]):
             return unresolvable("cannot schedule extended resource claim")
-        unavailable = {index for index in range(len(data.claims)) if not self._is_available(data, index, node.obj)}
+        away = {index for index in range(len(data.claims)) if not self._is_near(data, index, node.obj)}
+        if status := self._not_shared(state, pod, data.exclusive - away):
+            return status
+        unavailable = away | {index for index, claim in enumerate(data.claims) if not self._can_attach(claim)}
+        chosen = dict(data.shared)
         for index, allocation in data.shared.items():
             claim = {**data.claims[index], "status": {"allocation": allocation}}
             if skips_operations(claim) and not can_skip_operations(node.obj):
@@ -210,11 +220,31 @@ class DynamicResources(Plugin):
                 return unresolvable(str(why)) if why.only_this_node else error(str(why))
             if allocations is None or len(allocations) != len(to_allocate):
                 return unresolvable("cannot allocate all claims")
-            if not unavailable:
-                data.by_node[node.name] = dict(zip(to_allocate, allocations, strict=True))
+            chosen |= zip(to_allocate, allocations, strict=True)
+        used: list[Obj] = []
+        if self._node_allocatable is not None:
+            outcome = self._node_allocatable.used_on(pod, _allocated(data, chosen).values(), node)
+            if isinstance(outcome, Status):
+                return outcome
+            used = outcome
         if unavailable:
             data.unavailable |= unavailable
             return unresolvable("resourceclaim not available on the node")
+        data.by_node[node.name], data.used[node.name] = chosen, used
+        return None
+
+    def _not_shared(self, state: CycleState, pod: PodInfo, exclusive: set[int]) -> Status | None:
+        """Return the reason that a pod cannot have claims, since other pods have them and they are not shared.
+
+        Upstream: `validateNodeAllocatableDRAClaimSharing`.
+        """
+        data: ClaimsState = state.data[NAME]
+        together: GroupClaims = (state.group or {}).get(NAME) or GroupClaims()
+        for claim in (data.claims[index] for index in sorted(exclusive)):
+            others = together.pending.get(claim["metadata"]["uid"], set()) - {pod.uid}
+            is_ours = not reservations(claim) or is_reserved_for(pod.obj, claim, groups=self._groups_have_claims)
+            if others or not is_ours:
+                return unresolvable(NOT_SHARED.format(claim["metadata"]["name"]))
         return None
 
     def _to_allocate(self, data: ClaimsState, pod: PodInfo, node: NodeInfo) -> dict[int, Obj]:
@@ -226,27 +256,27 @@ class DynamicResources(Plugin):
         if data.resources:
             last = len(data.claims) - 1
             missing = [name for name in data.resources if not node.allocatable.get(name)]
-            demand = data.demands[node.name] = demand_of(pod, missing, self._class_of)
+            demand = data.demands[node.name] = demand_of(pod, missing, self._devices.class_of)
             claims[last] = with_requests(claims[last], demand)
             if not missing:
                 del claims[last]
         return claims
 
-    def _is_available(self, data: ClaimsState, index: int, node: Obj) -> bool:
-        """Report whether the devices of a claim, if it has some, are on a node, and can be attached to it."""
+    def _is_near(self, data: ClaimsState, index: int, node: Obj) -> bool:
+        """Report whether the devices of a claim, if it has some, are for a node."""
         claim, nodes = data.claims[index], data.nodes.get(index)
         if nodes is not None and not nodes.matches(node):
             return False
-        if not allocation_of(claim):
+        return not (self._version >= V1_37 and skips_operations(claim) and not can_skip_operations(node))
+
+    def _can_attach(self, claim: Obj) -> bool:
+        """Report whether the devices of a claim, if it has some, are attached to their node, or may still be."""
+        if not allocation_of(claim) or not are_enabled(self._gates):
             return True
-        if self._version >= V1_37 and skips_operations(claim) and not can_skip_operations(node):
+        try:
+            return is_ready(claim) or not is_overdue(claim, self._clock())
+        except BindingConditionError:
             return False
-        if are_enabled(self._gates):
-            try:
-                return is_ready(claim) or not is_overdue(claim, self._clock())
-            except BindingConditionError:
-                return False
-        return True
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: Mapping[str, Status]) -> Status | None:
         """Choose a claim to be freed that no other pod uses, and that has devices where the pod cannot go."""
@@ -277,11 +307,13 @@ class DynamicResources(Plugin):
         """Take the devices that were found on the node."""
         data: ClaimsState = state.data[NAME]
         together: GroupClaims | None = (state.group or {}).get(NAME)
-        for index, allocation in {**data.shared, **data.by_node.get(node, {})}.items():
+        if data.used.get(node):
+            state.pod_status[CLAIM_STATUSES] = data.used[node]
+        for index, allocation in data.by_node.get(node, {}).items():
             claim = data.claims[index]
             data.allocations[index] = allocation
             if together is not None:
-                together.pending.add(claim["metadata"]["uid"])
+                together.pending.setdefault(claim["metadata"]["uid"], set()).add(pod.uid)
             data.taken.append(claim)
             self._claims.add_pending({**claim, "status": {**(claim.get("status") or {}), "allocation": allocation}})
         return None
@@ -311,6 +343,12 @@ class DynamicResources(Plugin):
         if event.new["metadata"]["uid"] not in [claim["metadata"]["uid"] for claim in claims]:
             return False
         return event.old is None or event.old.get("status") != event.new.get("status")
+
+
+def _allocated(data: ClaimsState, chosen: dict[int, Obj]) -> dict[int, Allocated]:
+    """Return the claims that have devices, or get the chosen ones, by their indexes."""
+    pairs = {index: chosen.get(index) or allocation_of(claim) for index, claim in enumerate(data.claims)}
+    return {index: Allocated(data.claims[index], allocation) for index, allocation in pairs.items() if allocation}
 
 
 def _timed_out(node: NodeInfo, version: Version) -> Status:
