@@ -10,6 +10,7 @@ COMMANDS = (
     "authorization",
     "custom",
     "kinds",
+    "recordings",
     "metadata",
     "policies",
     "rules",

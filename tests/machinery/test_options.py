@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.errors import StatusError
-from understudy.machinery.options import request_timeout
+from understudy.machinery.options import Query, list_options, request_timeout
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,20 @@ def test_malformed_timeout_is_refused(text: str, message: str) -> None:
     with pytest.raises(StatusError) as error:
         request_timeout(text)
     assert error.value.message == f"invalid timeout specified in the request URL - {message}"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("resourceVersionMatch=Exact", "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ("sendInitialEvents=true", "sendInitialEvents is forbidden for list"),
+        ("watch=1&resourceVersionMatch=Exact", "resourceVersionMatch is forbidden for watch unless sendInitialEvents"),
+    ],
+)
+def test_rules_of_watches_need_a_parameter(query: str, message: str) -> None:
+    """A watch by its path alone gets the rules of a list, and no initial events that it has not asked for."""
+    with pytest.raises(StatusError) as error:
+        list_options(Query(query), NEWEST, watch=True, watch_list=True)
+    assert message in error.value.message
+    assert list_options(Query("watch=1"), NEWEST, watch=True, watch_list=True).initial_events
+    assert list_options(Query(""), NEWEST, watch=True, watch_list=True).initial_events is None

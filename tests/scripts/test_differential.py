@@ -53,7 +53,18 @@ def test_differences(left: Any, right: Any, lines: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["requests", "apply", "metadata", "kinds", "custom", "rules", "authorization", "policies", "webhooks"],
+    [
+        "requests",
+        "apply",
+        "metadata",
+        "kinds",
+        "custom",
+        "rules",
+        "authorization",
+        "policies",
+        "webhooks",
+        "recordings",
+    ],
 )
 def test_no_server_is_a_failure(command: str) -> None:
     """A command ends with one line, which makes its status 1, when nobody answers."""
@@ -76,6 +87,7 @@ def test_nothing_is_recorded_from_no_server() -> None:
         ("apply", "--kind=Unknown"),
         ("metadata", "--kind=Unknown"),
         ("kinds", "--only=unknown"),
+        ("recordings", "--only=unknown"),
         ("custom", "--definitions=0"),
         ("rules", "--definitions=0"),
         ("authorization", "--decisions=0"),
@@ -114,6 +126,14 @@ def test_admission_is_compared(tmp_path: Path, mode: str, status: int, command: 
     with Server(**options) as one, Server(authorization_mode=[mode], **options) as other:
         sent = ["--token=t", "--batches=1", "--cases=3", "--sequences=2", "--no-shrinking"]
         done = run("compare", command, one.url, other.url, *sent)
+    assert (done.returncode, done.stderr) == (status, ""), done.stdout
+
+
+@pytest.mark.parametrize(("mode", "status"), [("AlwaysAllow", 0), ("RBAC", 1)])
+def test_changed_recordings_are_compared(mode: str, status: int) -> None:
+    """Recorded requests and their changed copies agree on equal servers, and differ where users have fewer rights."""
+    with Server() as one, Server(authorization_mode=[mode]) as other:
+        done = run("compare", "recordings", one.url, other.url, "--only=machinery.*m02", "--share=0.4", "--seed=1")
     assert (done.returncode, done.stderr) == (status, ""), done.stdout
 
 

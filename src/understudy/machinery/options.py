@@ -79,7 +79,10 @@ class ListOptions:
 
 
 def list_options(query: Query, version: Version, *, watch: bool, watch_list: bool) -> ListOptions:
-    """Read and validate the options of a list or watch; `watch_list` is the gate WatchList. Raises 400, 422."""
+    """Read and validate the options of a list or watch; `watch_list` is the gate WatchList. Raises 400, 422.
+
+    A watch below `/watch/` that has no parameter `watch` gets the rules of a list.
+    """
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
     try:
@@ -98,9 +101,10 @@ def list_options(query: Query, version: Version, *, watch: bool, watch_list: boo
         token=query.get("continue"),
         initial_events=boolean(query, "sendInitialEvents"),
     )
-    if watch and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
+    asked = watch and boolean(query, "watch")
+    if asked and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
         options.initial_events, options.match = True, NOT_OLDER_THAN
-    field_errors = _watch_errors(options, watch_list) if watch else _list_errors(options)
+    field_errors = _watch_errors(options, watch_list) if asked else _list_errors(options)
     if field_errors:
         raise errors.invalid(META, "ListOptions", "", field_errors, version)
     return options

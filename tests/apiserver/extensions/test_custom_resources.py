@@ -106,6 +106,17 @@ def test_definition_appears_in_discovery(apiserver: Server) -> None:
     assert [resource["name"] for resource in resources] == ["widgets"]
 
 
+def test_groups_are_in_the_order_of_their_api_services(apiserver: Server) -> None:
+    """Groups of definitions are listed by the first names of their API services, which begin with a version."""
+    define(apiserver)
+    names = {"plural": "gadgets", "kind": "Gadget"}
+    other = definition(version(), version("alpha", storage=False), group="other.example.com", names=names)
+    exchange(apiserver, "POST", DEFINITIONS, {**other, "metadata": {"name": "gadgets.other.example.com"}})
+    wait_for(apiserver, "/apis/other.example.com", lambda code, body: code == 200)
+    groups = exchange(apiserver, "GET", "/apis")[1]["groups"]
+    assert [group["name"] for group in groups][-2:] == ["other.example.com", "example.com"]
+
+
 def test_versions_show_the_same_objects(apiserver: Server) -> None:
     """Every version shows the same objects, each under its own apiVersion."""
     define(apiserver, version("v1"), version("v2", storage=False))
@@ -294,6 +305,9 @@ def test_scale_reads_the_paths_of_the_definition(apiserver: Server) -> None:
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
     assert exchange(apiserver, "PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 5}})[1]["spec"] == {"replicas": 5}
     assert exchange(apiserver, "GET", f"{WIDGETS}/a")[1]["spec"] == {"size": 5}
+    exchange(apiserver, "PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 0}})
+    table = send(apiserver, "GET", f"{WIDGETS}/a/scale", accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert json.loads(table.body)["rows"][0]["cells"][:3] == ["a", None, 1]  # 0 is left out of the JSON of a Scale
     exchange(apiserver, "POST", WIDGETS, widget("b"))
     code, refused = exchange(apiserver, "GET", f"{WIDGETS}/b/scale")
     assert (code, refused["message"]) == (
@@ -473,6 +487,7 @@ def test_controllers_know_custom_resources() -> None:
             'Gadget.example.com "a" is invalid: kind: Invalid value: "Gadget"',
         ),
         ("PATCH", {"kind": None}, 422, "Object 'Kind' is missing in"),
+        ("POST", {"apiVersion": None, "kind": "Widget"}, 400, ".apiVersion accessor error: <nil> is of the type <nil>"),
         ("PATCH", {"apiVersion": None}, 500, "Object 'apiVersion' is missing in 'object has no apiVersion field'"),
         ("PATCH", {"apiVersion": None, "metadata": {"labels": []}}, 422, "cannot unmarshal array into Go struct field"),
         ("PATCH", {"metadata": None}, 400, "name must be provided"),
@@ -554,6 +569,27 @@ def test_owners_that_cannot_be_worked_out(release: str, kept: bool) -> None:
         patched = exchange(server, "PATCH", path, {"spec": {"a": "z"}})[1]["metadata"].get("managedFields")
         assert patched == (created if kept else None)
         assert exchange(server, "GET", f"{WIDGETS}/a")[1]["metadata"].get("managedFields") == patched
+
+
+@pytest.mark.parametrize(("release", "kept"), [("1.36", False), ("1.37", True)])
+def test_owners_in_a_version_that_a_definition_does_not_have(release: str, kept: bool) -> None:
+    """Owners that wrote in a version that is gone, or in another group, cannot be converted to: apply is refused."""
+    with Server(emulated_version=release) as server:
+        define(server, version(), version("v2", storage=False))
+        sent = widget(spec={"a": "x"})
+        created = exchange(server, "POST", WIDGETS.replace("v1", "v2"), {**sent, "apiVersion": "example.com/v2"})[1]
+        exchange(server, "PATCH", f"{DEFINITIONS}/widgets.example.com", {"spec": {"versions": [version()]}})
+        wait_until(lambda: send(server, "GET", WIDGETS.replace("v1", "v2")).status, lambda code: code == 404)
+        answer = send(server, "PATCH", f"{WIDGETS}/a?fieldManager=m", sent, media="application/apply-patch+yaml")
+        text = "request to convert CR to an invalid group/version: example.com/v2"
+        assert (answer.status, json.loads(answer.body)["message"]) == (500, text)
+        patched = exchange(server, "PATCH", f"{WIDGETS}/a", {"spec": {"a": "z"}})[1]["metadata"].get("managedFields")
+        assert patched == (created["metadata"]["managedFields"] if kept else None)
+        entry = {**created["metadata"]["managedFields"][0], "apiVersion": "other.io/v1"}
+        code, other = exchange(
+            server, "POST", WIDGETS, widget("b") | {"metadata": {"name": "b", "managedFields": [entry]}}
+        )
+        assert (code, "managedFields" in other["metadata"]) == (201, False)
 
 
 @pytest.mark.parametrize(("release", "failed"), [("1.36", "Precondition"), ("1.37", "precondition")])

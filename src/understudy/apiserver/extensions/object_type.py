@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.apiserver.extensions.schemas import Schemas
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.object_type import UnconvertibleError
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType
@@ -29,12 +30,16 @@ class CustomObjectType:
         """Return the Go type of the metadata."""
         return self._schemas.metadata
 
-    def of_version(self, api_version: str) -> CustomObjectType | None:
-        """Return the type of the objects in another version, None for one that the definition does not have."""
+    def of_version(self, api_version: str) -> CustomObjectType:
+        """Return the type of the objects in another version. Raises UnconvertibleError."""
         group, version = split_api_version(api_version)
         definition = self._schemas.definition
-        if group != definition.group or version not in definition.versions:
-            return None
+        if group != definition.group:
+            gvk = f"{definition.group}/{self._version}, Kind={definition.kind}"
+            text = f"{gvk} is unstructured and is not suitable for converting to {go_quote(api_version)}"
+            raise UnconvertibleError(text)
+        if version not in definition.versions:
+            raise UnconvertibleError(f"request to convert CR to an invalid group/version: {api_version}")
         return CustomObjectType(self._schemas, version)
 
     def empty(self, api_version: str) -> Obj:

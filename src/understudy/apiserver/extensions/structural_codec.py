@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.apiserver.extensions.object_type import CustomObjectType
 from understudy.apiserver.extensions.schemas import Schemas
+from understudy.kinds.apiextensions.custom_resources import nested
 from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
 from understudy.kinds.declarations.codec import Body, MissingKindError, Sent
 from understudy.machinery.errors import internal_error
@@ -73,8 +74,11 @@ class StructuralCodec:
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:
         """Return an object, which has Go's numbers, as the schema of the version that it names has it, with metadata of
-        its own. An object of another kind keeps all its fields."""
-        group, version = split_api_version(value.get("apiVersion", ""))
+        its own. An object of another kind keeps all its fields. Raises DecodeError for an `apiVersion` of null."""
+        api_version, refusal = nested(value, ".apiVersion", str, "string")
+        if refusal:
+            raise DecodeError(refusal)
+        group, version = split_api_version(api_version or "")
         is_own = (group, value["kind"]) == (self.kind.group, self.kind.kind)
         schema = self._schemas.of(version) if is_own else self._schemas.of_other_kinds
         unknown: list[str] = []

@@ -211,11 +211,18 @@ def api_versions(serving: Serving, address: str) -> Obj:
 
 
 def group_list(serving: Serving) -> Obj:
-    """Return an APIGroupList of all groups but the core group."""
-    return {
-        **GROUP_LIST,
-        "groups": [api_group(group, versions) for group, versions in serving.registered.items() if group],
-    }
+    """Return an APIGroupList of all groups but the core group.
+
+    Those of definitions are in the order of the names of their API services, which begin with a version.
+    """
+    listed = [(group, versions) for group, versions in serving.registered.items() if group]
+    listed.sort(key=lambda item: _service_name(*item) if serving.release.group(item[0]) is None else "")
+    return {**GROUP_LIST, "groups": [api_group(group, versions) for group, versions in listed]}
+
+
+def _service_name(group: str, versions: Iterable[str]) -> str:
+    """Return the first name of the API services of a group."""
+    return min(f"{version}.{group}" for version in versions)
 
 
 def api_group(group: str, versions: Iterable[str]) -> Obj:

@@ -113,10 +113,14 @@ def _conditions(kind: Kind, obj: Obj) -> Obj:
 
 
 def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form: Output) -> Obj:
-    """Return a Table of the Scale of an object of `kind`. Name and Age are the columns of the kind's own table."""
+    """Return a Table of the Scale of an object of `kind`. Name and Age are the columns of the kind's own table.
+
+    That of a custom resource is made of its JSON, which leaves out `spec.replicas` if it is 0.
+    """
+    desired = (scale.get("spec") or {}).get("replicas", 0)
     cells = [
         scale["metadata"]["name"],
-        scale.get("spec", {}).get("replicas", 0),
+        desired if kind.custom is None else desired or None,
         scale.get("status", {}).get("replicas", 0),
         printers.age(scale, request.clock.now()),
     ]

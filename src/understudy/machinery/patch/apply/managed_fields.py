@@ -163,25 +163,27 @@ class Updater:
         return None if converted is None else type_.decoded({**converted, "apiVersion": version})
 
     def type_of(self, version: str) -> ObjectType | None:
-        """Return the type of the kind in an API version, None if that is gone.
+        """Return the type of the kind in an API version, None if that is gone. Raises UnconvertibleError.
 
         It is gone for the real server, too, if it is of another group: events are served in two.
         """
         if version == self.api_version:
             return self.type
-        return self.type.of_version(version) if _group(version) == _group(self.api_version) else None
+        type_ = self.type.of_version(version)
+        return type_ if _group(version) == _group(self.api_version) else None
 
     def reconcile(self, live: Obj, before: ManagedFields) -> ManagedFields:
         """Collapse owned paths into fields that the schema treats as atomic (upstream: `ReconcileFieldSetWithSchema`).
 
         The schema may have changed since an entry was written. Entries that come from the store unchanged are skipped.
+        Raises UnconvertibleError for one of a version that a definition does not have.
         """
         after: ManagedFields = {}
         for owner, owned in before.items():
+            type_ = self.type_of(owned.api_version)
             if owned.source is not None:
                 after[owner] = owned
                 continue
-            type_ = self.type_of(owned.api_version)
             if type_ is not None and self.convert(live, owned.api_version) is not None:
                 after[owner] = owned.with_fields(
                     _unless_same(owned.fields, reconcile_field_set(type_.merge_type, owned.fields))

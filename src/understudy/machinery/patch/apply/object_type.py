@@ -44,7 +44,10 @@ class ObjectType(Protocol):
         """Return the Go type of the metadata."""
 
     def of_version(self, api_version: str) -> ObjectType | None:
-        """Return the type of the same kind in an API version, None if that is gone."""
+        """Return the type of the same kind in an API version, None if that is gone.
+
+        Raises UnconvertibleError for a version that a definition does not have, of which managed fields do not survive.
+        """
 
     def empty(self, api_version: str) -> Obj:
         """Return an object before anything is set: the fields that are always written."""
