@@ -9,10 +9,19 @@ import pytest
 from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.waiting import until
 from understudy.controlplane.client.resources import NODES
-from understudy.controlplane.kubelet.node import LEASE_NAMESPACE, LEASES
+from understudy.controlplane.kubelet.node import LEASE_NAMESPACE, LEASES, declared_features
 from understudy.controlplane.kubelet.pods import PodIPs
 from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_35, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
+
+DECLARED = [
+    "ExtendWebSocketsToKubelet",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+]
 
 
 async def test_node_is_registered(cluster: Cluster) -> None:
@@ -26,7 +35,33 @@ async def test_node_is_registered(cluster: Cluster) -> None:
     assert conditions == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
     assert node["status"]["allocatable"]["pods"] == "110"
     assert node["status"]["nodeInfo"]["kubeletVersion"] == f"v{cluster.release}.0"
+    gates = Gates.of(cluster.release)
+    assert node["status"].get("declaredFeatures") == declared_features(cluster.release, gates).get("declaredFeatures")
     assert [entry["type"] for entry in node["status"]["addresses"]] == ["InternalIP", "Hostname"]
+
+
+@pytest.mark.parametrize(
+    ("version", "on", "declared"),
+    [
+        (
+            V1_37,
+            [],
+            DECLARED,
+        ),
+        (
+            V1_37,
+            ["DRANodeAllocatableResources", "DRAOptionalNodeOperations", "VolumeBindMountOptions"],
+            ["DRANodeAllocatableResources", "DRAOptionalNodeOperations", *DECLARED],
+        ),
+        (V1_36, ["DRANodeAllocatableResources"], DECLARED),
+        (V1_35, ["NodeDeclaredFeatures"], ["GuaranteedQoSPodCPUResize"]),
+        (V1_35, [], None),
+    ],
+)
+def test_node_declares_features(version: Version, on: list[str], declared: list[str] | None) -> None:
+    """The kubelet declares those features that its gates decide, as upstream's does; 1.35 does so with a gate."""
+    gates = Gates.of(version, dict.fromkeys(on, True))
+    assert declared_features(version, gates).get("declaredFeatures") == declared
 
 
 async def test_node_that_exists_keeps_its_capacity(cluster: Cluster) -> None:

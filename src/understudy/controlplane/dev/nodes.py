@@ -66,7 +66,8 @@ class Nodes:
             async with AsyncExitStack() as stack:
                 kubelet = self._kubelet(name)
                 if kubelet is None:
-                    await NodeKeeper(self._client, name, self._version, read_boot_id(), SystemClock()).register()
+                    keeper = NodeKeeper(self._client, name, self._version, self._gates, read_boot_id(), SystemClock())
+                    await keeper.register()
                 else:
                     await stack.enter_async_context(kubelet)
                     self._tell(f"node {name}: kubelet looks for drivers in {self._root / name / 'plugins_registry'}")

@@ -106,7 +106,7 @@ class Kubelet:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self._client)
             events = await stack.enter_async_context(EventRecorder(client, "kubelet", self._clock.now, self._node))
-            keeper = NodeKeeper(client, self._node, self._version, self._boot_id, self._clock)
+            keeper = NodeKeeper(client, self._node, self._version, self._gates, self._boot_id, self._clock)
             if self._register_node:
                 await keeper.register()
             node = await keeper.get()

@@ -12,7 +12,9 @@ from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, Resource
 from understudy.machinery.errors import StatusError
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock, timestamp
 
@@ -27,6 +29,29 @@ MAX_PODS = 110
 DEFAULT_ADDRESS = "127.0.0.1"
 NOT_READY = "node.kubernetes.io/not-ready"  # the taint that admission gives to new nodes
 _GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_DECLARED = (
+    features.RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS,
+    features.IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING,
+)
+_DECLARED_SINCE_1_36 = (
+    *_DECLARED,
+    features.EXTEND_WEB_SOCKETS_TO_KUBELET,
+    features.IN_PLACE_POD_VERTICAL_SCALING_INIT_CONTAINERS,
+)
+# The features that a kubelet declares if their gates are on. Upstream: `nodedeclaredfeatures/features/registry.go`.
+DECLARED = ByRelease(
+    {
+        V1_31: _DECLARED,
+        V1_36: _DECLARED_SINCE_1_36,
+        V1_37: (
+            *_DECLARED_SINCE_1_36,
+            features.IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES,
+            features.DRA_NODE_ALLOCATABLE_RESOURCES,
+            features.DRA_OPTIONAL_NODE_OPERATIONS,
+        ),
+    }
+)
+GUARANTEED_RESIZE = "GuaranteedQoSPodCPUResize"  # in 1.35, of every node without a static CPU manager
 # Conditions besides Ready: reason and message of their absence.
 _PRESSURES = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -38,10 +63,13 @@ _PRESSURES = {
 class NodeKeeper:
     """Registers a node, and renews its lease."""
 
-    def __init__(self, client: APIClient, name: str, version: Version, boot_id: str, clock: Clock) -> None:
+    def __init__(
+        self, client: APIClient, name: str, version: Version, gates: Gates, boot_id: str, clock: Clock
+    ) -> None:
         self._client = client
         self._name = name
         self._version = version
+        self._gates = gates
         self._boot_id = boot_id
         self._clock = clock
 
@@ -180,6 +208,7 @@ class NodeKeeper:
                     "operatingSystem": system,
                     "architecture": architecture,
                 },
+                **declared_features(self._version, self._gates),
             },
         }
 
@@ -192,6 +221,19 @@ class NodeKeeper:
         ]
         ready = {"type": "Ready", "status": "True", **times, "reason": "KubeletReady"}
         return [*pressures, {**ready, "message": "kubelet is posting ready status"}]
+
+
+def declared_features(version: Version, gates: Gates) -> Obj:
+    """Return `declaredFeatures` of a node, {} if nodes declare none. Upstream: `DiscoverNodeFeatures`.
+
+    Features that the container runtime has to have as well are left out: there is none.
+    """
+    if not gates[features.NODE_DECLARED_FEATURES]:
+        return {}
+    names = [str(gate) for gate in DECLARED[version] if gates[gate]]
+    if version < V1_36:
+        names.append(GUARANTEED_RESIZE)
+    return {"declaredFeatures": sorted(names)}
 
 
 def _resources() -> Obj:
