@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import os
 import subprocess
 import sys
@@ -35,7 +34,11 @@ def unused(n):
     return n == 7
 """
 TESTS = """
+import gc
+
 from limits import first_power, is_small
+
+gc.freeze()  # as large suites do
 
 def test_small():
     assert is_small(9)
@@ -117,7 +120,6 @@ def test_function_that_lives_is_broken(tmp_path: Path) -> None:
         mutants.mutants(path), [[True, True], [False, False], [True, True], [False, True]], strict=True
     ):
         code = check.__code__, namespace["make"].__code__
-        gc.freeze()  # as tests do that have collected many others
         assert mutant.apply() == 2
         assert [check(4), check(5)] == answers
         check.__code__, namespace["make"].__code__ = code
