@@ -12,7 +12,7 @@ from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Strategy
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, V1_37, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
@@ -242,6 +242,10 @@ def allocated(*results: Obj, **more: Any) -> Obj:
             ],
         ),
         (
+            {"shareID": "x" * len(SHARE)},
+            [f'shareID: Invalid value: "{"x" * len(SHARE)}": error validating uid: invalid UUID format'],
+        ),
+        (
             {"shareID": f"{{{SHARE}]"},
             [f'shareID: Invalid value: "{{{SHARE}]": error validating uid: invalid bracketed UUID format'],
         ),
@@ -282,9 +286,11 @@ def test_device_of_status_is_shown_as_json(release: Version, shown: str) -> None
     ("address", "error"),
     [
         ("10.0.0.1/24", ""),
+        ("10.0.0.1/32", ""),
         ("10.0.0.01/24", 'must be in canonical form ("10.0.0.1/24")'),
         ("2001:0db8::1/64", 'must be in canonical form ("2001:db8::1/64")'),
         ("::ffff:1.2.3.4/120", 'must be in canonical form ("1.2.3.4/24")'),
+        ("::ffff:1.2.3.4/32", 'must be in canonical form ("1.2.3.4/32")'),
         ("::ffff:1.2.3.4/20", 'must be in canonical form ("1.2.3.4/20")'),
         ("10.0.0.1", "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"),
     ],
@@ -295,6 +301,36 @@ def test_addresses_of_network_devices_are_canonical(address: str, error: str) ->
     _, errors = StoredClaim(V1_36).update_status({"allocation": allocated(RESULT), "devices": devices}, {})
     where = "status.devices[0].networkData.ips[0]"
     assert errors == ([f'{where}: Invalid value: "{address}": {error}'] if error else [])
+
+
+@pytest.mark.parametrize(("release", "is_checked"), [(V1_37, True), (V1_36, False)])
+def test_tolerations_of_a_result_are_checked_since_1_37(release: Version, is_checked: bool) -> None:
+    result = {**RESULT, "tolerations": [{"key": "k", "operator": "In"}]}
+    _, errors = StoredClaim(release).update_status({"allocation": allocated(result)}, {})
+    where = "status.allocation.devices.results[0].tolerations[0].operator"
+    text = f'{where}: Unsupported value: "In": supported values: "Equal", "Exists"'
+    assert errors == [text] * is_checked
+
+
+@pytest.mark.parametrize(("operations", "errors"), [(["NodePrepareResources"], 1), (["NodePrepareResources", "*"], 0)])
+def test_device_that_is_not_prepared_is_not_unprepared(operations: list[str], errors: int) -> None:
+    """To leave out preparing is to leave out unpreparing as well, by its name or by that of all operations."""
+    claim = StoredClaim(V1_37, DRAOptionalNodeOperations=True)
+    allocation = allocated({**RESULT, "skipNodeOperations": operations})
+    assert len(claim.update_status({"allocation": allocation}, {})[1]) == errors
+
+
+@pytest.mark.parametrize(
+    ("data", "errors"),
+    [
+        ({"a": 1}, []),
+        ([1], ['status.devices[0].data: Invalid value: "<value omitted>": must be a valid JSON object']),
+    ],
+)
+def test_data_of_a_device_is_a_json_object(data: Any, errors: list[str]) -> None:
+    device = {name: RESULT[name] for name in ("driver", "pool", "device")}
+    sent = {"allocation": allocated(RESULT), "devices": [{**device, "data": data}]}
+    assert StoredClaim(V1_36).update_status(sent, {})[1] == errors
 
 
 # --- feature gates ----------------------------------------------------------------------------------------------------
@@ -358,6 +394,8 @@ def test_binding_conditions_have_a_gate(release: Version, gates: dict[str, bool]
     status, _ = StoredClaim(release, **gates).update_status({"allocation": sent}, {})
     allocation = status["allocation"]
     assert {*sent, *sent["devices"]["results"][0]} - {*allocation, *allocation["devices"]["results"][0]} == dropped
+    status, _ = StoredClaim(release, **gates).update_status({"allocation": sent}, {"allocation": sent})
+    assert status["allocation"]["devices"] == sent["devices"]  # what is in use is kept
 
 
 @pytest.mark.parametrize(("release", "reported"), [(V1_35, False), (V1_34, True)])
@@ -368,6 +406,15 @@ def test_shares_are_dropped_before_stale_device_status_since_1_35(release: Versi
     device = {name: RESULT[name] for name in ("driver", "pool", "device")}
     status, _ = claim.update_status({"devices": [{**device, "shareID": SHARE}]}, {"allocation": allocated(RESULT)})
     assert ("devices" in status) is reported
+
+
+def test_share_in_use_is_kept_if_its_gate_is_off() -> None:
+    """The status of a share, without an allocation of one, is enough."""
+    claim = StoredClaim(V1_36, DRAConsumableCapacity=False)
+    share = {**{name: RESULT[name] for name in ("driver", "pool", "device")}, "shareID": SHARE}
+    reported = {"allocation": allocated(RESULT), "devices": [share]}
+    status, _ = claim.update_status({**reported, "allocation": allocated({**RESULT, "shareID": SHARE})}, reported)
+    assert status["devices"][0]["shareID"] == SHARE
 
 
 # --- adminAccess ------------------------------------------------------------------------------------------------------
@@ -393,6 +440,17 @@ def test_admin_access_needs_the_label_of_the_namespace(labels: Obj | None, error
     assert [text.split(": ")[:2] for text in found] == [
         ["status.allocation.devices.results[0].adminAccess", e] for e in errors
     ]
+
+
+def test_admin_access_of_a_template_needs_the_label_of_the_namespace() -> None:
+    claim = StoredClaim(V1_36)
+    claim.ctx.lookup = lambda group, resource, where, name: {"metadata": {"name": "n"}}
+    template = Release.of(V1_36).kind("resource.k8s.io", "ResourceClaimTemplate")
+    assert template is not None
+    spec = {"spec": {"devices": {"requests": [ADMIN]}}}
+    obj = {"metadata": {"name": "c", "namespace": "n"}, "spec": spec}
+    errors = template.behavior.strategy.validate_metadata(obj, claim.ctx)
+    assert [error.text(V1_36).partition(":")[0] for error in errors] == ["spec.devices.requests[0].adminAccess"]
 
 
 # --- texts about metadata and conditions ------------------------------------------------------------------------------

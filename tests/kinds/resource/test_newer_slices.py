@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from understudy.kinds.resource.slices import resourcepoolstatusrequest
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, V1_37, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
@@ -30,9 +32,12 @@ UNTIL_1_34 = (V1_34, V1_33)
 ONLY_1_36 = (V1_36,)
 
 
-def prepared(release: Version, kind: str, version: str, spec: Obj, *, gates: bool = True) -> tuple[Obj, list[str]]:
-    """Return a new object of a kind as it would be stored, and its errors."""
-    on = {gate: gates for gate in GATES if gate in Gates.of(release).in_force()}
+def prepared(
+    release: Version, kind: str, version: str, spec: Obj, *, gates: bool | Mapping[str, bool] = True
+) -> tuple[Obj, list[str]]:
+    """Return a new object of a kind as it would be stored, and its errors; `gates`: all on or off, or more that are."""
+    on = {gate: bool(gates) for gate in GATES if gate in Gates.of(release).in_force()}
+    on |= gates if isinstance(gates, Mapping) else {}
     validator = Validator.of(str(release), on)
     served = validator.release.kind("resource.k8s.io", kind)
     assert served is not None
@@ -44,7 +49,7 @@ def prepared(release: Version, kind: str, version: str, spec: Obj, *, gates: boo
     return obj, [error.text(release) for error in errors]
 
 
-def slice_of(release: Version, *, gates: bool = True, **spec: Any) -> tuple[Obj, list[str]]:
+def slice_of(release: Version, *, gates: bool | Mapping[str, bool] = True, **spec: Any) -> tuple[Obj, list[str]]:
     version = "v1" if release >= V1_34 else "v1beta2"
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     nodes = {} if "nodes" in spec else {"allNodes": True}
@@ -57,9 +62,9 @@ def slice_of(release: Version, *, gates: bool = True, **spec: Any) -> tuple[Obj,
     )
 
 
-def device_errors(release: Version, **fields: Any) -> list[str]:
-    """Return the errors of a slice with one device, with their paths from the device on."""
-    errors = slice_of(release, devices=[{"name": "d", **fields}])[1]
+def device_errors(release: Version, more: Mapping[str, bool] | None = None, /, **fields: Any) -> list[str]:
+    """Return the errors of a slice with one device, with their paths from the device on; `more`: more gates."""
+    errors = slice_of(release, gates=more or True, devices=[{"name": "d", **fields}])[1]
     return [error.removeprefix("spec.devices[0]").removeprefix(".") for error in errors]
 
 
@@ -126,6 +131,27 @@ def many(number: int) -> Obj:
             UNTIL_1_34,
             {"sharedCounters": [SET, {"name": "t", "counters": many(32)}]},
             ["spec.sharedCounters: Invalid value: 33: the total number of shared counters must not exceed 32"],
+        ),
+        (
+            UNTIL_1_34,
+            {
+                "sharedCounters": [{"name": "s", "counters": many(32)}],
+                "devices": [
+                    {"name": f"d{i}", "consumesCounters": [{"counterSet": "s", "counters": many(32)}]}
+                    for i in range(33)
+                ],
+            },
+            ["spec.devices: Invalid value: 1056: the total number of counters in devices must not exceed 1024"],
+        ),
+        (
+            UNTIL_1_34,
+            {
+                "sharedCounters": [{"name": f"s{i}", "counters": COUNTERS} for i in range(3)],
+                "devices": [
+                    {"name": "d", "consumesCounters": [{"counterSet": f"s{i}", "counters": COUNTERS} for i in range(3)]}
+                ],
+            },
+            [],
         ),
         (SINCE_1_35, {"devices": [{"name": "d", "consumesCounters": [USE]}]}, []),
         (
@@ -297,6 +323,7 @@ POLICY = "capacity[m].requestPolicy"
             {"default": "1", "validRange": {"min": "1", "step": "0"}},
             [f'{POLICY}.validRange.step: Invalid value: "1": value is not a multiple of a given step (0) from (1)'],
         ),
+        ({"default": "1", "validRange": {}}, [f"{POLICY}.validRange.min: Required value: required when validRange is"]),
     ],
 )
 def test_request_policy(policy: Obj, errors: list[str]) -> None:
@@ -306,6 +333,45 @@ def test_request_policy(policy: Obj, errors: list[str]) -> None:
         assert cut(device_errors(release, allowMultipleAllocations=True, capacity=capacity), errors) == errors
         alone = [f"{POLICY}: Forbidden: allowMultipleAllocations must be true"]
         assert device_errors(release, allowMultipleAllocations=False, capacity=capacity) == alone
+
+
+RANGE, DEFAULT_AMOUNT = f"{POLICY}.validRange", f"{POLICY}.validRange.default"
+NO_STEP = "value is not a multiple of a given step"
+
+
+@pytest.mark.parametrize(
+    ("default", "range_", "errors"),
+    [
+        ("2", {"min": "1", "max": "8", "step": "1"}, []),
+        ("1", {"min": "1", "step": "0"}, [f'{RANGE}.step: Invalid value: "0": must be greater than zero']),
+        ("0", {"min": "1"}, [f'{DEFAULT_AMOUNT}: Invalid value: "0": default is less than min: 1']),
+        ("9", {"min": "1", "max": "8"}, [f'{DEFAULT_AMOUNT}: Invalid value: "9": default is more than max: 8']),
+        (
+            "1",
+            {"min": "-1", "step": "1"},
+            [f'{RANGE}.min: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
+        (
+            "1500m",
+            {"min": "1", "step": "1"},
+            [f'{RANGE}.step: Invalid value: "1500m": {NO_STEP} (1) from (1)'],
+        ),
+        ("1500m", {"min": "500m", "step": "500m"}, []),
+        ("1", {"min": "-500m", "step": "500m"}, []),
+        (
+            "1",
+            {"min": "1u", "step": "0"},
+            [f'{RANGE}.min: Invalid value: "1u": value cannot be represented as a milli value'],
+        ),
+    ],
+)
+def test_range_of_a_policy_since_1_37(default: str, range_: Obj, errors: list[str]) -> None:
+    """Amounts are whole numbers of 64 bits, or all are thousandths if one has a fraction."""
+    gates = {"DRAFractionalCapacityRange": True}
+    policy = {"default": default, "validRange": range_}
+    capacity = {"m": {"value": "10", "requestPolicy": policy}}
+    found = device_errors(V1_37, gates, allowMultipleAllocations=True, capacity=capacity)
+    assert cut(found, errors) == errors
 
 
 DEFAULT = f'{POLICY}.validValues: Invalid value: "1": default value is not valid'
@@ -374,26 +440,59 @@ def test_gates_drop_fields_of_slices(release: Version) -> None:
     assert obj["spec"].keys() == {"driver", "pool", "allNodes", "devices"}
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"allowMultipleAllocations": False},
-        {"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}},
-    ],
-    ids=["flag", "policy"],
-)
-def test_shared_devices_in_use_are_kept(fields: Obj) -> None:
-    """An update keeps fields of shared devices without their gate if the stored slice has one of them."""
-    validator = Validator.of("1.34", {"DRAConsumableCapacity": False})
+def updated(release: str, stored: Obj, sent: Obj, **gates: bool) -> Obj:
+    """Return a slice that is updated as it would be stored; both specs lack the driver and the pool."""
+    validator = Validator.of(release, gates)
     kind = validator.release.kind("resource.k8s.io", "ResourceSlice")
     assert kind is not None
-    full: Obj = {"name": "d", "allowMultipleAllocations": True}
-    for stored, kept in (({"name": "d", **fields}, True), ({"name": "d"}, False)):
-        spec = {"driver": "d.io", "pool": {"name": "p"}}
-        old = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [stored]}}
-        new: Obj = {"metadata": {"generation": 1}, "spec": {**spec, "devices": [dict(full)]}}
-        kind.behavior.strategy.prepare_for_update(new, old, validator.context("v1"))
-        assert ("allowMultipleAllocations" in new["spec"]["devices"][0]) is kept
+    spec = {"driver": "d.io", "pool": {"name": "p"}}
+    old, new = ({"metadata": {"generation": 1}, "spec": {**spec, **copy.deepcopy(each)}} for each in (stored, sent))
+    kind.behavior.strategy.prepare_for_update(new, old, validator.context("v1"))
+    return new
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"allowMultipleAllocations": False}, True),
+        ({"capacity": {"m": {"value": "1", "requestPolicy": {"default": "1"}}}}, True),
+        ({"capacity": {"m": {"value": "1"}}}, False),
+        ({}, False),
+    ],
+    ids=["flag", "policy", "plain capacity", "nothing"],
+)
+def test_shared_devices_in_use_are_kept(fields: Obj, kept: bool) -> None:
+    """An update keeps fields of shared devices without their gate if the stored slice has one of them."""
+    sent = {"devices": [{"name": "d", "allowMultipleAllocations": True}]}
+    new = updated("1.34", {"devices": [{"name": "d", **fields}]}, sent, DRAConsumableCapacity=False)
+    assert ("allowMultipleAllocations" in new["spec"]["devices"][0]) is kept
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        ({"sharedCounters": [SET]}, True),
+        ({"perDeviceNodeSelection": True}, True),
+        ({"devices": [{"name": "d", "nodeName": "n"}]}, True),
+        ({"devices": [{"name": "d", "consumesCounters": []}]}, False),
+    ],
+    ids=["counters", "nodes per device", "node of a device", "nothing"],
+)
+def test_partitions_in_use_are_kept(stored: Obj, kept: bool) -> None:
+    """An update keeps all fields of partitions without their gate if the stored slice has one of them."""
+    sent = {"devices": [{"name": "d", "consumesCounters": [USE], "nodeName": "n"}], "sharedCounters": [SET]}
+    spec = updated("1.34", stored, sent, DRAPartitionableDevices=False)["spec"]
+    assert ("sharedCounters" in spec, "nodeName" in spec["devices"][0]) == (kept, kept)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "generation"), [("allocationMultiplier", "1000m", 1), ("capacityKey", "1000m", 2)]
+)
+def test_names_of_capacities_are_no_amounts(field: str, value: str, generation: int) -> None:
+    """An amount in other words is no change of a slice, a name is."""
+    stored, sent = ({"devices": [{"name": "d", MAPPINGS: {"cpu": {field: each}}}]} for each in ("1", value))
+    new = updated("1.36", stored, sent, DRANodeAllocatableResources=True)
+    assert new["metadata"]["generation"] == generation
 
 
 @pytest.mark.parametrize(("release", "warnings"), [(V1_36, 1), (V1_35, 1), (V1_34, 0)])
@@ -432,6 +531,15 @@ def test_driver_in_upper_case_is_warned_of(release: Version, warnings: int) -> N
 def test_taint_rule(releases: tuple[Version, ...], spec: Obj, errors: list[str]) -> None:
     for release in releases:
         assert cut(prepared(release, "DeviceTaintRule", "v1alpha3", spec)[1], errors) == errors
+
+
+def test_new_taint_rule_has_no_status() -> None:
+    validator = Validator.of("1.36")
+    kind = validator.release.kind("resource.k8s.io", "DeviceTaintRule")
+    assert kind is not None
+    new: Obj = {"metadata": {}, "spec": {"taint": TAINT}, "status": {"conditions": [{}]}}
+    kind.behavior.strategy.prepare_for_create(new, validator.context("v1alpha3"))
+    assert new["status"] == {}
 
 
 @pytest.mark.parametrize(
@@ -506,6 +614,12 @@ CONDITION = {"type": "Complete", "status": "True", "reason": "R", "lastTransitio
             ],
         ),
         ({**SET_STATUS, "conditions": [CONDITION, {**CONDITION, "type": "Failed"}]}, None, []),
+        (
+            {**SET_STATUS, "conditions": [{**CONDITION, "type": f"T{i}"} for i in range(11)]},
+            None,
+            ["status.conditions: Too many: 11: must have at most 10 items"],
+        ),
+        ({"poolCount": 1, "pools": [{**POOL, "validationError": "e" * 256}]}, None, []),
         ({"poolCount": 1, "pools": [{**POOL, "generation": 0}]}, None, ["status.pools[0].generation: Required value"]),
         (
             {
@@ -529,6 +643,10 @@ CONDITION = {"type": "Complete", "status": "True", "reason": "R", "lastTransitio
 def test_status_of_pools_is_set_once(status: Obj | None, old: Obj | None, errors: list[str]) -> None:
     found = resourcepoolstatusrequest.validate_status(status, old, Path("status"), V1_36)
     assert cut([error.text(V1_36) for error in found], errors) == errors
+
+
+def test_declared_rules_of_pools_are_checked_elsewhere_since_1_37() -> None:
+    assert resourcepoolstatusrequest.validate_status({}, None, Path("status"), V1_37) == []
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,10 @@ def test_flat_slice_leaves_out_empty_nodes() -> None:
     """`nodeName` and `allNodes` are no pointers in the flat form, which leaves out "" and false."""
     spec = {"driver": "d", "nodeName": "", "allNodes": False}
     assert flat_form.flat_slice(spec) == {"driver": "d"}
+    assert flat_form.flat_slice({**spec, "perDeviceNodeSelection": False}) == {
+        "driver": "d",
+        "perDeviceNodeSelection": False,
+    }
     assert flat_form.flat_slice({"nodeName": "n", "allNodes": True}) == {"nodeName": "n", "allNodes": True}
 
 

@@ -254,6 +254,16 @@ def test_controller_is_dropped_if_gate_is_off() -> None:
     assert claim.status["deallocationRequested"] is True
 
 
+def test_controller_of_an_allocation_is_kept_if_gate_is_off() -> None:
+    """In 1.31 an allocation is enough, of a claim that names no controller."""
+    claim = ClaimUnderTest(V1_31)
+    claim.create()
+    assert claim.update_status(allocation=CONTROLLED) == []
+    claim.set_gates(DRAControlPlaneController=False)
+    assert claim.update_status(allocation=CONTROLLED) == []
+    assert claim.status["allocation"]["controller"] == "ctrl.example.com"
+
+
 ADMIN: Obj = {**DEVICES, "requests": [{**DEVICES["requests"][0], "adminAccess": False}, DEVICES["requests"][1]]}
 
 

@@ -92,6 +92,9 @@ def test_accounts_on_the_node_need_less() -> None:
     terms = [{"matchFields": FIELDS, "matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
     zone = {**ALLOCATION, "nodeSelector": {"nodeSelectorTerms": terms}}
     assert texts({**new, "allocation": zone}, {"allocation": zone}, user=ROBOT)[1] == asked[1:]
+    for fields in ([{**FIELDS[0], "operator": "NotIn"}], [{**FIELDS[0], "key": "metadata.uid"}], FIELDS * 2):
+        others = {**ALLOCATION, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+        assert texts({**new, "allocation": others}, {"allocation": others}, user=ROBOT)[1] == asked[1:]
     assert texts(new, old, user=User("mallory", [], extra={NODE_NAME: ["n"]}))[1] == asked[1:]
 
 

@@ -61,7 +61,5 @@ class DerivedAttributes:
 
 def _uses(constraint: Obj) -> list[tuple[str, str]]:
     """Return (request, attribute) for each request that a constraint reaches."""
-    attribute = constraint.get("matchAttribute", constraint.get("distinctAttribute"))
-    if attribute is None:
-        return []
+    attribute: str = constraint.get("matchAttribute") or constraint.get("distinctAttribute", "")
     return [(request, attribute) for request in constraint.get("requests") or [_EVERY_REQUEST]]

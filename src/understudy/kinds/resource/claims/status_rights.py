@@ -30,7 +30,7 @@ def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         return []
     status, before = obj.get("status") or {}, old.get("status") or {}
     errors = _binding(status, before, ctx)
-    if ctx.gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS] and status.get("allocation") is not None:
+    if status.get("allocation") is not None:
         errors += _drivers(status, before, ctx)
     return errors
 
