@@ -84,6 +84,7 @@ REFUSED = [
     op("test", "/n", True),
     op("test", "/o", {"x": "1"}),
     op("test", "/l", ["a", "b"]),
+    op("test", "/l", ["a", "b", "z"]),
     op("test", "/l", {}),
     op("test", "", {}),
 ]

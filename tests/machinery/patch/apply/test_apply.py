@@ -221,6 +221,35 @@ def test_kubectl_takes_over_client_side_apply(world: Any) -> None:
         '{"apiVersion":"v1","data":{"a":"2","b":"2"},"kind":"ConfigMap","metadata":{"name":"x"}}\n'
     )
     assert refused(w.apply, "other", {"data": {"a": "3"}}).code == 409
+    before = w.live["metadata"]["annotations"][LAST_APPLIED]
+    w.apply("other", {"data": {"c": "3"}})
+    assert w.live["metadata"]["annotations"][LAST_APPLIED] == before
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"apiVersion": "v2", "kind": "ConfigMap", "data": {"a": "1"}},
+        {"apiVersion": "v1", "kind": "", "data": {"a": "1"}},
+        ["a"],
+        "{",
+    ],
+)
+def test_wrong_last_applied_configuration_takes_nothing_over(world: Any, config: Any) -> None:
+    """A configuration of another version, without a kind or that is no object at all, leaves the conflicts."""
+    w = world()
+    text = config if isinstance(config, str) else json.dumps(config)
+    w.create("kubectl-client-side-apply", {"metadata": {"annotations": {LAST_APPLIED: text}}, "data": {"a": "1"}})
+    assert refused(w.apply, "kubectl", {"data": {"a": "2"}}).code == 409
+
+
+def test_last_applied_configuration_leaves_itself_out(world: Any) -> None:
+    w = world()
+    annotations = {LAST_APPLIED: "old", "e.io/a": "1"}
+    w.apply("kubectl", {"metadata": {"name": "x", "annotations": annotations}})
+    assert w.live["metadata"]["annotations"][LAST_APPLIED] == (
+        '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"e.io/a":"1"},"name":"x"}}\n'
+    )
 
 
 TYPES = [

@@ -108,7 +108,7 @@ def test_reset_fields_are_not_owned(world: Any) -> None:
     assert w.owners() == {"Update alice": [".metadata.labels", ".metadata.labels.a"]}
 
 
-@pytest.mark.parametrize("cleared", [[], [{}]])
+@pytest.mark.parametrize("cleared", [[], [{}], [{"manager": "", "operation": ""}]])
 def test_cleared_managed_fields_stay_empty(world: Any, cleared: list[Any]) -> None:
     """Managed fields that a client clears stay empty through later updates."""
     w = world()

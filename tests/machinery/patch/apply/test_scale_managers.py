@@ -60,3 +60,11 @@ def test_other_entries_of_a_scaled_workload() -> None:
     before = [entry("alice", fields=PAUSED), entry("bob", version="apps/v0")]
     assert to_workload(before, [], "apps/v1", PATHS) == before[:1]
     assert to_workload(before, [entry("carol", fields=PAUSED)], "apps/v1", PATHS) == before[:1]
+    assert to_workload([entry("alice")], [], "apps/v1", {"apps/v1": None}) == [entry("alice")]
+
+
+def test_replicas_replace_the_other_fields_of_their_new_owner() -> None:
+    before = [entry("alice", "Apply", fields=PAUSED)]
+    assert to_workload(before, [entry("alice", "Apply", "autoscaling/v1")], "apps/v1", PATHS) == [
+        entry("alice", "Apply")
+    ]

@@ -44,12 +44,6 @@ def validate_field_manager(name: str, path: Path) -> Errors:
     position = 0
     for char in name:
         if not char.isprintable() and not _NOT_UTF8.match(char):
-            errors.append(invalid(path, name, f"invalid character {_unicode(char)} (at position {position})"))
+            errors.append(invalid(path, name, f"invalid character U+{ord(char):04X} (at position {position})"))
         position += len(to_bytes(char))
     return errors
-
-
-def _unicode(char: str) -> str:
-    """Return a character as Go's %#U prints it: U+0041 'A', with the character only if it is visible."""
-    code = f"U+{ord(char):04X}"
-    return f"{code} '{char}'" if char.isprintable() else code
