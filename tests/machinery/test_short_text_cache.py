@@ -59,6 +59,7 @@ def test_results_are_forgotten_together() -> None:
     for _ in range(2):
         for function in functions * 2:
             function("text")
+            function("t" * (SHORT_KEPT + 1))
         forget_results()
-    assert len(asked) == 4
+    assert len(asked) == 8
     assert not results
