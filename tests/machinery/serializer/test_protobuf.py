@@ -12,6 +12,7 @@ from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import DecodeError, decode_json
 from understudy.machinery.serializer.protobuf_wire import (
     MAGIC,
+    encode_varint,
     length_delimited,
     make_envelope,
     open_envelope,
@@ -99,3 +100,8 @@ def test_watch_frame_has_a_length() -> None:
     assert read_watch_frame(frame + frame[:-1], len(frame)) is None
     assert read_watch_frame(frame[:3], 0) is None
     assert open_envelope(body)[:2] == ("v1", "Pod")
+
+
+@pytest.mark.parametrize("size", [0, 1, 0x7F, 0x80, 0x81, 0xFF, 0x100, 0x3FFF, 0x4000])
+def test_length_of_a_field_is_a_varint(size: int) -> None:
+    assert length_delimited(b"\x0a", b"x" * size) == b"\x0a" + encode_varint(size) + b"x" * size

@@ -133,7 +133,11 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-_SMALL = tuple(encode_varint(value) for value in range(1 << 14))
+# The varints of one and two bytes, without 16384 calls at every start.
+_SMALL = (
+    *(bytes((value,)) for value in range(0x80)),
+    *(bytes((low, high)) for high in range(1, 0x80) for low in range(0x80, 0x100)),
+)
 
 
 def length_delimited(tag: bytes, payload: bytes) -> bytes:
