@@ -17,7 +17,7 @@ from understudy.machinery.validation.field import Path
 
 GATES = (
     *("DRADerivedAttributes", "DRAFractionalCapacityRange", "DRAListTypeAttributes", "DRANodeAllocatableResources"),
-    *("DRAPartitionableDevicesType", "DRAResourcePoolStatus"),
+    *("DRAPartitionableDevicesType", "DRAResourcePoolStatus", "InPlacePodVerticalScalingMemoryBackedVolumes"),
 )
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices?dryRun=All"
@@ -165,6 +165,133 @@ def test_pods_with_claims(server: Server) -> None:
         "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when "
         "container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty"
     )
+
+
+LIMITED = {"name": "mem", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}
+VOLUMES = [
+    LIMITED,
+    {"name": "disk", "emptyDir": {"sizeLimit": "64Mi"}},
+    {"name": "free", "emptyDir": {"medium": "Memory"}},
+    {"name": "config", "configMap": {"name": "x", "optional": True}},
+]
+WHOLE = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+NO_OTHERS = "Forbidden: only sizeLimit of memory-backed emptyDir volumes is mutable on resize"
+
+
+@pytest.fixture(scope="module")
+def resizable(server: Server) -> str:
+    """Return the path of a pod on a node, with volumes, resources as a whole and a device that uses the node."""
+    declared = ["InPlacePodLevelResourcesVerticalScaling"]
+    allocatable = {"cpu": "4", "memory": "8Gi"}
+    for name in ("old", "new"):
+        status = {"allocatable": allocatable, "declaredFeatures": list(declared)}
+        send(server, "POST", "/api/v1/nodes", {"metadata": {"name": name}, "status": status})
+        declared.append("InPlacePodVerticalScalingMemoryBackedVolumes")
+        amounts = {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+        container = {"name": "c", "image": "i", "resources": {**amounts, "claims": [{"name": "d"}]}}
+        spec = {
+            "nodeName": name,
+            "containers": [container],
+            "volumes": VOLUMES,
+            "resources": WHOLE,
+            "resourceClaims": [{"name": "d", "resourceClaimName": "c1"}],
+        }
+        created = send(server, "POST", PODS, {"metadata": {"name": f"on-{name}"}, "spec": spec})
+        assert created.status == 201, created.json()
+        use = {
+            "resourceClaimName": "c1",
+            "containers": ["c"],
+            "mapping": [{"name": "cpu", "quantity": "500m"}],
+            "overhead": [{"name": "memory", "perPod": "256Mi", "perContainer": "128Mi"}],
+        }
+        patch = {"status": {"nodeAllocatableResourceClaimStatuses": [use]}}
+        answer = send(server, "PATCH", f"{PODS}/on-{name}/status", patch, "application/merge-patch+json")
+        assert answer.status == 200, answer.json()
+    return f"{PODS}/on-new/resize?dryRun=All"
+
+
+def resized(server: Server, path: str, **spec: Any) -> Any:
+    return send(server, "PATCH", path, {"spec": spec}, "application/merge-patch+json")
+
+
+def changed(index: int, **fields: Any) -> list[Obj]:
+    """Return the volumes with other fields of one."""
+    volume = {**VOLUMES[index], **fields}
+    return [*VOLUMES[:index], volume, *VOLUMES[index + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "field", "message"),
+    [
+        (VOLUMES[:3], "spec.volumes", "Forbidden: volumes may not be added or removed on resize"),
+        (
+            [VOLUMES[1], VOLUMES[0], *VOLUMES[2:]],
+            "spec.volumes[0].name",
+            "Forbidden: volumes may not be renamed or reordered on resize",
+        ),
+        (changed(0, emptyDir={"sizeLimit": "64Mi"}), "spec.volumes[0]", NO_OTHERS),
+        (changed(3, configMap={"name": "y", "optional": True}), "spec.volumes[3]", NO_OTHERS),
+        (
+            changed(0, emptyDir={"medium": "Memory"}),
+            "spec.volumes[0].emptyDir.sizeLimit",
+            "Forbidden: adding or removing sizeLimit on an existing volume is not allowed",
+        ),
+        (
+            changed(2, emptyDir={"medium": "Memory", "sizeLimit": "1Mi"}),
+            "spec.volumes[2].emptyDir.sizeLimit",
+            "Forbidden: adding or removing sizeLimit on an existing volume is not allowed",
+        ),
+        (
+            changed(1, emptyDir={"sizeLimit": "128Mi"}),
+            "spec.volumes[1].emptyDir.sizeLimit",
+            "Forbidden: sizeLimit is only mutable for memory-backed emptyDir volumes",
+        ),
+    ],
+)
+def test_only_limits_of_volumes_in_memory_are_resized(
+    server: Server, resizable: str, volumes: list[Obj], field: str, message: str
+) -> None:
+    """A resize changes no volume but the limit of one in memory (`InPlacePodVerticalScalingMemoryBackedVolumes`)."""
+    assert (field, message) in causes(resized(server, resizable, volumes=volumes))
+
+
+def test_limit_of_a_volume_in_memory_is_resized(server: Server, resizable: str) -> None:
+    """The node has to declare the feature."""
+    volumes = changed(0, emptyDir={"medium": "Memory", "sizeLimit": "128Mi"})
+    answer = resized(server, resizable, volumes=volumes)
+    assert answer.status == 200, answer.json()
+    assert answer.json()["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] == "128Mi"
+    refused = resized(server, resizable.replace("on-new", "on-old"), volumes=volumes)
+    assert refused.status == 403
+    assert refused.json()["message"] == (
+        'pods "on-old" is forbidden: pod update requires features InPlacePodVerticalScalingMemoryBackedVolumes which '
+        'are not available on node "old"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("whole", "shown", "message"),
+    [
+        (
+            {"requests": {"cpu": "900m"}},
+            '{"Limits":{"cpu":"2","memory":"2Gi"},"Requests":{"cpu":"900m","memory":"1Gi"},"Claims":null}',
+            "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA "
+            "requests",
+        ),
+        (
+            {"requests": {"memory": "512Mi"}, "limits": {"memory": "600Mi"}},
+            '{"Limits":{"cpu":"2","memory":"600Mi"},"Requests":{"cpu":"1","memory":"512Mi"},"Claims":null}',
+            "pod level limit for memory is insufficient to cover the limit and DRA overhead for container c",
+        ),
+    ],
+)
+def test_resized_pods_cover_what_devices_use(
+    server: Server, resizable: str, whole: Obj, shown: str, message: str
+) -> None:
+    """Requests and limits of a pod as a whole stay large enough for its containers and devices."""
+    answer = resized(server, resizable, resources=whole)
+    assert causes(answer) == [("spec.resources", f"Invalid value: {shown}: {message}")]
+    assert resized(server, resizable, resources={"requests": {"memory": "512Mi"}}).status == 200
 
 
 @pytest.mark.parametrize(("method", "media"), [("PUT", None), ("PATCH", "application/apply-patch+yaml")])

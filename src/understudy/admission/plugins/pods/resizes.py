@@ -115,6 +115,16 @@ def _needed(pod: Obj, old: Obj, ctx: Context) -> Iterator[str]:
         not is_sidecar(stored) and new.get("resources") != stored.get("resources") for new, stored in pairs
     ):
         yield "InPlacePodVerticalScalingInitContainers"
+    volumes = zip(spec.get("volumes") or (), before.get("volumes") or (), strict=False)
+    if ctx.release >= V1_37 and any(_is_resized(volume, stored) for volume, stored in volumes):
+        yield "InPlacePodVerticalScalingMemoryBackedVolumes"
+
+
+def _is_resized(volume: Obj, stored: Obj) -> bool:
+    """Report whether a volume in memory has another limit of its size."""
+    now, then = (nested_field(each, "emptyDir", "sizeLimit") for each in (volume, stored))
+    in_memory = volume["name"] == stored["name"] and nested_field(volume, "emptyDir", "medium") == "Memory"
+    return in_memory and now is not None and then is not None and parse(now) != parse(then)
 
 
 def _request(container: Obj) -> Quantity:

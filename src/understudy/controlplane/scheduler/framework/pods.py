@@ -8,9 +8,10 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from understudy.controlplane.client.pod_claims import group_name
-from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, of_containers, of_whole
+from understudy.kinds.core.pods.containers.claim_requests import CLAIM_STATUSES, is_set_as_whole, of_claims
+from understudy.kinds.core.pods.containers.pod_requests import added, of_containers, of_whole
 from understudy.kinds.core.pods.in_use import is_sidecar
-from understudy.machinery.quantity import DECIMAL_SI, Quantity, parse
+from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
@@ -19,9 +20,6 @@ from understudy.machinery.types import Obj
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 Resources = dict[str, int]  # cpu in thousandths, everything else in whole units
-
-HUGE_PAGES = "hugepages-"  # of any size
-CLAIM_STATUSES = "nodeAllocatableResourceClaimStatuses"  # what the devices of a pod use of its node
 
 
 @lru_cache(4096)
@@ -166,22 +164,6 @@ class PodInfo:
         )
 
 
-def of_claims(status: Obj) -> Amounts:
-    """Return the amounts that the devices of a pod use of its node, as the pod's status says.
-
-    Overhead for containers counts once for each that uses the claim. Upstream: `addDRANodeAllocatableClaimResources`.
-    """
-    total: Amounts = {}
-    for of_claim in status.get(CLAIM_STATUSES) or ():
-        for mapped in of_claim.get("mapping") or ():
-            total = added(total, {mapped["name"]: parse(mapped["quantity"])})
-        for overhead in of_claim.get("overhead") or ():
-            times = Quantity(len(of_claim.get("containers") or ()), 0, DECIMAL_SI)
-            amount = parse(overhead.get("perPod", "0")) + parse(overhead.get("perContainer", "0")) * times
-            total = added(total, {overhead["name"]: amount})
-    return total
-
-
 def in_units(name: str, amount: Quantity) -> int:
     """Return the amount of a resource as an integer, rounded up."""
     return amount.scaled(-3 if name == CPU else 0)
@@ -199,8 +181,3 @@ def _total(spec: Obj, counted: Counted, containers: Resources) -> Resources:
     whole = of_whole(spec, "requests", amounts, is_set_as_whole) if counted.pod_level else {}
     total = added(containers | whole, amounts(spec.get("overhead")))
     return {name: amount for name, amount in total.items() if amount}
-
-
-def is_set_as_whole(name: str) -> bool:
-    """Report whether an amount that a pod sets as a whole wins over those of its containers."""
-    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)

@@ -24,7 +24,7 @@ from understudy.controlplane.scheduler.devices import Devices
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind, Trigger, is_about
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.plugin import SKIP, CycleState, GroupState, Plugin, Skip
-from understudy.controlplane.scheduler.framework.pods import CLAIM_STATUSES, PodInfo
+from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status, error, unresolvable, unschedulable
 from understudy.controlplane.scheduler.plugins.dynamicresources.binding_conditions import (
     BindingConditionError,
@@ -55,6 +55,7 @@ from understudy.controlplane.scheduler.plugins.dynamicresources.node_allocatable
     NodeAllocatable,
 )
 from understudy.controlplane.scheduler.pod_groups import PodGroups, key_of
+from understudy.kinds.core.pods.containers.claim_requests import CLAIM_STATUSES
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, ByRelease, Version

@@ -7,36 +7,23 @@ of the pod says how much that is. Upstream: `nodeallocatabledynamicresources.go`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from understudy.controlplane.allocator import Inventory
 from understudy.controlplane.allocator.inventory import Device
 from understudy.controlplane.client.pod_claims import claim_name, entries_of, full_name
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
-from understudy.controlplane.scheduler.framework.pods import (
-    CLAIM_STATUSES,
-    CPU,
-    EPHEMERAL_STORAGE,
-    HUGE_PAGES,
-    MEMORY,
-    PodInfo,
-    is_set_as_whole,
-    of_claims,
-)
+from understudy.controlplane.scheduler.framework.pods import CPU, EPHEMERAL_STORAGE, MEMORY, PodInfo
 from understudy.controlplane.scheduler.framework.status import Code, Status, error, unresolvable
-from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, aggregate, parsed
+from understudy.kinds.core.pods.containers.claim_requests import CLAIM_STATUSES, is_huge_pages, uncovered
+from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, parsed
 from understudy.kinds.core.pods.containers_of import containers
-from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.quantity import parse
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
 
 NOT_SHARED = "node allocatable resource claim {} has a mapped device and cannot be shared across pods"
-_REQUEST = (
-    "pod level request for {} is insufficient to cover the aggregated container and node-allocatable DRA requests"
-)
-_LIMIT = "pod level limit for {} is insufficient to cover the aggregated container and node-allocatable DRA limits"
-_CONTAINER = "pod level limit for {} is insufficient to cover the limit and DRA overhead for container {}"
 
 
 class DeviceError(Exception):
@@ -197,51 +184,17 @@ def _mapped(name: str, mapping: Obj, result: Obj, claim: Obj) -> Amounts:
 
 
 def _uncovered(pod: PodInfo) -> Status | None:
-    """Return the reason that the requests and limits of a pod as a whole leave too little for its devices.
-
-    Upstream: `validatePodLevelResourcesCoverDRA`.
-    """
-    whole = pod.spec.get("resources")
-    if not pod.counted.pod_level or not whole or not pod.status[CLAIM_STATUSES]:
+    """Return the reason that the requests and limits of a pod as a whole leave too little for its devices."""
+    if not pod.counted.pod_level or not pod.status[CLAIM_STATUSES]:
         return None
-    used = of_claims(pod.status)
-    requests = added(aggregate(pod.spec, "requests"), used)
-    for name, most in parsed(whole.get("requests")).items():
-        if is_set_as_whole(name) and requests.get(name, most) > most:
-            return unresolvable(_REQUEST.format(name))
-    most_of = parsed(whole.get("limits"))
-    limits = added(aggregate(pod.spec, "limits"), used)
-    for name in filter(_is_huge_pages, limits):
-        if name in most_of and limits[name] > most_of[name]:
-            return unresolvable(_LIMIT.format(name))
-    for container, name, limit in _limits(pod):
-        if name in most_of and limit > most_of[name]:
-            return unresolvable(_CONTAINER.format(name, container))
-    return None
-
-
-def _limits(pod: PodInfo) -> Iterator[tuple[str, str, Quantity]]:
-    """Yield the limits of containers with what their devices use, other than huge pages: container, resource, limit."""
-    for container in pod.spec["containers"]:
-        own = [
-            {**status, "containers": [container["name"]]}
-            for status in pod.status[CLAIM_STATUSES]
-            if container["name"] in status.get("containers", ())
-        ]
-        used = of_claims({CLAIM_STATUSES: own})
-        for name, limit in parsed((container.get("resources") or {}).get("limits")).items():
-            if not _is_huge_pages(name):
-                yield container["name"], name, limit + used.get(name, parse("0"))
-
-
-def _is_huge_pages(name: str) -> bool:
-    return name.startswith(HUGE_PAGES)
+    why = uncovered(pod.spec, pod.status)
+    return unresolvable(why) if why else None
 
 
 def _lacking(pod: PodInfo, node: NodeInfo) -> Status | None:
     """Return the resources that a node has too little of, None if it has enough. Upstream: `nodeFitsResources`."""
     asked = {name: pod.taken[name] for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if name in pod.taken}
-    asked |= {name: amount for name, amount in pod.taken.items() if _is_huge_pages(name)}
+    asked |= {name: amount for name, amount in pod.taken.items() if is_huge_pages(name)}
     lacking = {
         name: amount
         for name, amount in asked.items()

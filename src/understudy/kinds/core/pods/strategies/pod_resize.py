@@ -24,13 +24,17 @@ def _prepare(pod: Obj, old: Obj, ctx: Context) -> None:
     keep_metadata(*RESET_FOR_STATUS)(pod, old, ctx)
     if all(len(spec.get(kind) or ()) == len(before.get(kind) or ()) for kind in _KINDS):
         resized = {kind: _resized(spec[kind], before[kind]) for kind in _KINDS if spec.get(kind)}
-        whole = spec.get("resources")
+        whole, volumes = spec.get("resources"), spec.get("volumes")
         copy_stored(pod, old, "spec", "status")
         pod["spec"] |= resized
         if ctx.gates[features.IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING]:
             pod["spec"].pop("resources", None)
             if whole is not None:
                 pod["spec"]["resources"] = whole
+        if ctx.gates[features.IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES]:
+            pod["spec"].pop("volumes", None)
+            if volumes:
+                pod["spec"]["volumes"] = volumes
     pod_resource_defaults.keep_stored(pod["spec"], before, ctx.gates)
     pod_resource_defaults.default_stored(pod["spec"], ctx.gates, ctx.release)
     pod_disabled_fields.drop_spec(pod["spec"], before, ctx.gates)

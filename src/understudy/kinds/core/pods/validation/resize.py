@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from understudy.kinds.common import objectmeta
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.annotations import MIRROR
+from understudy.kinds.core.pods.containers.claim_requests import CLAIM_STATUSES, uncovered
 from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.kinds.core.pods.pod_options import options
 from understudy.kinds.core.pods.qos import qos_class
@@ -19,9 +20,11 @@ from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
 _SPEC, _POD = Path("spec"), Path().key("")
+_RESOURCES = "k8s.io/kubernetes/pkg/apis/core.ResourceRequirements"
 _RESIZABLE = ("cpu", "memory")
 _ONLY_THESE = "only cpu and memory resources are mutable"
 _NO_WHOLE = ByRelease(
@@ -48,17 +51,21 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _of_pod(pod, old, ctx)
     if has_whole and not ctx.gates[features.IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING]:
         return [*errors, forbidden(_POD, _NO_WHOLE[ctx.release])]
-    errors += _whole(spec, before) if has_whole else []
+    errors += _whole(pod, old, ctx) if has_whole else []
     if ctx.release < V1_37 and nested_field(old, "status", "nodeAllocatableResourceClaimStatuses"):
         errors.append(forbidden(_SPEC, "pods with node allocatable resource claims cannot be resized"))
     misplaced = _order(spec, before)
     if misplaced:
         return errors + misplaced
     errors += _nothing_removed(spec, before, ctx) + _only_cpu_and_memory(spec, before, ctx)
+    parts: tuple[str, ...] = _PARTS
+    if ctx.gates[features.IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES]:
+        errors += _volumes(spec.get("volumes") or [], before.get("volumes") or [])
+        parts = (*_PARTS, "volumes")
     if errors:
         return errors
-    rest = {name: value for name, value in spec.items() if name not in _PARTS}
-    stored = {name: value for name, value in before.items() if name not in _PARTS}
+    rest = {name: value for name, value in spec.items() if name not in parts}
+    stored = {name: value for name, value in before.items() if name not in parts}
     return [] if equal_ignoring_empty(rest, stored) else [forbidden(_SPEC, _ONLY_THESE)]
 
 
@@ -84,9 +91,10 @@ def _of_pod(pod: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _whole(spec: Obj, before: Obj) -> Errors:
+def _whole(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Check the resources of the pod as a whole (upstream: `validatePodLevelResourcesResize`)."""
-    path, resources, stored = _SPEC.child("resources"), spec.get("resources"), before.get("resources")
+    spec = pod["spec"]
+    path, resources, stored = _SPEC.child("resources"), spec.get("resources"), old["spec"].get("resources")
     if stored is not None and resources is None:
         return [forbidden(path, "pod-level resources cannot be removed")]
     errors = [
@@ -96,6 +104,9 @@ def _whole(spec: Obj, before: Obj) -> Errors:
     ]
     if not equal_ignoring_empty(_munged(resources, stored), _kept(stored)):
         errors.append(forbidden(_SPEC, f"{_ONLY_THESE} at pod-level"))
+    if ctx.gates[features.DRA_NODE_ALLOCATABLE_RESOURCES] and nested_field(pod, "status", CLAIM_STATUSES):
+        why = uncovered(spec, pod["status"])
+        errors += [invalid(path, Typed(resources, _RESOURCES), why)] if why else []
     return errors
 
 
@@ -114,6 +125,41 @@ def _order(spec: Obj, before: Obj) -> Errors:
             if container.get("name", "") != was.get("name", "")
         ]
     return errors
+
+
+def _volumes(volumes: list[Obj], before: list[Obj]) -> Errors:
+    """Check that of volumes only the limits of those in memory change."""
+    path = _SPEC.child("volumes")
+    if len(volumes) != len(before):
+        return [forbidden(path, "volumes may not be added or removed on resize")]
+    pairs = enumerate(zip(volumes, before, strict=True))
+    return [error for i, (volume, stored) in pairs for error in _volume(volume, stored, path.index(i))]
+
+
+def _volume(volume: Obj, stored: Obj, path: Path) -> Errors:
+    if volume.get("name", "") != stored.get("name", ""):
+        return [forbidden(path.child("name"), "volumes may not be renamed or reordered on resize")]
+    directory, was = volume.get("emptyDir"), stored.get("emptyDir")
+    is_directory = directory is not None and was is not None
+    if not equal_ignoring_empty(_unlimited(volume) if is_directory else volume, _unlimited(stored)):
+        return [forbidden(path, "only sizeLimit of memory-backed emptyDir volumes is mutable on resize")]
+    if directory is None or was is None:
+        return []
+    now, then = (parse(each.get("sizeLimit") or "0") for each in (directory, was))
+    path = path.child("emptyDir").child("sizeLimit")
+    if (now == 0) != (then == 0):
+        return [forbidden(path, "adding or removing sizeLimit on an existing volume is not allowed")]
+    if now != then and directory.get("medium") != "Memory":
+        return [forbidden(path, "sizeLimit is only mutable for memory-backed emptyDir volumes")]
+    return []
+
+
+def _unlimited(volume: Obj) -> Obj:
+    """Return a volume without the limit of its size."""
+    directory = volume.get("emptyDir")
+    if directory is None:
+        return volume
+    return {**volume, "emptyDir": {name: value for name, value in directory.items() if name != "sizeLimit"}}
 
 
 def _pairs(spec: Obj, before: Obj, kind: str) -> Iterator[tuple[Obj, Obj, Path]]:
