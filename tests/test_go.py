@@ -9,7 +9,7 @@ only when they are asked for:
         (cd tests/go && go vet . && go test -c -o FILE .)
 
 Where there is neither Go nor such a program they are skipped, with the reason. The test of cluster-api finds its
-definitions with `go list`, so it needs Go in either case.
+definitions with `go list`, and that of v1alpha3 is built with an older client, so these need Go in either case.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy import Server
-from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, Version
 
 MODULE = Path(__file__).parent / "go"
 GATES = {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True}
-RELEASES = [V1_32, V1_34, NEWEST]  # that of the clients, and later ones
+RELEASES = [V1_32, V1_34, NEWEST]  # the first one with what the clients ask for, and later ones
+# The tests of what the clients of 1.32 were the last to know, and the arguments with which Go builds them.
+OLDER = ["-modfile=go032.mod", "setup_test.go", "crud_test.go", "v1alpha3_test.go"]
 pytestmark = pytest.mark.go
 
 
@@ -40,11 +42,24 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
         return str(Path(built).resolve())
     go = shutil.which("go")
     if not go:
-        pytest.skip("needs Go 1.23 or later on PATH, or its compiled tests, named by UNDERSTUDY_GO_TESTS")
-    out = str(tmp_path_factory.mktemp("go") / "clients.test")
-    run(go, "vet", ".")
-    run(go, "test", "-c", "-o", out, ".")
-    return out
+        pytest.skip("needs Go 1.26 or later on PATH, or its compiled tests, named by UNDERSTUDY_GO_TESTS")
+    return build(go, tmp_path_factory.mktemp("go") / "clients.test", ".")
+
+
+@pytest.fixture(scope="session")
+def older_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the compiled tests of the client of 1.32."""
+    go = shutil.which("go")
+    if not go:
+        pytest.skip("needs Go 1.26 or later on PATH")
+    return build(go, tmp_path_factory.mktemp("go") / "older.test", *OLDER)
+
+
+def build(go: str, out: Path, *arguments: str) -> str:
+    """Compile tests, and return the path of the program."""
+    run(go, "vet", *arguments)
+    run(go, "test", "-c", "-o", str(out), *arguments)
+    return str(out)
 
 
 def run(*argv: str, **env: str) -> str:
@@ -76,6 +91,15 @@ def test_go_clients_over_tls(program: str) -> None:
     with Server(emulated_version=str(NEWEST), feature_gates=GATES, tls=True) as server:
         some = "-test.run=Informers|Watch|Manager|Leader"
         run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
+
+
+@pytest.mark.parametrize("release", [V1_31, V1_32], ids=str)
+def test_older_go_client(older_program: str, release: Version) -> None:
+    """The client of 1.32 gets the same answers about `resource.k8s.io/v1alpha3` in protobuf as in JSON."""
+    gates = {"DRAAdminAccess": True} if release >= V1_32 else {}
+    with Server(emulated_version=str(release), feature_gates=gates) as server:
+        out = run(older_program, "-test.v", "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
+    assert "--- PASS: TestKinds/resourceslices.v1alpha3" in out
 
 
 def test_go_files_are_formatted() -> None:

@@ -1,7 +1,8 @@
 """DRA drivers on upstream's helper `kubeletplugin` of three releases, through the whole life of claims.
 
 Server, controllers and scheduler run in the test, kubelet and driver as processes of their own, which are ended and
-started again. The drivers are `tests/go/driver032` and `tests/go/driver`, which Go builds: `pytest -m go`.
+started again. The drivers are `tests/go/driver032` and `tests/go/driver`, which Go builds: `pytest -m go`. That of the
+newest helper shares its module, and so what Go compiles, with the clients of `tests/test_go.py`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from understudy.machinery.types import Obj
 pytestmark = pytest.mark.go
 
 MODULE = Path(__file__).parent / "go"
-# The folder and the arguments with which Go builds each.
+# The arguments with which Go builds each.
 DRIVERS = {
-    "driver032": (MODULE, ["./driver032"]),
-    "driver036": (MODULE / "driver", ["-modfile=go036.mod", "-tags=helper036", "."]),
-    "driver037": (MODULE / "driver", ["."]),
+    "driver032": ["-modfile=go032.mod", "./driver032"],
+    "driver036": ["-modfile=go036.mod", "-tags=helper036", "./driver"],
+    "driver037": ["./driver"],
 }
 DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60
 GATES = {
@@ -231,9 +232,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if not go:
         pytest.skip("needs Go 1.26 or later on PATH")
     out = tmp_path_factory.mktemp("drivers")
-    for name, (folder, arguments) in DRIVERS.items():
-        subprocess.run([go, "vet", *arguments], cwd=folder, check=True, timeout=900)
-        subprocess.run([go, "build", "-o", str(out / name), *arguments], cwd=folder, check=True, timeout=900)
+    for name, arguments in DRIVERS.items():
+        subprocess.run([go, "vet", *arguments], cwd=MODULE, check=True, timeout=900)
+        subprocess.run([go, "build", "-o", str(out / name), *arguments], cwd=MODULE, check=True, timeout=900)
     return {name: out / name for name in DRIVERS}
 
 

@@ -57,9 +57,6 @@ func TestKinds(t *testing.T) {
 	for what := range kinds(typed(t, asJSON), "") {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			if resource, ok := strings.CutSuffix(what, ".v1alpha3"); ok && !serves(t, "resource.k8s.io/v1alpha3", resource) {
-				t.Skip("the release has it in later versions only")
-			}
 			name := unique("object")
 			seen := map[encoding][]step{}
 			for _, e := range encodings {
@@ -72,13 +69,6 @@ func TestKinds(t *testing.T) {
 			dump(t, seen[asJSON])
 		})
 	}
-}
-
-// serves tells whether a group-version has a resource.
-func serves(t *testing.T, groupVersion, resource string) bool {
-	t.Helper()
-	list := must(typed(t, asJSON).Discovery().ServerResourcesForGroupVersion(groupVersion))(t)
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 // step is what one request answered.

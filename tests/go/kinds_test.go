@@ -17,7 +17,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -262,9 +261,6 @@ func kinds(c kubernetes.Interface, ns string) map[string]story {
 		}}, c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()),
 
 		"resourceclaims": of(&resourcev1beta1.ResourceClaim{Spec: claimSpec()}, c.ResourceV1beta1().ResourceClaims(ns)),
-		"resourceclaims.v1alpha3": of(&resourcev1alpha3.ResourceClaim{Spec: resourcev1alpha3.ResourceClaimSpec{Devices: resourcev1alpha3.DeviceClaim{
-			Requests: []resourcev1alpha3.DeviceRequest{{Name: "gpu", DeviceClassName: "gpu.example.com"}},
-		}}}, c.ResourceV1alpha3().ResourceClaims(ns)),
 		"resourceclaimtemplates": of(&resourcev1beta1.ResourceClaimTemplate{Spec: resourcev1beta1.ResourceClaimTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: claimSpec(),
 		}}, c.ResourceV1beta1().ResourceClaimTemplates(ns)),
@@ -275,11 +271,5 @@ func kinds(c kubernetes.Interface, ns string) map[string]story {
 			Driver: "gpu.example.com", NodeName: "one", Pool: resourcev1beta1.ResourcePool{Name: "one", ResourceSliceCount: 1},
 			Devices: devices("gpu-0", "gpu-1"),
 		}}, c.ResourceV1beta1().ResourceSlices()),
-		"resourceslices.v1alpha3": of(&resourcev1alpha3.ResourceSlice{Spec: resourcev1alpha3.ResourceSliceSpec{
-			Driver: "gpu.example.com", AllNodes: true, Pool: resourcev1alpha3.ResourcePool{Name: "one", ResourceSliceCount: 1},
-			Devices: []resourcev1alpha3.Device{{Name: "gpu-0", Basic: &resourcev1alpha3.BasicDevice{
-				Capacity: map[resourcev1alpha3.QualifiedName]resource.Quantity{"memory": gib},
-			}}},
-		}}, c.ResourceV1alpha3().ResourceSlices()),
 	}
 }

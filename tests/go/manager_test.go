@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,8 @@ import (
 )
 
 const holder = "example.com/notes"
+
+func init() { ctrl.SetLogger(logr.Discard()) }
 
 // notes is a controller: for every claim it keeps a config map of what the claim asks for, and cleans up, after the
 // claim, a pod that uses it.

@@ -2,8 +2,8 @@
 // controller-runtime and the driver helpers of Dynamic Resource Allocation. What these tests state holds for
 // kube-apiserver of the same release as well: run them against one to see it.
 //
-//	UNDERSTUDY_URL=http://127.0.0.1:8001 go test ./...
-//	UNDERSTUDY_URL=https://127.0.0.1:6443 UNDERSTUDY_TOKEN=… go test ./...
+//	UNDERSTUDY_URL=http://127.0.0.1:8001 go test .
+//	UNDERSTUDY_URL=https://127.0.0.1:6443 UNDERSTUDY_TOKEN=… go test .
 //
 // Every test works in namespaces and with cluster-scoped names of its own, so the server may be shared.
 package clients
@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // encoding is how a client asks and is answered.
@@ -47,7 +46,6 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 

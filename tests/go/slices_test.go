@@ -2,18 +2,19 @@ package clients
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	draclient "k8s.io/dynamic-resource-allocation/client"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
-	drapb "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	"k8s.io/utils/ptr"
 )
 
@@ -24,9 +25,9 @@ type published map[string]struct {
 	Devices    []string
 }
 
-func publishedBy(t *testing.T, client kubernetes.Interface, driver string) (out published, all []resourcev1beta1.ResourceSlice) {
+func publishedBy(t *testing.T, client kubernetes.Interface, driver string) (out published, all []resourcev1.ResourceSlice) {
 	t.Helper()
-	list := must(client.ResourceV1beta1().ResourceSlices().List(background(t), metav1.ListOptions{FieldSelector: "spec.driver=" + driver}))(t)
+	list := must(draclient.New(client).ResourceSlices().List(background(t), metav1.ListOptions{FieldSelector: "spec.driver=" + driver}))(t)
 	out = published{}
 	for _, slice := range list.Items {
 		pool := out[slice.Spec.Pool.Name]
@@ -50,19 +51,33 @@ func node(t *testing.T, client kubernetes.Interface) *corev1.Node {
 
 func forget(t *testing.T, client kubernetes.Interface, driver string) {
 	t.Cleanup(func() {
-		_ = client.ResourceV1beta1().ResourceSlices().DeleteCollection(context.Background(), metav1.DeleteOptions{},
+		_ = draclient.New(client).ResourceSlices().DeleteCollection(context.Background(), metav1.DeleteOptions{},
 			metav1.ListOptions{FieldSelector: "spec.driver=" + driver})
 	})
 }
 
 func slice(names ...string) resourceslice.Slice {
-	return resourceslice.Slice{Devices: devices(names...)}
+	var devices []resourcev1.Device
+	for i, name := range names {
+		devices = append(devices, resourcev1.Device{
+			Name: name,
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+				"model":   {StringValue: ptr.To("large")},
+				"index":   {IntValue: ptr.To(int64(i))},
+				"ecc":     {BoolValue: ptr.To(false)},
+				"driver":  {VersionValue: ptr.To("1.2.3")},
+				"a.org/x": {StringValue: ptr.To("")},
+			},
+			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}},
+		})
+	}
+	return resourceslice.Slice{Devices: devices}
 }
 
 const remembered = 500 * time.Millisecond
 
-// TestSliceController: the controller publishes pools as slices, changes as few as it must, gives a changed pool a new
-// generation, puts back what others delete, and removes the slices of pools that are no longer there.
+// TestSliceController: the controller publishes pools as slices, changes as few as it must, gives a pool a new generation
+// if more than one of its slices changes, puts back what others delete, and removes the slices of pools that are gone.
 func TestSliceController(t *testing.T) {
 	for _, e := range encodings {
 		t.Run(e.name, func(t *testing.T) {
@@ -95,17 +110,26 @@ func TestSliceController(t *testing.T) {
 				equal(t, "its owner", one.OwnerReferences, []metav1.OwnerReference{{
 					APIVersion: "v1", Kind: "Node", Name: host.Name, UID: host.UID, Controller: ptr.To(true),
 				}})
-				equal(t, "its node", one.Spec.NodeName, host.Name)
+				equal(t, "its node", ptr.Deref(one.Spec.NodeName, ""), host.Name)
 			}
 
-			resources = resources.DeepCopy()
-			resources.Pools["one"] = resourceslice.Pool{Generation: 1, Slices: []resourceslice.Slice{slice("gpu-0", "gpu-1"), slice("gpu-2", "gpu-3")}}
-			controller.Update(resources)
-			are("a device more", published{
-				"one": {2, 2, []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}}, "two": {1, 1, []string{"nic-0"}},
-			})
+			change := func(what string, generation int64, slices ...[]string) {
+				t.Helper()
+				pool := resourceslice.Pool{Generation: 1}
+				var names []string
+				for _, devices := range slices {
+					pool.Slices = append(pool.Slices, slice(devices...))
+					names = append(names, devices...)
+				}
+				resources = resources.DeepCopy()
+				resources.Pools["one"] = pool
+				controller.Update(resources)
+				are(what, published{"one": {generation, len(slices), names}, "two": {1, 1, []string{"nic-0"}}})
+			}
+			change("a device more, which takes one update", 1, []string{"gpu-0", "gpu-1"}, []string{"gpu-2", "gpu-3"})
+			change("two changed slices", 2, []string{"gpu-0"}, []string{"gpu-1", "gpu-2", "gpu-3"})
 			time.Sleep(remembered + 200*time.Millisecond) // the controller believes for so long in what it has made
-			check(t, client.ResourceV1beta1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{},
+			check(t, draclient.New(client).ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{},
 				metav1.ListOptions{FieldSelector: "spec.driver=" + driver + ",spec.nodeName=" + host.Name}))
 			eventually(t, "what others deleted is back", func() (bool, error) {
 				got, _ := publishedBy(t, client, driver)
@@ -141,9 +165,21 @@ func all(got, want published) bool {
 }
 
 // driver is a driver that never prepares anything.
-type driver struct {
-	drapb.UnimplementedDRAPluginServer
+type driver struct{}
+
+func (driver) PrepareResourceClaims(context.Context, []*resourcev1.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	return nil, nil
 }
+
+func (driver) UnprepareResourceClaims(context.Context, []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	return nil, nil
+}
+
+func (driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
+	return kubeletplugin.ErrHealthNotSupported
+}
+
+func (driver) HandleError(context.Context, error, string) {}
 
 // TestDriverHelper: the helper that node drivers are written with publishes a node's devices, again when they change,
 // and owns the slices in the name of the node, which it looks up.
@@ -151,16 +187,16 @@ func TestDriverHelper(t *testing.T) {
 	ctx, client := background(t), typed(t, asProtobuf)
 	host, name, folder := node(t, client), unique("driver")+".example.com", t.TempDir()
 	forget(t, client, name)
-	plugin := must(kubeletplugin.Start(ctx, []any{&driver{}},
+	plugin := must(kubeletplugin.Start(ctx, driver{},
 		kubeletplugin.DriverName(name), kubeletplugin.NodeName(host.Name), kubeletplugin.KubeClient(client),
-		kubeletplugin.RegistrarSocketPath(filepath.Join(folder, "r")), kubeletplugin.PluginSocketPath(filepath.Join(folder, "p")),
-		kubeletplugin.KubeletPluginSocketPath(filepath.Join(folder, "p"))))(t)
+		kubeletplugin.RegistrarDirectoryPath(folder), kubeletplugin.PluginDataDirectoryPath(folder)))(t)
 	defer plugin.Stop()
-	for turn, names := range [][]string{{"gpu-0"}, {"gpu-0", "gpu-1"}} {
-		check(t, plugin.PublishResources(ctx, kubeletplugin.Resources{Devices: devices(names...)}))
+	for _, names := range [][]string{{"gpu-0"}, {"gpu-0", "gpu-1"}} {
+		pool := resourceslice.Pool{Slices: []resourceslice.Slice{slice(names...)}}
+		check(t, plugin.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{host.Name: pool}}))
 		eventually(t, "its slice", func() (bool, error) {
 			got, _ := publishedBy(t, client, name)
-			return all(got, published{host.Name: {int64(turn + 1), 1, names}}), nil
+			return all(got, published{host.Name: {1, 1, names}}), nil
 		})
 	}
 	_, made := publishedBy(t, client, name)

@@ -21,8 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/v1beta1"
-	clusterwebhooks "sigs.k8s.io/cluster-api/webhooks"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusteradmission "sigs.k8s.io/cluster-api/core/webhooks/admission"
+	clusterconversion "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -128,16 +130,14 @@ func (b *boardV1) ConvertFrom(hub conversion.Hub) error {
 // boardRules are the defaulting and the validating webhook of boards.
 type boardRules struct{}
 
-func (boardRules) Default(_ context.Context, object runtime.Object) error {
-	board := object.(*boardV2)
+func (boardRules) Default(_ context.Context, board *boardV2) error {
 	if board.Spec.Columns == 0 {
 		board.Spec.Columns = board.Spec.Rows
 	}
 	return nil
 }
 
-func (boardRules) ValidateCreate(_ context.Context, object runtime.Object) (admission.Warnings, error) {
-	board := object.(*boardV2)
+func (boardRules) ValidateCreate(_ context.Context, board *boardV2) (admission.Warnings, error) {
 	if board.Spec.Rows > 100 {
 		why := field.ErrorList{field.Invalid(field.NewPath("spec", "rows"), board.Spec.Rows, "must be at most 100")}
 		return nil, apierrors.NewInvalid(boardsV2.WithKind("Board").GroupKind(), board.Name, why)
@@ -148,15 +148,15 @@ func (boardRules) ValidateCreate(_ context.Context, object runtime.Object) (admi
 	return nil, nil
 }
 
-func (r boardRules) ValidateUpdate(ctx context.Context, old, object runtime.Object) (admission.Warnings, error) {
-	if object.(*boardV2).Spec.Rows < old.(*boardV2).Spec.Rows {
+func (r boardRules) ValidateUpdate(ctx context.Context, old, board *boardV2) (admission.Warnings, error) {
+	if board.Spec.Rows < old.Spec.Rows {
 		return nil, errors.New("a board does not shrink")
 	}
-	return r.ValidateCreate(ctx, object)
+	return r.ValidateCreate(ctx, board)
 }
 
-func (boardRules) ValidateDelete(_ context.Context, object runtime.Object) (admission.Warnings, error) {
-	if object.(*boardV2).Annotations["keep"] != "" {
+func (boardRules) ValidateDelete(_ context.Context, board *boardV2) (admission.Warnings, error) {
+	if board.Annotations["keep"] != "" {
 		return nil, errors.New("the board is to be kept")
 	}
 	return nil, nil
@@ -308,7 +308,7 @@ func TestManagerServesWebhooks(t *testing.T) {
 	}
 	install(t, environment)
 	manager, start := managed(t, types, environment.WebhookInstallOptions)
-	check(t, ctrl.NewWebhookManagedBy(manager).For(&boardV2{}).WithDefaulter(boardRules{}).WithValidator(boardRules{}).Complete())
+	check(t, ctrl.NewWebhookManagedBy(manager, &boardV2{}).WithDefaulter(boardRules{}).WithValidator(boardRules{}).Complete())
 	check(t, ctrl.NewControllerManagedBy(manager).For(&boardV2{}).Complete(counting{manager.GetClient()}))
 	start()
 	heard, address := &warnings{}, config(asJSON)
@@ -385,30 +385,40 @@ func moduleFolder(t *testing.T, module string) string {
 	return strings.TrimSpace(string(must(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output())(t)))
 }
 
-// TestClusterAPI: the definitions of cluster-api are installed from its module, and its own webhooks default and
-// validate its objects.
+// TestClusterAPI: the definitions of cluster-api are installed from its module, and its own webhooks default, validate
+// and convert its objects.
 func TestClusterAPI(t *testing.T) {
 	ctx, ns, types := background(t), namespace(t), runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, corev1.AddToScheme, autoscalingv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clusterv1.AddToScheme, clusterv1beta1.AddToScheme, corev1.AddToScheme, autoscalingv1.AddToScheme,
+	} {
 		check(t, add(types))
 	}
-	settings := filepath.Join(moduleFolder(t, "sigs.k8s.io/cluster-api"), "config")
+	settings := filepath.Join(moduleFolder(t, "sigs.k8s.io/cluster-api"), "core", "config")
 	environment := &envtest.Environment{
-		Scheme:                types,
-		CRDInstallOptions:     envtest.CRDInstallOptions{Paths: []string{filepath.Join(settings, "crd", "bases")}},
-		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(settings, "webhook", "manifests.yaml")}},
+		Scheme:            types,
+		CRDInstallOptions: envtest.CRDInstallOptions{Paths: []string{filepath.Join(settings, "crd", "bases")}},
+		WebhookInstallOptions: envtest.WebhookInstallOptions{
+			Paths:                   []string{filepath.Join(settings, "webhook", "manifests.yaml")},
+			IgnoreSchemeConvertible: true, // its types are converted by functions, which the scheme does not know
+		},
 	}
 	install(t, environment)
 	manager, start := managed(t, types, environment.WebhookInstallOptions)
-	check(t, (&clusterwebhooks.Machine{}).SetupWebhookWithManager(manager))
-	check(t, (&clusterwebhooks.MachineSet{}).SetupWebhookWithManager(manager))
-	check(t, (&clusterwebhooks.MachineDeployment{}).SetupWebhookWithManager(manager))
+	check(t, (&clusteradmission.Machine{}).SetupWebhookWithManager(manager))
+	check(t, (&clusteradmission.MachineSet{}).SetupWebhookWithManager(manager))
+	check(t, (&clusteradmission.MachineDeployment{}).SetupWebhookWithManager(manager))
+	clusterconversion.SetAPIVersionGetter(func(_ context.Context, kind schema.GroupKind) (string, error) {
+		return kind.Group + "/v1beta1", nil
+	})
 	start()
 	direct := must(client.New(config(asJSON), client.Options{Scheme: types}))(t)
 
 	template := clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-		ClusterName: "c", Version: ptr.To("1.32.0"), Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-		InfrastructureRef: corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Thing", Name: "t"},
+		ClusterName: "c", Version: "1.32.0", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "Thing", Name: "t",
+		},
 	}}
 	workers := &clusterv1.MachineDeployment{
 		ObjectMeta: at(ns, "workers"),
@@ -417,21 +427,35 @@ func TestClusterAPI(t *testing.T) {
 	check(t, direct.Create(ctx, workers))
 	dump(t, workers.Spec)
 	equal(t, "replicas, from the webhook", ptr.Deref(workers.Spec.Replicas, 0), 1)
-	equal(t, "a version with its v", ptr.Deref(workers.Spec.Template.Spec.Version, ""), "v1.32.0")
+	equal(t, "a version with its v", workers.Spec.Template.Spec.Version, "v1.32.0")
 	equal(t, "the selector, from the webhook", workers.Spec.Selector.MatchLabels["cluster.x-k8s.io/deployment-name"], "workers")
 
+	refused := func(what string, err error, why string) {
+		t.Helper()
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	moved := workers.DeepCopy()
 	moved.Spec.ClusterName = "d"
-	if err := direct.Update(ctx, moved); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "field is immutable") {
-		t.Errorf("another cluster: %v", err)
-	}
+	refused("another cluster", direct.Update(ctx, moved), "field is immutable")
 	unnamed := workers.DeepCopy()
 	unnamed.ResourceVersion, unnamed.Name, unnamed.Spec.ClusterName = "", "unnamed", ""
-	if err := direct.Create(ctx, unnamed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterName: Invalid value") {
-		t.Errorf("no cluster, which the definition refuses: %v", err)
-	}
+	refused("no cluster, which the definition refuses", direct.Create(ctx, unnamed), "spec.clusterName: Required value")
 
-	workers.Status.Replicas, workers.Status.Phase = 2, "Running"
+	var older clusterv1beta1.MachineDeployment
+	check(t, direct.Get(ctx, client.ObjectKeyFromObject(workers), &older))
+	equal(t, "what it asks for, in v1beta1", older.Spec.Template.Spec.InfrastructureRef, corev1.ObjectReference{
+		APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Thing", Name: "t", Namespace: ns,
+	})
+	older.Spec.MinReadySeconds = ptr.To(int32(7))
+	check(t, direct.Update(ctx, &older))
+	older.Spec.ClusterName = ""
+	refused("no cluster, in v1beta1", direct.Update(ctx, &older), "spec.clusterName: Invalid value")
+	check(t, direct.Get(ctx, client.ObjectKeyFromObject(workers), workers))
+	equal(t, "seconds, written in v1beta1", ptr.Deref(workers.Spec.Template.Spec.MinReadySeconds, 0), 7)
+
+	workers.Status.Replicas, workers.Status.Phase = ptr.To(int32(2)), "Running"
 	check(t, direct.Status().Update(ctx, workers))
 	var scaled clusterv1.MachineDeployment
 	scale := &autoscalingv1.Scale{ObjectMeta: at(ns, "workers"), Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
@@ -440,17 +464,26 @@ func TestClusterAPI(t *testing.T) {
 	check(t, direct.Get(ctx, client.ObjectKeyFromObject(workers), &scaled))
 	equal(t, "scaled", ptr.Deref(scaled.Spec.Replicas, 0), 3)
 
-	var machines metav1.Table
-	raw := must(typed(t, asJSON).CoreV1().RESTClient().Get().SetHeader("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").
-		AbsPath("/apis/cluster.x-k8s.io/v1beta1/namespaces", ns, "machinedeployments").DoRaw(ctx))(t)
-	check(t, json.Unmarshal(raw, &machines))
-	cells := map[string]any{}
-	for i, column := range machines.ColumnDefinitions {
-		cells[column.Name] = machines.Rows[0].Cells[i]
+	columns := func(version string) []string {
+		t.Helper()
+		var table metav1.Table
+		raw := must(typed(t, asJSON).CoreV1().RESTClient().Get().SetHeader("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").
+			AbsPath("/apis/cluster.x-k8s.io", version, "namespaces", ns, "machinedeployments").DoRaw(ctx))(t)
+		check(t, json.Unmarshal(raw, &table))
+		var cells []string
+		for i, column := range table.ColumnDefinitions {
+			if column.Name != "Age" {
+				cells = append(cells, fmt.Sprintf("%s: %v", column.Name, table.Rows[0].Cells[i]))
+			}
+		}
+		return cells
 	}
-	delete(cells, "Age")
-	equal(t, "columns", cells, map[string]any{
-		"Name": "workers", "Cluster": "c", "Desired": 3.0, "Replicas": 2.0, "Ready": 0.0, "Updated": 0.0, "Unavailable": 0.0,
-		"Phase": "Running", "Version": "v1.32.0",
+	equal(t, "columns", columns("v1beta2"), []string{
+		"Name: workers", "Cluster: c", "Available: <nil>", "Desired: 3", "Current: 2", "Ready: <nil>", "Available: <nil>",
+		"Up-to-date: <nil>", "Paused: <nil>", "Phase: Running", "Version: v1.32.0",
+	})
+	equal(t, "columns of v1beta1", columns("v1beta1"), []string{
+		"Name: workers", "Cluster: c", "Desired: 3", "Replicas: 2", "Ready: 0", "Updated: 0", "Unavailable: 0",
+		"Phase: Running", "Version: v1.32.0",
 	})
 }

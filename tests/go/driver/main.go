@@ -1,6 +1,7 @@
 // Command driver is a DRA driver on the helper `kubeletplugin` of Kubernetes 1.37, or of 1.36 with the tag `helper036`
-// and `-modfile=go036.mod`, for tests of a kubelet: it publishes devices of one node and prepares claims. It prints `prepare NAMESPACE/CLAIM UID` and
-// `unprepare NAMESPACE/CLAIM UID` when it is asked to. Lines on its standard input change the devices:
+// and `-modfile=go036.mod`, for tests of a kubelet: it publishes devices of one node and prepares claims. It prints
+// `prepare NAMESPACE/CLAIM UID` and `unprepare NAMESPACE/CLAIM UID` when it is asked to. Lines on its standard input
+// change the devices:
 //
 //	taint gpu-0 NoExecute    publish the device with a taint of this effect, and the others without any
 //	health gpu-0 Unhealthy   report the health of the device to the kubelet, and that of the others as Healthy

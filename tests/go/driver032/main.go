@@ -1,5 +1,5 @@
-// Command driver032 is a DRA driver on the helper `kubeletplugin` of Kubernetes 1.32, for tests of a kubelet: it
-// publishes devices of one node and prepares claims. It prints `prepare NAMESPACE/CLAIM UID` and
+// Command driver032 is a DRA driver on the helper `kubeletplugin` of Kubernetes 1.32 (`-modfile=go032.mod`), for tests
+// of a kubelet: it publishes devices of one node and prepares claims. It prints `prepare NAMESPACE/CLAIM UID` and
 // `unprepare NAMESPACE/CLAIM UID` when it is asked to.
 package main
 

@@ -1,4 +1,4 @@
-module understudy.test/driver
+module understudy.test/clients
 
 go 1.26.0
 
