@@ -248,9 +248,99 @@ def test_release_and_gates_of_a_suite(project: pytest.Pytester, configuration: s
     result.stdout.fnmatch_lines(["apiserver: emulated_version=*1.34, feature_gates=*=*"])
 
 
+SEVERAL = """
+    import pytest
+    import understudy
+
+    def test_suite(apiserver, apiserver_session, apiserver_options):
+        release = apiserver_options["emulated_version"]
+        assert release in repr(apiserver) and release in repr(apiserver_session)
+
+    @pytest.mark.apiserver(emulated_version=["1.32", "1.36"])
+    def test_marker(apiserver, request):
+        assert request.node.name[-5:-1] in repr(apiserver)
+
+    @pytest.mark.apiserver(emulated_version=["1.35"])
+    class TestClass:
+        def test_one(self, apiserver):
+            assert "1.35" in repr(apiserver)
+
+        @pytest.mark.apiserver(emulated_version="1.36")
+        def test_nearest(self, apiserver):
+            assert "1.36" in repr(apiserver)
+
+    def test_other(): pass
+"""
+NAMES = [
+    *("test_suite[1.33]", "test_suite[1.34]", "test_marker[1.32]", "test_marker[1.36]"),
+    *("TestClass::test_one[1.35]", "TestClass::test_nearest", "test_other"),
+]
+
+
+def test_tests_run_on_each_release(project: pytest.Pytester) -> None:
+    """A suite and a marker may name several releases; a test runs on each, and has it in its name."""
+    project.makepyfile(SEVERAL)
+    result = project.runpytest_subprocess("--apiserver-version=1.33,1.34", "-v", "-p", "no:xdist")
+    result.assert_outcomes(passed=7)
+    ran = re.findall(r"\.py::(\S+) PASSED", result.stdout.str())
+    assert sorted(ran) == sorted(NAMES)
+
+
+def test_session_has_one_server(project: pytest.Pytester) -> None:
+    """`apiserver_session` is one server; each test finds in it what wider fixtures have stored, as they have.
+
+    Suites choose its options by overriding `apiserver_options`. A failed test shows its requests.
+    """
+    project.makeconftest("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def apiserver_options(apiserver_options):
+            return {**apiserver_options, "emulated_version": "1.34"}
+    """)
+    project.makepyfile("""
+        import pytest
+
+        NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+
+        @pytest.fixture(scope="module")
+        def node(apiserver_session):
+            return apiserver_session.create(NODE)
+
+        @pytest.fixture
+        def pod(apiserver_session, node):
+            spec = {"containers": [{"name": "main", "image": "example.com/main"}]}
+            apiserver_session.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+
+        def test_changes(pod, apiserver_session):
+            apiserver_session.delete("nodes", "n")
+            assert "1.34" in repr(apiserver_session)
+
+        async def test_finds_the_node_only(apiserver_session, node, pod):
+            assert apiserver_session.get("nodes", "n") == node
+
+        def test_finds_no_pod(apiserver_session):
+            assert apiserver_session.list("pods") == []
+
+        def test_fails(apiserver_session):
+            apiserver_session.get("nodes", "absent")
+
+        def test_is_apart(apiserver, apiserver_session):
+            assert apiserver.list("nodes") == []
+            assert len(apiserver_session.list("nodes")) == 1
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*- Last requests to <Server of Kubernetes 1.34 at *> -*", "get  /api/v1/nodes/absent *"]
+    )
+    result.stdout.no_fnmatch_line("*/api/v1/namespaces/default/pods*")
+
+
 @pytest.mark.parametrize(
     ("flag", "text"),
     [
+        ("--apiserver-version=1.34,1.99", "unknown release '1.99': there are *"),
         ("--apiserver-version=1.99", "unknown release '1.99': there are *"),
         ("--apiserver-feature-gates=DRAAdminAcess=true", "*DRAAdminAcess; did you mean 'DRAAdminAccess'?"),
         ("--apiserver-feature-gates=DRAAdminAccess", "feature_gates: want NAME=true or NAME=false, *"),
@@ -334,7 +424,7 @@ def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -
     result = project.runpytest_subprocess()
     result.assert_outcomes(errors=3)
     errors, _, _ = result.stdout.str().partition("short test summary info")  # which CI does not shorten
-    assert errors.count("    with understudy.Server(**apiserver_options) as server:") == 3
+    assert errors.count("A fixture that lasts longer uses `apiserver_session`") == 3
     assert errors.count("ScopeMismatch: You tried to access the function scoped fixture apiserver") == 3
 
 

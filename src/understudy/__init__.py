@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
     from understudy.apiserver.permissions.report import Permission, Permissions
+    from understudy.apiserver.server.lifecycle import Snapshot
     from understudy.apiserver.server.options.config import ServerConfig
     from understudy.controlplane.allocator.allocated import AllocatedState
     from understudy.controlplane.allocator.allocator import Allocator
@@ -56,6 +57,7 @@ _HOMES = {
     "Server": "understudy.controlplane.server",
     "ServerConfig": "understudy.apiserver.server.options.config",
     "ServerUser": "understudy.apiserver.client.server_user",
+    "Snapshot": "understudy.apiserver.server.lifecycle",
     "StatusError": "understudy.machinery.errors",
     "UnknownGateError": "understudy.machinery.releases.features",
     "Version": "understudy.machinery.releases.version",
@@ -84,6 +86,7 @@ __all__ = [
     "Server",
     "ServerConfig",
     "ServerUser",
+    "Snapshot",
     "StatusError",
     "UnknownGateError",
     "Version",

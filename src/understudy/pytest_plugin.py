@@ -1,4 +1,5 @@
-"""The pytest fixture `apiserver`, and what chooses the options of its server: a marker, flags and keys of pytest.
+"""The pytest fixtures `apiserver` and `apiserver_session`, and what chooses the options of their servers: a marker,
+flags and keys of pytest.
 
 pytest imports this module in every project that has understudy installed: it imports nothing of the server until a test
 asks for the fixture.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -26,17 +27,16 @@ MARKER = (
     "the options of the `apiserver` fixture's server, as understudy.Server takes them; "
     "files are found beside the test's own or in the working directory; load may name a world such as gpu-cluster"
 )
-RELEASE = "release of the `apiserver` fixture, such as 1.34, where no marker names one (default: the newest)"
+RELEASE = (
+    "release of the `apiserver` fixture, such as 1.34, where no marker names one (default: the newest); "
+    "tests run on each of several, such as 1.32,1.34"
+)
 GATES = (
     "feature gates of the `apiserver` fixture, A=true,B=false, where no marker has some (default: as in the release)"
 )
 WIDER_SCOPE = """
-Each test gets an `apiserver` that is as new. A fixture that lasts longer starts a server of its own:
-
-    @pytest.fixture(scope="module")
-    def server(apiserver_options):
-        with understudy.Server(**apiserver_options) as server:
-            yield server"""
+Each test gets an `apiserver` that is as new. A fixture that lasts longer uses `apiserver_session`, one server for all
+tests: each test begins with what such fixtures have stored."""
 
 REPORTED = 20  # requests that a failed test shows
 
@@ -75,11 +75,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, so that pytest does not warn of it, and refuse a release or gates that there are not."""
     config.addinivalue_line("markers", MARKER)
-    if options := suite_options(config):
+    options = suite_options(config)
+    for release in releases_of(options):
         from understudy.apiserver.server.options.config import ServerConfig
 
         try:
-            ServerConfig(**options)
+            ServerConfig(**{**options, "emulated_version": release})
         except ValueError as why:
             raise pytest.UsageError(f"apiserver: {why}") from None
 
@@ -98,6 +99,25 @@ def suite_options(config: pytest.Config) -> dict[str, Any]:
         or ",".join(config.getini("apiserver_feature_gates")),
     }
     return {name: value for name, value in chosen.items() if value}
+
+
+def releases_of(options: Mapping[str, Any]) -> list[Any]:
+    """Return the releases that options name, a list or a text with commas; [None] if they name none."""
+    named = options.get("emulated_version")
+    if isinstance(named, str):
+        return [each.strip() for each in named.split(",")]
+    return list(named) if isinstance(named, list | tuple) else [named]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on each release that its marker, or else the suite, names."""
+    options = marker_options(metafunc.definition) if "apiserver" in metafunc.fixturenames else {}
+    fixture = "apiserver"
+    if "emulated_version" not in options:
+        options, fixture = suite_options(metafunc.config), "apiserver_options"
+    releases = releases_of(options)
+    if releases != [options.get("emulated_version")] and fixture in metafunc.fixturenames:
+        metafunc.parametrize(fixture, releases, indirect=True, ids=str)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -135,17 +155,22 @@ class Pool:
         if key in self._running:
             self._running[key].reset()
         else:
-            from understudy import Server
-
-            lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
-            try:
-                server = Server(**lasting)
-            except TypeError as why:  # an option that there is not
-                raise ValueError(str(why)) from None
-            server.request_log.on = True
-            self._running[key] = self._stack.enter_context(server)
+            self._running[key] = self._stack.enter_context(new_server(options))
         self._running[key].request_log.clear()
         return self._running[key]
+
+
+def new_server(options: Mapping[str, Any]) -> Server:
+    """Return a server for tests, which is not running yet. Raises ValueError, OSError."""
+    from understudy import Server
+
+    lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
+    try:
+        server = Server(**lasting)
+    except TypeError as why:  # an option that there is not
+        raise ValueError(str(why)) from None
+    server.request_log.on = True
+    return server
 
 
 @pytest.fixture(scope="session")
@@ -156,8 +181,12 @@ def _apiserver_pool() -> Iterator[Pool]:
 
 @pytest.fixture(scope="session")
 def apiserver_options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Return the options that flags and keys choose for the whole suite, as `understudy.Server` takes them."""
-    return suite_options(request.config)
+    """Return the options that flags and keys choose for the whole suite, as `understudy.Server` takes them.
+
+    A suite overrides it, with the same scope, to choose others.
+    """
+    options = suite_options(request.config)
+    return {**options, "emulated_version": request.param} if hasattr(request, "param") else options
 
 
 @pytest.fixture
@@ -165,26 +194,74 @@ def apiserver(
     request: pytest.FixtureRequest, apiserver_options: dict[str, Any], _apiserver_pool: Pool
 ) -> Iterator[Server]:
     """Return a running API server with the objects that it starts with; the marker `apiserver` sets its options."""
+    release = {"emulated_version": request.param} if hasattr(request, "param") else {}
+    with _refusals_shown():
+        server = _apiserver_pool.server({**apiserver_options, **marked(request.node), **release})
+    with _used_by(server, request.node):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def apiserver_session(apiserver_options: dict[str, Any]) -> Iterator[Server]:
+    """Return a running API server for the whole session.
+
+    Each test finds what fixtures of a wider scope have stored, and nothing of other tests.
+    """
+    with _refusals_shown():
+        stack = ExitStack()
+        server = stack.enter_context(new_server(apiserver_options))
+    with stack:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _apiserver_restored(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Restore what `apiserver_session` held before a test that uses it."""
+    if "apiserver_session" not in request.fixturenames:
+        yield
+        return
+    server: Server = request.getfixturevalue("apiserver_session")
+    server.request_log.clear()
+    before = server.snapshot()
+    with _used_by(server, request.node):
+        yield
+    server.restore(before)
+
+
+@contextmanager
+def _refusals_shown() -> Iterator[None]:
+    """Fail a test with one line for options that make no sense."""
     try:
-        server = _apiserver_pool.server({**apiserver_options, **marked(request.node)})
+        yield
     except (ValueError, OSError) as why:
         raise pytest.fail.Exception(f"apiserver: {' '.join(str(why).split())}", pytrace=False) from None
-    server.manifest_folder = request.node.path.parent
-    request.node.stash[SERVER] = server
-    yield server
+
+
+@contextmanager
+def _used_by(server: Server, item: pytest.Item) -> Iterator[None]:
+    """Let a server find the manifests beside a test meanwhile, and be shown if it fails."""
+    server.manifest_folder = item.path.parent
+    item.stash[SERVER] = server
+    yield
     server.manifest_folder = None
 
 
+def marker_options(node: pytest.Item) -> dict[str, Any]:
+    """Return the options in a test's markers, option by option from the nearest one (function, class, module)."""
+    options: dict[str, Any] = {}
+    for marker in node.iter_markers("apiserver"):
+        options = {**marker.kwargs, **options}
+    return options
+
+
 def marked(item: pytest.Item) -> dict[str, Any]:
-    """Return the options in a test's markers, option by option from the nearest one (function, class, module).
+    """Return the options in a test's markers, with the paths of files.
 
     Raises ValueError for a marker with positional arguments, and for a file that is nowhere.
     """
-    options: dict[str, Any] = {}
-    for marker in item.iter_markers("apiserver"):
-        if marker.args:
-            raise ValueError("the marker takes keyword arguments only, such as emulated_version")
-        options = {**marker.kwargs, **options}
+    if any(marker.args for marker in item.iter_markers("apiserver")):
+        raise ValueError("the marker takes keyword arguments only, such as emulated_version")
+    options = marker_options(item)
     return {name: _located(value, item.path.parent) if _names_files(name) else value for name, value in options.items()}
 
 

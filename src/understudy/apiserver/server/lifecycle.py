@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from understudy.apiserver.client import writing
@@ -25,12 +27,28 @@ from understudy.apiserver.server.http.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
-from understudy.apiserver.server.webhooks.functions import FunctionWebhooks
+from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.wiring import FrontDoor, new_front_door, new_parts
 from understudy.apiserver.storage.compaction import compact_periodically
+from understudy.apiserver.storage.interface import StoreSnapshot
 from understudy.machinery.auth.users import User
+from understudy.machinery.releases.features import Gate
+from understudy.machinery.releases.version import Version
 
 log = logging.getLogger("understudy")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The objects, feature gates and webhook functions of a server; its length is the number of objects."""
+
+    version: Version
+    store: StoreSnapshot = field(repr=False)
+    gates: Mapping[Gate, bool] = field(repr=False)
+    functions: Mapping[str, WebhookFunction] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.store.entries)
 
 
 class Lifecycle:
@@ -211,17 +229,42 @@ class Lifecycle:
             raise RuntimeError("the server is stopping")
 
     async def _begin_anew(self) -> None:
+        await self._end_work()
+        await self.state.registry.store.clear()
+        self.functions.restore({})
+        self.state.gates.reset(self._config.feature_gates or {})
+        await self._fill(self.door)
+        self._manager.start_components()
+
+    async def snapshot(self) -> Snapshot:
+        """Take a snapshot of the server."""
+        state = self.state
+        stored, gates = state.registry.store.snapshot(), state.gates.snapshot()
+        return Snapshot(state.release.version, stored, gates, self.functions.snapshot())
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Make the server hold what a snapshot does. Raises ValueError for one of another release, RuntimeError for a
+        server that is stopping."""
+        if snapshot.version != self.state.release.version:
+            raise ValueError(f"a snapshot of {snapshot.version} is not restored to {self.state.release.version}")
+        self._refuse_if_stopping()
+        async with self._changing:
+            self._refuse_if_stopping()
+            await self._end_work()
+            await self.state.registry.store.restore(snapshot.store)
+            self.functions.restore(snapshot.functions)
+            self.state.gates.restore(snapshot.gates)
+            self._start_background_tasks(self.door)
+            self._manager.start_components()
+
+    async def _end_work(self) -> None:
+        """End watches, stop all that works with the objects, and forget who has asked for what."""
         await self._manager.stop_components()
         if self._listener is not None:
             self._listener.end_watches()
         await self._stop_background_tasks()
-        await self.state.registry.store.clear()
-        self.functions.forget()
-        self.state.gates.reset(self._config.feature_gates or {})
         if self._config.permission_report is None:  # else the report is of all that the server was asked
             self.state.permissions.clear()
-        await self._fill(self.door)
-        self._manager.start_components()
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""

@@ -30,7 +30,7 @@ from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.request_log import RequestLog
-from understudy.apiserver.server.lifecycle import Lifecycle
+from understudy.apiserver.server.lifecycle import Lifecycle, Snapshot
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.webhooks.functions import WebhookFunction, WebhookOptions
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
@@ -266,6 +266,23 @@ class Server(ObjectAccess):
     def reset(self) -> None:
         """Make the server as it was at the start: objects, revisions and feature gates. Open watches end."""
         self._run(self._lifecycle.reset())
+
+    def snapshot(self) -> Snapshot:
+        """Take a snapshot of the server: its objects, feature gates and webhook functions.
+
+        before = server.snapshot()
+        ...
+        server.restore(before)
+        """
+        return self._run(self._lifecycle.snapshot())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Make the server hold what a snapshot does, be it of another server of the same release.
+
+        Objects have the resourceVersions that they had. Revisions go on, so that clients notice: open watches end, and
+        watches and continue tokens from before are answered with 410. Raises ValueError for another release.
+        """
+        self._run(self._lifecycle.restore(snapshot))
 
     def compact(self) -> None:
         """Forget history up to now: watches and continue tokens from before it expire."""

@@ -189,6 +189,13 @@ class Range(NamedTuple):
     remaining: int
 
 
+class StoreSnapshot(NamedTuple):
+    """All entries of a store, in the order of their keys, at a revision."""
+
+    entries: tuple[Entry, ...]
+    revision: int
+
+
 class Watch:
     """Writes under a prefix, in order, from a revision on.
 
@@ -291,6 +298,15 @@ class Store(Protocol):
 
     async def clear(self) -> None:
         """Forget everything, revisions included, and cut off every watch."""
+
+    def snapshot(self) -> StoreSnapshot:
+        """Return all entries that are stored now."""
+
+    async def restore(self, snapshot: StoreSnapshot) -> None:
+        """Store what a snapshot holds, nothing else, and cut off every watch.
+
+        Objects have the revisions that they had. Those of the store go on; what was before cannot be read any more.
+        """
 
     async def compact(self, revision: int) -> None:
         """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""

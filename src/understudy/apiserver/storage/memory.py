@@ -15,6 +15,7 @@ packs the entry that a write replaces, and compacts the oldest part of the histo
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -30,6 +31,7 @@ from understudy.apiserver.storage.interface import (
     Range,
     RecentEntries,
     RevisionConflictError,
+    StoreSnapshot,
     Watch,
 )
 from understudy.apiserver.storage.turns import Turns
@@ -188,9 +190,23 @@ class MemoryStore:
     async def clear(self) -> None:
         self._revision = 1
         self._compacted = 0
+        self._hold(())
+
+    def snapshot(self) -> StoreSnapshot:
+        return StoreSnapshot(tuple(self._live.values()), self._revision)
+
+    async def restore(self, snapshot: StoreSnapshot) -> None:
+        self._revision = self._compacted = max(self._revision, snapshot.revision) + 1
+        # new entries: what was made of the old ones depends on the definitions of their time
+        self._hold([Entry(entry.key, entry.value, entry.revision) for entry in snapshot.entries])
+
+    def _hold(self, entries: Sequence[Entry]) -> None:
+        """Hold these entries and no history, and cut off every watch."""
         self._history_size = 0
         for part in (self._live, self._past, self._log, self._recent):
             part.clear()
+        self._live.update((entry.key, entry) for entry in entries)
+        self._past.update((entry.key, [_Version(entry.revision, entry)]) for entry in entries)
         watches = tuple(self._watches)
         self._watches.clear()
         for watch in watches:

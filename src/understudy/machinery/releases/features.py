@@ -275,6 +275,14 @@ class Gates:
         self._on = dict(self._defaults)
         self.set(changes)
 
+    def snapshot(self) -> Mapping[Gate, bool]:
+        """Return all gates, each with whether it is on, for `restore`."""
+        return self._on
+
+    def restore(self, snapshot: Mapping[Gate, bool]) -> None:
+        """Turn every gate to what it was."""
+        self._on = dict(snapshot)
+
     def in_force(self) -> dict[str, bool]:
         """Return {gate: on} for every gate of the release, sorted by name."""
         return {gate: self._on[gate] for gate in sorted(self._known)}

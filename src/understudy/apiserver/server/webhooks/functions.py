@@ -7,7 +7,7 @@ import base64
 import inspect
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +87,13 @@ class FunctionWebhooks:
         self._server = await loop.create_server(self._http.connect, "127.0.0.1", 0, ssl=context)
         self._port = self._server.sockets[0].getsockname()[1]
 
-    def forget(self) -> None:
-        """Forget all functions: nothing asks them any more."""
-        self._functions.clear()
+    def snapshot(self) -> Mapping[str, WebhookFunction]:
+        """Return the functions that are served, for `restore`."""
+        return dict(self._functions)
+
+    def restore(self, functions: Mapping[str, WebhookFunction]) -> None:
+        """Serve these functions; nothing asks others any more."""
+        self._functions = dict(functions)
 
     async def stop(self) -> None:
         """Stop listening."""

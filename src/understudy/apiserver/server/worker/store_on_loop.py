@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
-from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, Watch
+from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, StoreSnapshot, Watch
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import run_to_end
 
@@ -142,6 +142,12 @@ class StoreOnLoop:
 
     async def clear(self) -> None:
         self._wait(self._store.clear())
+
+    def snapshot(self) -> StoreSnapshot:
+        return self._call(self._store.snapshot)
+
+    async def restore(self, snapshot: StoreSnapshot) -> None:
+        self._wait(self._store.restore(snapshot))
 
     async def compact(self, revision: int) -> None:
         self._wait(self._store.compact(revision))
