@@ -121,11 +121,11 @@ def test_gates_and_functions_come_back(server: Server) -> None:
     """Feature gates are those of the snapshot, and so are webhooks that are functions; their names are free again."""
     on = server.set_feature_gates({})[GATE]
     snapshot = server.snapshot()
-
-    def refuse(request: Obj) -> Any:
-        return "no"
-
     for _ in range(2):
+
+        def refuse(request: Obj) -> Any:
+            return "no"
+
         server.set_feature_gates({GATE: not on})
         server.webhook("configmaps")(refuse)
         with_webhook = server.snapshot()
