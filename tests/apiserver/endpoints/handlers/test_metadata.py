@@ -234,8 +234,11 @@ def test_repeated_owners_are_removed_with_a_warning(apiserver: Server, method: s
     media = "application/json" if method == "PUT" else MERGE
     response = send(apiserver, method, f"{CORE}/configmaps/owned", owned, media)
     assert response.json()["metadata"]["ownerReferences"] == [owner]
-    (warning,) = response.warnings
-    assert warning.startswith(f".metadata.ownerReferences contains duplicate entries{when}; ")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", **owned}
+    reviewed = send(apiserver, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+    begin = ".metadata.ownerReferences contains duplicate entries"
+    assert [text.startswith(f"{begin}{when}; ") for text in response.warnings] == [True]
+    assert [text.startswith(f"{begin}; ") for text in reviewed.warnings] == [True]
 
 
 @pytest.mark.apiserver(runtime_config={"api/all": True})

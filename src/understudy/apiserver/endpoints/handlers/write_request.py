@@ -156,6 +156,7 @@ class WriteRequest:
         kind = self.scope.body_kind
         obj = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
         check_namespace(obj, self.scope)
+        dedup_owner_references(obj, self.ctx)
         self.update_managed_fields(None, obj)
         return await self.admit(obj, None)
 
