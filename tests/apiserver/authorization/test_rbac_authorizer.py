@@ -215,12 +215,13 @@ def test_missing_roles_of_the_writer_are_resolution_errors() -> None:
 
 
 def test_verb_bind_allows_any_rules() -> None:
-    """A user with the verb bind may bind a role without its rules; the kind of role has to be known."""
+    """A user with the verb bind may bind a role without its rules; others have to name a role of a known kind."""
     binding = bound("x", "health", namespace="ns")
     assert check(writing("rolebindings", "ns"), binding, who=user("carl")) == ""
     assert check(writing("rolebindings", "ns"), binding).startswith(f'rolebindings.{GROUP} "x" is forbidden')
     unknown = check(writing("rolebindings", "ns"), bound("x", "y", namespace="ns", kind="Thing"))
     assert unknown == 'unsupported role reference kind: "Thing"'
+    assert check(writing("rolebindings", "ns"), bound("x", "", namespace="ns")) == "Name parameter required."
 
 
 def test_aggregation_needs_full_authority() -> None:

@@ -15,6 +15,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
+from understudy.machinery.typeinfo.unserved import served_as, unserved
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _OWN = {"apiextensions.k8s.io": "apiextensions", "apiregistration.k8s.io": "aggregator"}  # {API group: its scheme}
@@ -31,8 +32,6 @@ _META_KINDS = frozenset(
     )
 )
 _DELETE_OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
-# Kinds in versions that are not served any more, and the version with the same fields.
-_UNSERVED = {GroupVersionKind("policy", "v1beta1", "Eviction"): GroupVersionKind("policy", "v1", "Eviction")}
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"))
 _META_KINDS_OF_ANY_VERSION = _UNVERSIONED | {"CreateOptions", "UpdateOptions"}
 
@@ -66,7 +65,8 @@ def decode_registered(
         raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
     struct = registered(schemas, gvk, expected.group)
     result = decode(struct)
-    hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
+    hub = served_as(schemas, gvk)._replace(version=INTERNAL)
+    internal = schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:
         raise unknown_conversion(struct, internal)
     return result
@@ -95,9 +95,11 @@ def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct 
     """Return the type of a kind in the scheme of the server of an API group, None if it is not registered there."""
     if gvk.kind in _UNVERSIONED:
         return schemas.kind("", "v1", gvk.kind)
-    gvk = _UNSERVED.get(gvk, gvk)
-    if not schemas.has_kind(*gvk) or gvk.group in _OWN.keys() - {server}:
+    if gvk.group in _OWN.keys() - {server}:
         return None
+    if not schemas.has_kind(*gvk):
+        served = served_as(schemas, gvk)
+        return unserved(schemas, gvk, served) if served != gvk and server not in _OWN else None
     struct = schemas.kind(*gvk)
     everywhere = gvk.group == "" and struct.name.startswith("k8s.io/apimachinery/")
     return struct if server not in _OWN or gvk.group == server or everywhere else None

@@ -121,6 +121,18 @@ def test_event_is_decoded_in_the_group_that_it_names(server: Server) -> None:
         ({"apiVersion": "apps/v1"}, f'no kind "ConfigMap" is registered for version "apps/v1" {SCHEME}'),
         ({"kind": "Table"}, f'no kind "Table" is registered for version "v1" {SCHEME}'),
         ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
+        (
+            {"apiVersion": "extensions/v1beta1", "kind": "DaemonSet"},
+            "converting (v1beta1.DaemonSet) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            {"apiVersion": "policy/v1beta1", "kind": "Eviction"},
+            "converting (v1beta1.Eviction) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            {"apiVersion": "extensions/v1beta1", "kind": "CronJob"},
+            f'no kind "CronJob" is registered for version "extensions/v1beta1" {SCHEME}',
+        ),
     ],
 )
 def test_other_kind_is_refused(server: Server, patch: Any, why: str) -> None:

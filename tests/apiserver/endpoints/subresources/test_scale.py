@@ -36,3 +36,27 @@ def test_a_scale_is_no_list(apiserver: Server) -> None:
     message = "you requested PartialObjectMetadataList, but the requested object is not a list (*autoscaling.Scale)"
     assert (status, answer["message"]) == (406, message)
     assert exchange(apiserver, "GET", path)[1]["spec"] == {"replicas": 5}
+
+
+@pytest.mark.parametrize("version", ["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"])
+def test_version_that_is_not_served_any_more(apiserver: Server, version: str) -> None:
+    """Types of old versions are known still: a body in one of them is refused for its version."""
+    send(apiserver, "POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": SPEC})
+    scale = {"apiVersion": version, "kind": "Scale", "metadata": {"name": "d"}}
+    text = f"the API version in the data ({version}) does not match the expected API version"
+    status, answer = exchange(apiserver, "PUT", f"{DEPLOYMENTS}/d/scale", scale)
+    assert (status, answer["message"]) == (400, f"{text} (autoscaling/v1)")
+    other = {"apiVersion": version, "kind": "Deployment", "metadata": {"name": "e"}, "spec": SPEC}
+    status, answer = exchange(apiserver, "POST", DEPLOYMENTS, other)
+    assert (status, answer["message"]) == (400, f"{text} (apps/v1)")
+    assert send(apiserver, "PATCH", f"{DEPLOYMENTS}/d", {"apiVersion": version}).status == 200
+
+
+@pytest.mark.parametrize(("release", "is_known"), [("1.35", True), ("1.36", False)])
+def test_types_that_are_gone(release: str, is_known: bool) -> None:
+    """A body in a version whose types are gone is of no registered kind."""
+    path, version = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "autoscaling/v2beta2"
+    body = {"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}}
+    with Server(emulated_version=release) as server:
+        status, answer = exchange(server, "POST", path, body)
+    assert (status, "does not match the expected API version" in answer["message"]) == (400, is_known)

@@ -38,7 +38,8 @@ class EscalationCheck:
         self._version = version
 
     def check(self, user: User, request: Attributes, obj: Obj, old: Obj | None) -> None:
-        """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role.
+        """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role, 400 for
+        one without a name.
 
         `obj` takes the place of `old`, or is created (None). Other kinds than roles and bindings pass.
         """
@@ -76,6 +77,8 @@ class EscalationCheck:
         kind, name = reference.get("kind", ""), reference.get("name", "")
         if kind not in ("Role", "ClusterRole"):
             raise errors.unknown_error(f"unsupported role reference kind: {go_quote(kind)}")
+        if not name:
+            raise errors.bad_request("Name parameter required.")
         rules = self._rbac.role(kind, request.namespace, name)
         if rules is None:
             raise errors.not_found(GROUP, self._resource_of_missing(kind, request), name)

@@ -57,15 +57,20 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
 
 def read_object(request: Request, codec: Codec, validation: str) -> Obj:
     """Decode the body to an object in exactly the version of the codec, with kind and apiVersion. Raises 400, 415."""
-    sent, expected = read(request, codec, validation), codec.kind
+    sent = read(request, codec, validation)
+    check_version(sent, codec.kind)
+    obj = codec.named(sent.obj)
+    obj["metadata"] = obj.get("metadata") or {}
+    return obj
+
+
+def check_version(sent: Sent, expected: GroupVersionKind) -> None:
+    """Raise 400 for a body in another API version."""
     if sent.gvk.api_version != expected.api_version:
         raise errors.bad_request(
             f"the API version in the data ({sent.gvk.api_version}) does not match the expected API version "
             f"({expected.api_version})"
         )
-    obj = codec.named(sent.obj)
-    obj["metadata"] = obj.get("metadata") or {}
-    return obj
 
 
 def _refusal(kind: str, version: str, expected: GroupVersionKind, error: DecodeError) -> str:

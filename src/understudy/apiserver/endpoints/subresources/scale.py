@@ -53,6 +53,7 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
         if error.code != 400:
             raise
         raise view.refused_body(error) from None
+    request_body.check_version(sent, scope.decoder.kind)
     check_namespace(sent.obj, scope)
     check_name(sent.obj, scope)
     write = WriteRequest(state, request, scope, options)
