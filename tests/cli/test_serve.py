@@ -228,13 +228,14 @@ def test_nothing_of_a_server_stays_in_force() -> None:
 
     async def use(server: Server, stopped: Future[None]) -> None:
         assert gc.get_threshold() == program.GARBAGE_THRESHOLDS
+        assert sys.getswitchinterval() == program.SWITCH_INTERVAL
         assert signal.getsignal(signal.SIGTERM) not in handlers
 
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    before = handlers, gc.get_threshold(), list(gc.callbacks)
+    before = handlers, gc.get_threshold(), list(gc.callbacks), sys.getswitchinterval()
     assert program.run_server(dict, use) == 0
     after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    assert (after, gc.get_threshold(), gc.callbacks) == before
+    assert (after, gc.get_threshold(), gc.callbacks, sys.getswitchinterval()) == before
 
 
 async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
