@@ -14,14 +14,17 @@ from tests.controlplane.scheduler.objects import (
     node_obj,
     pod,
 )
+from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import error, unschedulable
 from understudy.controlplane.scheduler.group_cycle import GroupOutcome
 from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
 from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import ClaimsState, GroupClaims
+from understudy.controlplane.scheduler.plugins.gang_scheduling import GangScheduling
+from understudy.controlplane.scheduler.pod_groups import PodGroups
 from understudy.controlplane.scheduler.queue import SchedulingQueue
-from understudy.controlplane.scheduler.queued import Place
+from understudy.controlplane.scheduler.queued import Entity, Place, QueuedPod
 from understudy.machinery.types import Obj
 
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -322,3 +325,132 @@ def test_deleted_group_holds_its_pods_back() -> None:
     assert it.next() == []
     it.put(group())
     assert it.next() == ["a"]
+
+
+# --- the rules one by one
+
+
+@pytest.mark.parametrize(
+    ("event", "helps"),
+    [
+        (ClusterEvent(Kind.POD, Action.ADD, None, member("b").obj), True),
+        (ClusterEvent(Kind.POD, Action.ADD, None, pod("alone").obj), False),
+        (ClusterEvent(Kind.POD_GROUP, Action.ADD, None, group(2)), True),
+        (ClusterEvent(Kind.POD_GROUP, Action.ADD, None, group(2, name="other")), False),
+        (ClusterEvent(Kind.POD_GROUP, Action.UPDATE, group(3), group(2)), True),
+        (ClusterEvent(Kind.POD_GROUP, Action.UPDATE, group(2), group(2)), False),
+        (ClusterEvent(Kind.POD_GROUP, Action.UPDATE, group(2), group(3)), False),
+    ],
+)
+def test_events_that_may_help_a_gang(event: ClusterEvent, helps: bool) -> None:
+    """New pods of the group do, the group itself, and a lower minimum."""
+    assert GangScheduling(PodGroups(NodeCache())).is_schedulable_after(member("a"), event) is helps
+
+
+def test_groups_are_known_by_their_newest_state() -> None:
+    """An older state is ignored unless it is of another group of the name; pods that are gone do not count."""
+    groups = PodGroups(NodeCache())
+    groups.put(group(1, version=5, priority=7))
+    groups.put(group(2, version=4))
+    assert (groups.get("default/g") or {})["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
+    assert groups.priority("default/g") == 7
+    replaced = group(3, version=2)
+    replaced["metadata"]["uid"] = "new"
+    groups.put(replaced)
+    groups.remove(group(1, version=5))
+    assert groups.get("default/g") is replaced
+    for name in "ab":
+        groups.put_pod(member(name))
+    groups.remove_pod(member("a"))
+    assert groups.count("default/g") == 1
+
+
+def test_pod_with_a_node_has_to_go_with_its_group_too() -> None:
+    """Pods that have been scheduled before are looked at as well."""
+    cluster = Cluster("n")
+    cluster.groups.put_pod(member("before", nodeName="n", preemptionPolicy="Never"))
+    said = "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority"
+    assert cluster.schedule(group(), member("a")).status == error(said)
+
+
+def test_pod_that_completes_a_gang_does_not_wait() -> None:
+    """Pods that have been scheduled before count."""
+    cluster = Cluster("n")
+    cluster.groups.put_pod(member("before", nodeName="n"))
+    assert [placement.has_waited for placement in cluster.schedule(group(2), member("a")).placements] == [False]
+
+
+def test_error_about_a_pod_ends_the_attempt() -> None:
+    """Something is wrong with a pod: the others of its group are told so, those before it and those behind."""
+    cluster = Cluster("n")
+    wrong = allocated("dev-0")
+    term = {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}
+    wrong["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    cluster.claims.put(claim("c", status=wrong))
+    outcome = cluster.schedule(group(1), member("a"), member("b", "c"), member("d"))
+    assert outcome.status is not None
+    said = reasons(outcome)
+    assert said["b"].startswith('running PreFilter plugin "DynamicResources": ')
+    text = f"failed to schedule other pod from a pod group: {said['b']}"
+    assert (outcome.status, said["a"], said["d"]) == (error(text), text, text)
+
+
+def test_pauses_of_a_group() -> None:
+    """They double while the group is turned down or something goes wrong; one outcome ends the row of the other."""
+    it = Waiting()
+    it.put(group(1))
+    it.add(member("a"))
+    pauses = []
+    for status in (unschedulable("no"), unschedulable("no"), error("e"), error("e"), unschedulable("no")):
+        entity = it.queue.pop()
+        assert entity is not None
+        it.queue.put_back_group(entity, {"a": frozenset()}, status)
+        pause = it.queue.seconds_to_next()
+        assert pause is not None
+        pauses.append(pause)
+        it.now += pause
+    assert pauses == [1, 2, 1, 2, 4]
+
+
+def test_place_of_a_group_in_the_queue() -> None:
+    """The priority of the group counts; the rest of a group that was scheduled keeps its place."""
+    it = Waiting()
+    it.add(pod("alone"))
+    it.put(group(1, priority=7))
+    it.add(member("a"), member("b"))
+    entity = it.queue.pop()
+    assert entity is not None
+    assert [each.pod.name for each in entity.members] == ["a", "b"]
+    it.cluster.groups.put(group(1, version=2))
+    assert it.next() == ["alone"]
+    it.now += 5
+    it.add(pod("later"))
+    it.queue.put_back_group(entity, {"b": frozenset()}, None)
+    assert it.next() == ["b"]
+
+
+def test_gated_pod_that_joins_holds_a_group_back() -> None:
+    """A group that could be looked at is held back, and further pods and other events leave it alone."""
+    it = Waiting()
+    it.put(group())
+    it.add(member("open"))
+    it.add(member("gated", schedulingGates=[{"name": "example.com/g"}]))
+    assert it.next() == []
+    it.now += 100
+    it.queue.add(member("third"))
+    assert it.queue.seconds_to_next() == 200
+    assert not it.queue.move([ClusterEvent(Kind.NODE, Action.ADD, None, node_obj("new"))])
+
+
+def test_large_groups_pause_longer() -> None:
+    """The longest pause grows with the root of the number of pods, which come in an order of their own."""
+    entity = Entity([], "default/g", 0.0)
+    for name, since, attempts, priority in (
+        *(("d", 2.0, 1, 0), ("c", 3.0, 1, 0), ("b", 3.0, 1, 0)),
+        *(("tried", 9.0, 2, 0), ("high", 9.0, 0, 5)),
+    ):
+        entity.add(QueuedPod(member(name, priority=priority), since, attempts))
+    assert [each.pod.name for each in entity.members] == ["high", "tried", "d", "b", "c"]
+    entity.members.pop()
+    entity.rejections = 10
+    assert entity.backoff_ends == 20
