@@ -14,6 +14,7 @@ from tests.controlplane.scheduler.objects import (
     node_obj,
     pod,
 )
+from understudy.controlplane.client.pod_claims import consumer_of, is_reserved_for
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.framework.events import Action, ClusterEvent, Kind
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -396,7 +397,7 @@ def test_error_about_a_pod_ends_the_attempt() -> None:
 
 
 def test_pauses_of_a_group() -> None:
-    """They double while the group is turned down or something goes wrong; one outcome ends the row of the other."""
+    """Pauses double while the group is turned down or something goes wrong; one outcome ends the row of the other."""
     it = Waiting()
     it.put(group(1))
     it.add(member("a"))
@@ -454,3 +455,99 @@ def test_large_groups_pause_longer() -> None:
     entity.members.pop()
     entity.rejections = 10
     assert entity.backoff_ends == 20
+
+
+# --- the claims of groups
+
+
+def with_entry(group: Obj, **entry: str) -> Obj:
+    """Return a group whose only entry for claims is given."""
+    return {**group, "spec": {**group["spec"], "resourceClaims": [{"name": "x", **entry}]}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_of_group"),
+    [
+        ({"name": "x", "resourceClaimName": "c"}, True),
+        ({"name": "y", "resourceClaimName": "c"}, False),
+        ({"name": "x", "resourceClaimName": "d"}, False),
+        ({"name": "x", "resourceClaimTemplateName": "c"}, False),
+    ],
+)
+def test_claim_is_of_the_group_whose_entry_it_is(entry: Obj, is_of_group: bool) -> None:
+    """A pod and its group name a claim by the same entry: then it is reserved for the group, else for the pod."""
+    consumer = consumer_of(member("a").obj, with_entry(group(1), resourceClaimName="c"), entry)
+    assert consumer["name"] == ("g" if is_of_group else "a")
+
+
+@pytest.mark.parametrize(
+    ("consumer", "is_reserved"),
+    [
+        (RESERVED[0], True),
+        ({**RESERVED[0], "name": "other"}, False),
+        ({"resource": "pods", "name": "g", "uid": "other"}, False),
+        ({"resource": "pods", "name": "b", "uid": "a"}, True),
+    ],
+)
+def test_reservation_for_a_group_is_for_its_pods(consumer: Obj, is_reserved: bool) -> None:
+    """The name of the group counts, and the uid of a pod."""
+    reserved = claim("c", status={"reservedFor": [consumer]})
+    assert is_reserved_for(member("a").obj, reserved, groups=True) is is_reserved
+
+
+@pytest.mark.parametrize("status", [{"reservedFor": RESERVED}, allocated("dev-0")])
+def test_only_a_reservation_of_the_group_is_taken_back(status: Obj) -> None:
+    """A claim without devices, and one that is reserved for nobody, are left alone."""
+    cluster = Cluster("n")
+    cluster.claims.put(claim("c", status=status))
+    outcome = cluster.schedule(group(1, "c"), member("a", "c", cpu="9"))
+    assert outcome.state[dynamic_resources.NAME].unreserve is None
+
+
+def test_claim_that_a_group_is_not_the_owner_of() -> None:
+    """A claim that the group's status names, and that was made for somebody else, keeps its reservation."""
+    named = with_entry(group(1), resourceClaimTemplateName="t")
+    named["status"] = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "c"}]}
+    for owners, taken_back in (([], False), ([OWNER], True)):
+        cluster = Cluster("n")
+        status = {**allocated("dev-0"), "reservedFor": RESERVED}
+        cluster.claims.put(claim("c", status=status, metadata={"ownerReferences": owners}))
+        outcome = cluster.schedule(named, member("a", cpu="9"))
+        assert (outcome.state[dynamic_resources.NAME].unreserve is not None) is taken_back
+
+
+OWNER = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PodGroup", "name": "g", "uid": "uid-g", "controller": True}
+
+
+def test_pods_use_claims_that_were_made_for_their_group() -> None:
+    """A claim from the template of a group belongs to the group, and its pods use it; others do not."""
+    entries = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    status = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "c"}]}
+    cluster = Cluster("n")
+    cluster.claims.put(claim("c", metadata={"ownerReferences": [OWNER]}))
+    ours = PodInfo({**member("a").obj, "status": status})
+    ours.spec["resourceClaims"] = entries
+    assert bound(cluster.schedule(group(1), ours)) == ["a"]
+    stranger = pod("stranger", status=status, resourceClaims=entries)
+    plugin = next(plugin for plugin in cluster.plugins if plugin.name == dynamic_resources.NAME)
+    assert plugin.pre_enqueue(ours) is None
+    assert plugin.pre_enqueue(stranger) is not None
+
+
+def test_missing_claim_of_a_group() -> None:
+    """A group names a claim that is not there."""
+    outcome = Cluster("n").schedule(group(1, "c"), member("a", cpu="9"))
+    text = 'error in "DynamicResources" PodGroupPostFilter plugins: resourceclaim.resource.k8s.io "c" not found'
+    assert outcome.status == error(text)
+
+
+def test_claims_of_pods_are_freed_before_those_of_the_group() -> None:
+    """If a claim can be freed for each pod, the group keeps its reservation."""
+    cluster = Cluster("n", "m")
+    cluster.cache.set_node(node_obj("m", labels={"zone": "b"}))
+    cluster.claims.put(claim("own", status=allocated("dev-0", on="n")))
+    cluster.claims.put(claim("c", status={**allocated("dev-0", on="m"), "reservedFor": RESERVED}))
+    outcome = cluster.schedule(group(1, "c"), member("a", "own", nodeSelector={"zone": "b"}))
+    together: GroupClaims = outcome.state[dynamic_resources.NAME]
+    assert (together.pods["a"].deallocate or {})["metadata"]["name"] == "own"
+    assert (together.deallocate, together.unreserve) == (None, None)
