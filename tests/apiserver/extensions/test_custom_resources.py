@@ -339,6 +339,9 @@ def test_scale_has_owners(apiserver: Server) -> None:
     why = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
     message = f"failed to convert new object (/a; autoscaling/v1, Kind=Scale) {why}"
     assert (code, refused["message"]) == (500, message)
+    exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"metadata": {"managedFields": [{}]}})
+    code, refused = exchange(apiserver, "PATCH", apply, {**scale, "kind": "Other"}, "application/apply-patch+yaml")
+    assert (code, refused["message"]) == (400, "invalid object type: autoscaling/v1, Kind=Other")
 
 
 @pytest.mark.parametrize("query", ["orphanDependents=true", "propagationPolicy=Foreground"])

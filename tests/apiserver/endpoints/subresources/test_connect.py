@@ -42,6 +42,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         ("one/exec?command=ls", 400, HOSTLESS),
         ("one/exec?container=a", 400, HOSTLESS),
         ("one/exec?container=z", 400, "container z is not valid for pod one"),
+        ("one/exec?command=ls&dryRun=All", 400, "dryRun is not supported"),
+        ("none/portforward?dryRun=", 400, "dryRun is not supported"),
         ("two/exec", 400, CHOOSE),
         ("two/attach", 400, CHOOSE),
         ("two/log", 400, CHOOSE),

@@ -32,9 +32,11 @@ Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 
 
 def _admitted(handler: Handler) -> Handler:
-    """Return a handler that asks admission before it connects (`ConnectResource`)."""
+    """Return a handler that asks admission before it connects (`ConnectResource`). It raises 400 for dry runs."""
 
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
+        if "dryRun" in request.query:
+            raise errors.bad_request("dryRun is not supported")
         admission = state.chain.of(scope.point(Operation.CONNECT))
         if admission is not None:
             ctx = state.context(request, scope)

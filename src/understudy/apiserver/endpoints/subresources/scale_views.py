@@ -12,6 +12,7 @@ from understudy.kinds.apiextensions.custom_resources import nested
 from understudy.kinds.common import objectmeta
 from understudy.machinery import errors
 from understudy.machinery.patch.apply import apply_body
+from understudy.machinery.patch.apply.apply import check_type
 from understudy.machinery.patch.apply.scale_handler import REPLICAS, to_scale, to_workload
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, ByRelease
 from understudy.machinery.types import Obj
@@ -160,15 +161,16 @@ class CustomScale:
     def apply(self, write: WriteRequest, live: Obj) -> Obj:
         """Return the Scale of an object with the fields of the body owned.
 
-        Raises 409 for conflicts. Raises 500 if no manager owns its replicas, or if they are to change: the real
-        server's converter does not know `autoscaling/v1`.
+        Raises 400 for a body of another kind, 409 for conflicts. Raises 500 if no manager owns its replicas, or if they
+        are to change: the real server's converter does not know `autoscaling/v1`.
         """
+        sent = apply_body.parse(write.request.body, write.options.field_validation).obj
+        check_type(sent, live["kind"], live["apiVersion"])
         if not live["metadata"].get("managedFields"):
             raise _unconvertible("failed to create manager for existing fields: failed to convert live object", {})
         scale = apply_to_live(write, live)
         if _without_owners(scale) != _without_owners(live):
-            sent = apply_body.parse(write.request.body, write.options.field_validation).obj["metadata"]
-            raise _unconvertible("failed to convert new object", sent)
+            raise _unconvertible("failed to convert new object", sent["metadata"])
         return scale
 
     def changed(self, obj: Obj, scale: Obj, live: Obj) -> Obj:

@@ -62,7 +62,7 @@ class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
         return apply_conflict(f"Apply failed with {summary}", causes)
 
 
-def _check_type(patch: Obj, expected_kind: str, api_version: str) -> None:
+def check_type(patch: Obj, expected_kind: str, api_version: str) -> None:
     """Raise StatusError 400 unless the patch names the kind and API version of the request."""
     sent_version, kind = patch.get("apiVersion"), patch.get("kind")
     sent_version = sent_version if isinstance(sent_version, str) else ""
@@ -91,7 +91,7 @@ class ApplyRequest:
 
     def run(self, live: Obj | None, force: bool) -> Obj:
         """Return the new object with its managed fields, or `live` if nothing changes. Raises StatusError."""
-        _check_type(self.patch, self.updater.type.kind, self.updater.api_version)
+        check_type(self.patch, self.updater.type.kind, self.updater.api_version)
         current = live if live is not None else deepcopy(self.updater.type.empty(self.updater.api_version))
         try:
             managed = managers.decode(current["metadata"].get("managedFields"))
