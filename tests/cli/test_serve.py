@@ -239,18 +239,52 @@ def test_nothing_of_a_server_stays_in_force() -> None:
 
 
 async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches of requests are emptied after a quarter of all objects was freed, and at no other time."""
-    blocks = iter((100, 80, 74, 80, 61, 60, 59))
+    """Caches are emptied and unused objects renewed after a quarter of all was freed, then once more, and not else."""
+    blocks = iter((100, 80, 74, 80, 80, 61, 59, 59, 59))
     forgotten = []
 
     async def sleep(seconds: float) -> None:
         forgotten.append(len(emptied))
 
+    async def renew() -> None:
+        emptied.append(None)
+
     emptied: list[None] = []
+    monkeypatch.setattr(program, "_renew_unused_objects", renew)
     monkeypatch.setattr(program, "_allocator", lambda: None)
     monkeypatch.setattr(caches, "forget_results", lambda: emptied.append(None))
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(blocks))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
         await program._give_back_memory_periodically()
-    assert forgotten == [0, 0, 1, 1, 1, 1, 2]
+    assert forgotten == [0, 0, 2, 4, 4, 4, 6, 8, 8]  # of both kinds
+
+
+def test_unused_objects_hold_no_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    """Unused objects of the event loop, each between many that are gone, are exchanged, and memory becomes free."""
+
+    def arenas() -> int:
+        sys._debugmallocstats()
+        match = re.search(r"arenas allocated current += +([0-9,]+)", capfd.readouterr().err)
+        return int(match[1].replace(",", "")) if match else pytest.skip("another allocator than Python's")
+
+    async def use() -> list[int]:
+        loop = asyncio.get_running_loop()
+        crowd, handles, counts = [], [], [arenas()]
+        for _ in range(250):
+            crowd.append([bytes(size) for size in range(0, 480, 16) for _ in range(10)])
+            handles.append(loop.call_soon(str))
+            handles.append(loop.call_later(PATIENCE, str))
+        counts.append(arenas())
+        for handle in handles[1::2]:
+            handle.cancel()
+        await asyncio.sleep(0)
+        handles.clear()
+        crowd.clear()
+        await program._renew_unused_objects()
+        await asyncio.sleep(0)
+        return [*counts, arenas()]
+
+    before, most, after = pytest.importorskip("uvloop").run(use())
+    assert most - before > 15
+    assert after - before < 10

@@ -42,6 +42,7 @@ LONG_GARBAGE_PAUSE = 0.015  # seconds
 SWITCH_INTERVAL = 0.001
 GIVING_BACK = 10.0  # seconds until freed memory is given back
 MUCH_FREED = 0.75  # part of the objects that are left when much was freed
+MOST_UNUSED = 256  # objects of one type that are kept for later
 MMAP_THRESHOLD = (-3, 128 * 1024)  # glibc's `M_MMAP_THRESHOLD` (mallopt(3)), and its initial value in bytes
 
 
@@ -239,20 +240,53 @@ async def _give_back_memory_periodically() -> None:
     """Give memory between what is in use back to the system now and then, where the allocator keeps it (glibc).
 
     Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
-    some milliseconds, and in none if little was freed. After a quarter of all objects of Python was freed, caches
-    are emptied as well (see `forget_results`).
+    some milliseconds, and in none if little was freed. After a quarter of all objects of Python was freed, and once
+    more later, since that may go on, the small things go as well between which nothing can be given back: caches (see
+    `forget_results`), and the unused objects that Python and the event loop keep.
     """
     from understudy.machinery.util.caches import forget_results
 
-    allocator, most = _allocator(), 0
+    allocator, most, freed_before = _allocator(), 0, False
     while True:
         most = max(most, blocks := sys.getallocatedblocks())
-        if blocks < most * MUCH_FREED:
+        freed = blocks < most * MUCH_FREED
+        if freed or freed_before:
             forget_results()
+            await _renew_unused_objects()
             most = blocks
+        freed_before = freed
         if allocator is not None:
             await asyncio.to_thread(allocator.malloc_trim, 0)
         await asyncio.sleep(GIVING_BACK)
+
+
+async def _renew_unused_objects() -> None:
+    """Exchange the unused objects that are kept for later: they may be the last ones in pieces of 1 MiB of memory.
+
+    Python keeps some of every type of its own (`gc.collect` frees them, in 3 milliseconds, since most of what is stored
+    is frozen) and up to 255 iterators of futures; uvloop keeps up to 250 handles of calls and as many of timers. These
+    are taken into use here, with as many new ones, and the new ones are freed first, so that those are kept.
+    """
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+
+    def take() -> list[object]:
+        timers = [loop.call_later(GIVING_BACK, _nothing) for _ in range(MOST_UNUSED)]
+        for timer in timers:
+            timer.cancel()
+        calls = [loop.call_soon(_nothing) for _ in range(MOST_UNUSED)]
+        return [*timers, *calls, *(future.__await__() for _ in range(MOST_UNUSED))]
+
+    kept, new = take(), take()
+    for _ in range(2):  # until the calls are made, and the loop has let go of them
+        await asyncio.sleep(0)
+    new.clear()
+    kept.clear()
+    gc.collect()
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _raise_descriptor_limit() -> None:
