@@ -57,7 +57,7 @@ def cores(m: Maker) -> list[Step]:
         [m.claim("both", count=2), m.pod("p", "both", requests={"cpu": "10m"})],
         [m.claim("c"), m.pod("q", "c", requests={"cpu": "1"}), m.pod("plain", requests={"cpu": "3"})],
         [Change("delete", PODS, "q"), m.pod("small", requests={"cpu": "1500m"})],
-        node(m, "n2"),
+        [Change("patch", NODES, "n1", {"status": {"allocatable": {"cpu": "8"}}}, "status")],
     ]
 
 
@@ -109,9 +109,13 @@ def shared(m: Maker) -> list[Step]:
 
 
 def pod_level(m: Maker) -> list[Step]:
-    """Requests and limits of pods as a whole have to leave room for what devices use."""
+    """Requests and limits of pods as a whole have to leave room for what devices use.
+
+    Each pod has one that is too small: of several kube-scheduler names any.
+    """
     uses = {**HOST_MEMORY, "cpu": {"overhead": {"perPod": "500m"}}, "hugepages-2Mi": {"overhead": {"perPod": "4Mi"}}}
     pages = {"hugepages-2Mi": "4Mi", "memory": "1Gi", "cpu": "1"}
+    small = {"hugepages-2Mi": "4Mi", "memory": "4Gi", "cpu": "2"}
     enough = {"hugepages-2Mi": "8Mi", "memory": "4Gi", "cpu": "2"}
 
     def pod(name: str, whole: Obj, of_container: Obj) -> list[Change]:
@@ -122,7 +126,7 @@ def pod_level(m: Maker) -> list[Step]:
         [*node(m, hugepages_2Mi="64Mi"), devices(m, *[uses] * 6), m.device_class()],
         pod("request", {"requests": {"memory": "2Gi"}}, one),
         pod("limit", {"requests": {"memory": "3Gi"}, "limits": {"memory": "2Gi"}} | {"requests": {"cpu": "1"}}, one),
-        pod("pages", {"requests": pages, "limits": pages}, {"requests": pages, "limits": pages}),
+        pod("pages", {"requests": small, "limits": small}, {"requests": pages, "limits": pages}),
         pod("fits", {"requests": enough, "limits": enough}, {"requests": pages, "limits": pages}),
         [m.pod("rest", requests={"memory": "5Gi"})],
         [m.pod("less", requests={"memory": "4Gi", "cpu": "2"})],

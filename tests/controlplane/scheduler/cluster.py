@@ -22,8 +22,8 @@ GATES = ("GenericWorkload", "DRAWorkloadResourceClaims", "DRANodeAllocatableReso
 class Cluster:
     """A scheduler that knows groups and all that devices can do, with the nodes of some names, each with a device."""
 
-    def __init__(self, *nodes: str) -> None:
-        gates = Gates.of(V1_37, dict.fromkeys(GATES, True))
+    def __init__(self, *nodes: str, without: str = "") -> None:
+        gates = Gates.of(V1_37, {gate: gate != without for gate in GATES})
         self.cache = NodeCache()
         self.devices = Devices(V1_37, gates)
         self.claims = ClaimTracker(self.devices.allocated)

@@ -31,6 +31,8 @@ from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.framework.plugin import CycleState
 from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.controlplane.scheduler.framework.status import unschedulable
+from understudy.controlplane.scheduler.group_cycle import GroupOutcome
 from understudy.controlplane.scheduler.plugins.dynamicresources import dynamic_resources
 from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state import ClaimsState
 from understudy.machinery.releases.features import Gates
@@ -397,3 +399,64 @@ async def test_gang_with_a_claim_of_its_group() -> None:
         assert [await it.bound("a"), await it.bound("b")] == ["n", "n"]
         assert [user["name"] for user in (await it.claim("c"))["status"]["reservedFor"]] == ["g"]
         assert (await until(condition, lambda now: now["status"] == "True"))["reason"] == "Scheduled"
+
+
+async def test_claims_of_groups_are_freed() -> None:
+    """A claim with devices elsewhere is freed for its group; a group that does not fit gives its reservation back."""
+    async with lab(NEWEST, GenericWorkload=True, DRAWorkloadResourceClaims=True) as it:
+        groups = pod_groups(it.release)
+        await it.add_class()
+        for name in ("n", "m"):
+            await it.add_node(name)
+        await it.add_claim("c")
+        uids = {}
+        for name in ("g", "large"):
+            spec = {
+                "schedulingPolicy": {"gang": {"minCount": 1}},
+                "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
+            }
+            group = await it.client.create(groups, {"metadata": {"name": name}, "spec": spec}, "default")
+            uids[name] = {"apiGroup": groups.group, "resource": groups.plural, "name": name, **_uid(group)}
+        results = [{"request": "g", "driver": "d.example", "pool": "n", "device": "dev-0"}]
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+        allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+        finalizers = {"metadata": {"finalizers": [dynamic_resources.FINALIZER]}}
+        claim = await it.client.patch(it.claims, "c", finalizers, "default")
+        status = {"allocation": allocation, "reservedFor": [uids["g"]]}
+        await it.client.update_status(it.claims, {**claim, "status": status})
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _only("m")}}
+        await it.add_pod("a", "c", schedulingGroup={"podGroupName": "g"}, affinity=affinity)
+        assert await it.bound("a") == "m"
+
+        claim = await it.claim("c")
+        assert [user["name"] for user in claim["status"]["reservedFor"]] == ["g"]
+        both = {**claim["status"], "reservedFor": [uids["g"], uids["large"]]}
+        await it.client.update_status(it.claims, {**claim, "status": both})
+        requests = {"resources": {"requests": {"cpu": "9"}}}
+        containers = [{"name": "c", "image": "i", **requests}]
+        await it.add_pod("b", "c", schedulingGroup={"podGroupName": "large"}, containers=containers)
+        claim = await until(lambda: it.claim("c"), lambda now: len(now["status"]["reservedFor"]) == 1)
+        assert [user["name"] for user in claim["status"]["reservedFor"]] == ["g"]
+
+
+async def test_condition_of_a_group_is_written_when_it_changes() -> None:
+    """An attempt with the outcome of the last one writes nothing."""
+    async with lab(NEWEST, GenericWorkload=True) as it:
+        spec = {"schedulingPolicy": {"gang": {"minCount": 9}}}
+        group = await it.client.create(pod_groups(it.release), {"metadata": {"name": "g"}, "spec": spec}, "default")
+        gates = Gates.of(it.release, {"GenericWorkload": True})
+        async with SeriesRecorder(it.client, "test") as events:
+            binder = Binder(it.client, events, ClaimTracker(AllocatedState(Rules.of(it.release))), it.release, gates)
+            outcome = GroupOutcome(group, [], [], unschedulable("no room"), {})
+            changed = await binder.report_group(outcome, group)
+            assert changed is not None
+            assert await binder.report_group(outcome, changed) is None
+
+
+def _uid(obj: Obj) -> Obj:
+    return {"uid": obj["metadata"]["uid"]}
+
+
+def _only(node: str) -> Obj:
+    """Return the node selector for one node."""
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}

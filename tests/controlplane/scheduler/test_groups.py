@@ -202,6 +202,10 @@ def test_reservation_of_a_group_is_taken_back() -> None:
     cluster.groups.put_pod(member("b", "c", nodeName="n"))
     outcome = cluster.schedule(group(2, "c"), member("a", "c", cpu="9"))
     assert outcome.state[dynamic_resources.NAME].unreserve is None
+    cluster = Cluster("n", without="DRAWorkloadResourceClaims")
+    cluster.claims.put(claim("c", status={**allocated("dev-0"), "reservedFor": RESERVED}))
+    outcome = cluster.schedule(group(1, "c"), member("a", "c", cpu="9"))
+    assert outcome.state[dynamic_resources.NAME].unreserve is None
 
 
 # --- the queue
