@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
     from understudy.apiserver.permissions.report import Permission, Permissions
+    from understudy.apiserver.server.filters.request_log.requests import LoggedRequest, Requests
     from understudy.apiserver.server.lifecycle import Snapshot
     from understudy.apiserver.server.options.config import ServerConfig
     from understudy.controlplane.allocator.allocated import AllocatedState
@@ -50,10 +51,12 @@ _HOMES = {
     "Inventory": "understudy.controlplane.allocator.inventory",
     "Kubelet": "understudy.controlplane.kubelet.kubelet",
     "LoadError": "understudy.apiserver.client.manifests",
+    "LoggedRequest": "understudy.apiserver.server.filters.request_log.requests",
     "ObjectList": "understudy.apiserver.client.listing",
     "Permission": "understudy.apiserver.permissions.report",
     "Permissions": "understudy.apiserver.permissions.report",
     "RequestError": "understudy.apiserver.client.kind_names",
+    "Requests": "understudy.apiserver.server.filters.request_log.requests",
     "Server": "understudy.controlplane.server",
     "ServerConfig": "understudy.apiserver.server.options.config",
     "ServerUser": "understudy.apiserver.client.server_user",
@@ -79,10 +82,12 @@ __all__ = [
     "Inventory",
     "Kubelet",
     "LoadError",
+    "LoggedRequest",
     "ObjectList",
     "Permission",
     "Permissions",
     "RequestError",
+    "Requests",
     "Server",
     "ServerConfig",
     "ServerUser",

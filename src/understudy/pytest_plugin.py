@@ -156,7 +156,6 @@ class Pool:
             self._running[key].reset()
         else:
             self._running[key] = self._stack.enter_context(new_server(options))
-        self._running[key].request_log.clear()
         return self._running[key]
 
 
@@ -169,7 +168,6 @@ def new_server(options: Mapping[str, Any]) -> Server:
         server = Server(**lasting)
     except TypeError as why:  # an option that there is not
         raise ValueError(str(why)) from None
-    server.request_log.on = True
     return server
 
 

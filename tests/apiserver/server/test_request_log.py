@@ -6,15 +6,21 @@ import asyncio
 import threading
 
 import pytest
+from multidict import CIMultiDict
 
 from tests.controlplane.test_components import SCHEDULER, install
 from tests.http import send
+from tests.releases import NEWEST
 from tests.waiting import PATIENCE
 from understudy import Server, StatusError
-from understudy.apiserver.server.filters.request_log import KEPT
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.requestinfo import request_info
+from understudy.apiserver.server.filters.request_log.log import RequestLog
+from understudy.apiserver.server.filters.request_log.requests import Requests
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES
 from understudy.controlplane.components import ComponentContext
+from understudy.machinery.options import Query
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -42,12 +48,10 @@ def test_line_has_verb_path_user_status_and_message(apiserver: Server) -> None:
 
 
 def test_methods_of_the_fixture_are_requests(apiserver: Server) -> None:
-    """Requests by the server's methods are logged like others; only the last requests are kept."""
+    """Requests by the server's methods are logged like others."""
     apiserver.apply(CONFIG_MAP)
     assert [line.split()[0] for line in last(apiserver)] == ["patch"]
-    for _ in range(KEPT + 5):
-        send(apiserver, "GET", "/version")
-    assert len(last(apiserver, 2 * KEPT)) == KEPT
+    send(apiserver, "GET", "/version")
     assert last(apiserver, 1) == ["get /version system:admin 200"]
 
 
@@ -65,17 +69,84 @@ def test_components_are_shown_if_they_fail(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.Event().wait()
 
     install(monkeypatch, component)
-    server = Server(controllers=["example"])
-    server.request_log.on = True
-    with server:
+    with Server(controllers=["example"]) as server:
         assert done.wait(PATIENCE)
-        shown = [line for line in last(server, KEPT) if "nodes" in line]
+        shown = [line for line in last(server, 1000) if "nodes" in line]
     assert len(shown) == 1
     assert shown[0].endswith('404 nodes "absent" not found')
 
 
-def test_nothing_is_kept_by_default() -> None:
-    """A server keeps no requests unless it is the fixture's."""
-    with Server() as server:
-        send(server, "GET", "/version")
-        assert last(server) == []
+async def test_nothing_is_kept_of_a_server_that_no_test_uses() -> None:
+    """A server that is started in an event loop, as `understudy serve` does it, keeps no requests."""
+    server = Server()
+    await server.start()
+    await asyncio.to_thread(send, server, "GET", "/version")
+    assert server.requests == []
+    await server.stop()
+
+
+def request(agent: str = "a", body: bytes = b"") -> Request:
+    """Return a request for the version of the server."""
+    made = Request("GET", "/version", CIMultiDict({"User-Agent": agent}), body, Query(""), NEWEST)
+    made.info = request_info("GET", "/version", made.query)
+    return made
+
+
+def test_the_last_requests_are_kept() -> None:
+    """The oldest requests are forgotten when there are too many, or their bodies and errors take too many bytes."""
+    log = RequestLog(kept=3, kept_bytes=100)
+    for number in range(5):
+        log.note(request(str(number)), Response(200, b"x" * 200), 0.5)
+    assert [each.user_agent for each in log.requests()] == ["2", "3", "4"]
+    log.note(request("5", b"x" * 40), Response(500, b"x" * 40), 0.5)
+    log.note(request("6", b"x" * 30), Response(200), 0.5)
+    assert [each.user_agent for each in log.requests()] == ["6"]
+    log.clear()
+    log.note(request("7", b"x" * 90), Response(200), 0.5)
+    assert [each.user_agent for each in log.requests()] == ["7"]
+
+
+def test_requests_are_shown_to_tests(apiserver: Server) -> None:
+    """A request has its parts, its user and its program, its body, and what became of it."""
+    apiserver.create(CONFIG_MAP)
+    send(apiserver, "GET", "/api/v1/namespaces/default/configmaps/b?pretty=1", headers={"User-Agent": "program/1"})
+    create, get = apiserver.requests
+    assert (create.verb, create.group, create.version, create.resource) == ("create", "", "v1", "configmaps")
+    assert (create.user, create.user_agent, create.status) == ("system:apiserver", "understudy", 201)
+    assert create.json()["metadata"]["name"] == "a"
+    assert 0 < create.seconds < PATIENCE
+    assert (get.namespace, get.name, get.query, get.user_agent) == ("default", "b", {"pretty": "1"}, "program/1")
+    path = "/api/v1/namespaces/default/configmaps/b?pretty=1"
+    assert (repr(get), get.message) == (f"<get {path} system:admin 404 {get.message}>", 'configmaps "b" not found')
+    with pytest.raises(ValueError, match="Expecting value"):
+        get.json()
+    apiserver.reset()
+    assert apiserver.requests == []
+
+
+def test_requests_are_chosen(apiserver: Server) -> None:
+    """Requests are chosen by verb, kind and fields; kinds have the names that `get` knows, and a typo is an error."""
+    path = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
+    apiserver.apply("claim")
+    apiserver.patch("resourceclaims", "gpu", {"metadata": {"labels": {"a": "b"}}})
+    apiserver.patch("resourceclaims", "gpu", {"metadata": {"labels": {"a": "c"}}}, subresource="status")
+    apiserver.get("resourceclaims.v1beta1.resource.k8s.io", "gpu")
+    send(apiserver, "GET", path.format("v1"))
+    send(apiserver, "GET", "/version")
+    apiserver.delete_collection("configmaps")
+    with pytest.raises(StatusError):
+        apiserver.delete("configmaps", "absent")
+    requests = apiserver.requests
+    assert len(requests.patches("ResourceClaim")) == 3
+    assert [each.subresource for each in requests.patches("resourceclaims", name="gpu")[1:]] == ["", "status"]
+    assert len(requests.patches("resourceclaims", subresource="status", user="system:apiserver")) == 1
+    assert len(requests.gets("resourceclaims")) == len(requests.gets("resourceclaims.v1beta1.resource.k8s.io")) == 1
+    assert requests.gets("resourceclaims.v1.resource.k8s.io") == requests.creates() == requests.updates() == []
+    assert len(requests.lists()) == len(requests.lists("resourceclaims")) == 1
+    assert [each.status for each in requests.deletes("cm")] == [200, 404]
+    assert requests.deletes(status=404)[0].message == 'configmaps "absent" not found'
+    assert [each.path for each in requests.where("get") if not each.resource] == ["/version"]
+    assert isinstance(requests[1:], Requests)
+    assert requests[-1].verb == "delete"
+    with pytest.raises(StatusError, match="resourceclaim"):
+        requests.patches("resourceclaimz")

@@ -47,7 +47,7 @@ from understudy.apiserver.server.filters.hints import Hints
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
-from understudy.apiserver.server.filters.request_log import RequestLog
+from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.exposition import Family, negotiate, written
@@ -193,11 +193,12 @@ class Director:
         answer.headers += request.response_headers
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
-        self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
+        seconds = self.clock.monotonic() - started
+        self._request_metrics.observe(request, answer, seconds)
         if self._hints is not None:
             self._hints.observe(request, answer)
         if self._requests.on:
-            self._requests.note(request, answer)
+            self._requests.note(request, answer, seconds)
         return answer
 
     async def _again(self, request: Request, awaited: TokenAwaitedError) -> Answer:

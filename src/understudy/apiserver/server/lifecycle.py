@@ -22,7 +22,7 @@ from understudy.apiserver.controllers.controller import APISERVER_AGENT, Control
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy
-from understudy.apiserver.server.filters.request_log import RequestLog
+from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.http.listener import Listener, listening_socket
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
@@ -234,6 +234,7 @@ class Lifecycle:
         self.functions.restore({})
         self.state.gates.reset(self._config.feature_gates or {})
         await self._fill(self.door)
+        self.request_log.clear()
         self._manager.start_components()
 
     async def snapshot(self) -> Snapshot:

@@ -29,7 +29,8 @@ from understudy.apiserver.client.server_user import ServerUser
 from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.server.filters.request_log import RequestLog
+from understudy.apiserver.server.filters.request_log.log import RequestLog
+from understudy.apiserver.server.filters.request_log.requests import Requests
 from understudy.apiserver.server.lifecycle import Lifecycle, Snapshot
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.webhooks.functions import WebhookFunction, WebhookOptions
@@ -100,6 +101,17 @@ class Server(ObjectAccess):
         return self._lifecycle.state
 
     @property
+    def requests(self) -> Requests:
+        """Return the requests that the server has answered since the start or `reset`; the last 10,000, if many.
+
+            assert server.requests.patches("resourceclaims", subresource="status")[-1].user == "driver"
+
+        Those of its own controllers are there only if they failed. A server that is used as a context manager keeps
+        them, as that of the fixture does.
+        """
+        return Requests(self.request_log.requests(), self.state.serving)
+
+    @property
     def request_log(self) -> RequestLog:
         """Return the log of the last requests."""
         return self._lifecycle.request_log
@@ -124,6 +136,7 @@ class Server(ObjectAccess):
         if self._thread is not None:
             raise RuntimeError(f"the server is running already, at {self.url}")
         thread = LoopThread()
+        self.request_log.on = True
         try:
             thread.run(self.start())
         except BaseException:

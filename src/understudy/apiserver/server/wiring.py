@@ -28,7 +28,7 @@ from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.filters.hints import Hints
-from understudy.apiserver.server.filters.request_log import RequestLog
+from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
