@@ -16,7 +16,6 @@ again before that is reported, since a server whose cache is behind asks twice a
 
 - a field that a patch adds to a custom resource and its schema does not have: webhooks that are asked later in another
   version, or again, still see it on kube-apiserver, and no `creationTimestamp` of null
-- a TokenRequest that is asked for as PartialObjectMetadata is answered as itself
 - a mutating policy that sets `data` of a Secret after `stringData`: the latter wins on kube-apiserver
 - metadata that is patched to a list in a custom resource: 500 with another text
 """

@@ -203,3 +203,16 @@ def test_selectors_are_unknown_in_1_31(apiserver: Server) -> None:
     selectors = {"labelSelector": {}, "fieldSelector": {"rawSelector": "a"}}
     status, answer = review(apiserver, "SelfSubjectAccessReview", {"resourceAttributes": {**GET, **selectors}})
     assert (status, answer["spec"], answer["status"]) == (201, {"resourceAttributes": GET}, {"allowed": True})
+
+
+def test_metadata_of_a_review(server: Server) -> None:
+    """A review is answered as metadata to a client that asks for it; it is no list, and no table."""
+    body = {"apiVersion": AUTHORIZATION, "kind": "SelfSubjectRulesReview", "spec": {"namespace": "shop"}}
+    answers = {}
+    for form in ("PartialObjectMetadata", "PartialObjectMetadataList", "Table"):
+        accept = f"application/json;as={form};g=meta.k8s.io;v=v1"
+        answers[form] = send(server, "POST", f"/apis/{AUTHORIZATION}/selfsubjectrulesreviews", body, accept=accept)
+    assert [answer.status for answer in answers.values()] == [201, 406, 406]
+    assert answers["PartialObjectMetadata"].json()["kind"] == "PartialObjectMetadata"
+    text = "the requested object is not a list (*authorization.SelfSubjectRulesReview)"
+    assert text in answers["PartialObjectMetadataList"].json()["message"]

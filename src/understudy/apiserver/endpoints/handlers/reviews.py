@@ -10,7 +10,7 @@ from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import value_response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
@@ -34,6 +34,7 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
     """
 
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
+        form_of(request, scope)
         options = write_options(request.query, request.method, request.release)
         obj = request_body.read_object(request, scope.codec, options.field_validation)
         wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)

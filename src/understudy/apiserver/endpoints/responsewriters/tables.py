@@ -253,6 +253,12 @@ def check_scale_conversion(form: Output, kind: Kind) -> None:
         raise _wrong_form(form, f"not a list ({'*v1.Scale' if kind.custom is not None else '*autoscaling.Scale'})")
 
 
+def check_unstored(form: Output, body: Obj) -> None:
+    """Raise StatusError (406) if a client asks for the list form of an object that is not stored, such as a review."""
+    if form.target == PARTIAL_LIST:
+        raise _wrong_form(form, f"not a list (*{body['apiVersion'].split('.')[0]}.{body['kind']})")
+
+
 def _wrong_form(form: Output, what: str) -> StatusError:
     message = f"you requested {form.target}, but the requested object is {what}"
     return StatusError(406, "NotAcceptable", message)

@@ -25,6 +25,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     check_scale_conversion,
+    check_unstored,
     endpoint,
     partial,
     scale_table,
@@ -79,8 +80,12 @@ def object_response(
 
 
 def value_response(request: Request, scope: RequestScope, body: Obj, status: int = 200) -> Response:
-    """Return an object that is not stored, such as a Status or a review."""
-    return _reply(request, form_of(request, scope), body, status)
+    """Return an object that is not stored, such as a Status or a review; of a Status there is one form only."""
+    form = form_of(request, scope)
+    if form.target and body["kind"] != "Status":
+        check_unstored(form, body)
+        body = partial(body["metadata"], form.target_version)
+    return _reply(request, form, body, status)
 
 
 def created_response(request: Request, scope: RequestScope) -> Response:
