@@ -451,6 +451,12 @@ async def test_condition_of_a_group_is_written_when_it_changes() -> None:
             changed = await binder.report_group(outcome, group)
             assert changed is not None
             assert await binder.report_group(outcome, changed) is None
+            [condition] = changed["status"]["conditions"]
+            since = "2020-01-01T00:00:00Z"
+            long_ago = {**changed, "status": {"conditions": [{**condition, "lastTransitionTime": since}]}}
+            other = await binder.report_group(GroupOutcome(group, [], [], unschedulable("no cpu"), {}), long_ago)
+            assert other is not None
+            assert other["status"]["conditions"][0]["lastTransitionTime"] == since
 
 
 def _uid(obj: Obj) -> Obj:
