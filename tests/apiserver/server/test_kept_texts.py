@@ -31,6 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "asker"}],
             }
         )
+        running.request_log.on = False  # it keeps what is asked, for tests, up to a limit of its own
         yield running
 
 

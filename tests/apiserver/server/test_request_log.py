@@ -94,7 +94,7 @@ def request(agent: str = "a", body: bytes = b"") -> Request:
 
 def test_the_last_requests_are_kept() -> None:
     """The oldest requests are forgotten when there are too many, or their bodies and errors take too many bytes."""
-    log = RequestLog(kept=3, kept_bytes=100)
+    log = RequestLog(kept=3, kept_bytes=120)
     for number in range(5):
         log.note(request(str(number)), Response(200, b"x" * 200), 0.5)
     assert [each.user_agent for each in log.requests()] == ["2", "3", "4"]
@@ -102,8 +102,10 @@ def test_the_last_requests_are_kept() -> None:
     log.note(request("6", b"x" * 30), Response(200), 0.5)
     assert [each.user_agent for each in log.requests()] == ["6"]
     log.clear()
-    log.note(request("7", b"x" * 90), Response(200), 0.5)
+    log.note(request("7", b"x" * 100), Response(200), 0.5)
     assert [each.user_agent for each in log.requests()] == ["7"]
+    log.note(request("8" * 100), Response(200), 0.5)
+    assert [each.user_agent for each in log.requests()] == ["8" * 100]
 
 
 def test_requests_are_shown_to_tests(apiserver: Server) -> None:

@@ -19,7 +19,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
 
 KEPT = 10_000  # requests
-KEPT_BYTES = 32 << 20  # of their bodies
+KEPT_BYTES = 32 << 20  # of their paths and bodies
 TESTS_AGENT = "understudy"  # the user agent of what tests ask by methods of `Server`
 
 
@@ -38,8 +38,8 @@ class _Note(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes of both bodies."""
-        return len(self.body) + len(self.error)
+        """Return about the bytes that it takes beside a few hundred: those of texts that a client may make long."""
+        return len(self.body) + len(self.error) + len(self.info.path) + len(self.query.text) + len(self.agent)
 
     def logged(self) -> LoggedRequest:
         """Return the request as tests see it."""
