@@ -397,6 +397,17 @@ def test_plugin_imports_no_server() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_suite_without_the_fixture_imports_no_server(project: pytest.Pytester) -> None:
+    """Tests that ask for no server run without its modules, the options of a server included."""
+    project.makepyfile("""
+        import sys
+
+        def test_it():
+            assert [name for name in sys.modules if name.startswith("understudy.")] == ["understudy.pytest_plugin"]
+    """)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_modules_are_imported_as_they_are() -> None:
     """pytest does not rewrite the modules of a server, which takes seconds in a folder that has none of its files."""
     assert type(importlib.import_module("understudy.controlplane.server").__loader__) is SourceFileLoader

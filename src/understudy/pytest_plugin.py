@@ -75,12 +75,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, so that pytest does not warn of it, and refuse a release or gates that there are not."""
     config.addinivalue_line("markers", MARKER)
-    options = suite_options(config)
-    for release in releases_of(options):
+    if options := suite_options(config):
         from understudy.apiserver.server.options.config import ServerConfig
 
         try:
-            ServerConfig(**{**options, "emulated_version": release})
+            for release in releases_of(options):
+                ServerConfig(**{**options, "emulated_version": release})
         except ValueError as why:
             raise pytest.UsageError(f"apiserver: {why}") from None
 
@@ -165,10 +165,9 @@ def new_server(options: Mapping[str, Any]) -> Server:
 
     lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
     try:
-        server = Server(**lasting)
+        return Server(**lasting)
     except TypeError as why:  # an option that there is not
         raise ValueError(str(why)) from None
-    return server
 
 
 @pytest.fixture(scope="session")
