@@ -11,6 +11,7 @@ from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.storage.interface import Entry
+from understudy.controlplane.client.pod_claims import group_name
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, nested_field
 
@@ -30,7 +31,7 @@ class PodGroupProtectionController(Controller[str]):
         informers.of(PODS).on_change(self._pod_changed)
 
     def _pod_changed(self, entry: Entry) -> None:
-        if name := _group_of(entry.value):
+        if name := group_name(entry.value):
             self.queue.add(f"{entry.value['metadata']['namespace']}/{name}")
 
     async def sync(self, key: str) -> None:
@@ -54,11 +55,5 @@ class PodGroupProtectionController(Controller[str]):
     def _is_used(self, namespace: str, name: str) -> bool:
         """Report whether a pod of a group may still run."""
         pods = self._registry.listing("", "pods", namespace)
-        phases = [nested_field(pod, "status", "phase") for pod in pods if _group_of(pod) == name]
+        phases = [nested_field(pod, "status", "phase") for pod in pods if group_name(pod) == name]
         return any(phase not in ("Succeeded", "Failed") for phase in phases)
-
-
-def _group_of(pod: Obj) -> str:
-    """Return the name of the group of a pod, "" for a pod without one."""
-    name: str = nested_field(pod, "spec", "schedulingGroup", "podGroupName", default="")
-    return name
