@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -219,23 +219,12 @@ class Lifecycle:
 
     async def reset(self) -> None:
         """Make the server as it was at the start. Raises RuntimeError for one that is stopping."""
-        self._refuse_if_stopping()  # it waits for the requests that wait for this
-        async with self._changing:
-            self._refuse_if_stopping()
-            await self._begin_anew()
-
-    def _refuse_if_stopping(self) -> None:
-        if self._is_stopping:
-            raise RuntimeError("the server is stopping")
-
-    async def _begin_anew(self) -> None:
-        await self._end_work()
-        await self.state.registry.store.clear()
-        self.functions.restore({})
-        self.state.gates.reset(self._config.feature_gates or {})
-        await self._fill(self.door)
-        self.request_log.clear()
-        self._manager.start_components()
+        async with self._at_rest():
+            await self.state.registry.store.clear()
+            self.functions.restore({})
+            self.state.gates.reset(self._config.feature_gates or {})
+            await self._fill(self.door)
+            self.request_log.clear()
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the server."""
@@ -248,24 +237,31 @@ class Lifecycle:
         server that is stopping."""
         if snapshot.version != self.state.release.version:
             raise ValueError(f"a snapshot of {snapshot.version} is not restored to {self.state.release.version}")
-        self._refuse_if_stopping()
-        async with self._changing:
-            self._refuse_if_stopping()
-            await self._end_work()
+        async with self._at_rest():
             await self.state.registry.store.restore(snapshot.store)
             self.functions.restore(snapshot.functions)
             self.state.gates.restore(snapshot.gates)
             self._start_background_tasks(self.door)
+
+    @asynccontextmanager
+    async def _at_rest(self) -> AsyncIterator[None]:
+        """End watches, stop all that works with the objects, and forget who has asked for what; the block makes the
+        server hold something else and starts the background tasks. Raises RuntimeError for one that is stopping."""
+        self._refuse_if_stopping()  # it waits for the requests that wait for this
+        async with self._changing:
+            self._refuse_if_stopping()
+            await self._manager.stop_components()
+            if self._listener is not None:
+                self._listener.end_watches()
+            await self._stop_background_tasks()
+            if self._config.permission_report is None:  # else the report is of all that the server was asked
+                self.state.permissions.clear()
+            yield
             self._manager.start_components()
 
-    async def _end_work(self) -> None:
-        """End watches, stop all that works with the objects, and forget who has asked for what."""
-        await self._manager.stop_components()
-        if self._listener is not None:
-            self._listener.end_watches()
-        await self._stop_background_tasks()
-        if self._config.permission_report is None:  # else the report is of all that the server was asked
-            self.state.permissions.clear()
+    def _refuse_if_stopping(self) -> None:
+        if self._is_stopping:
+            raise RuntimeError("the server is stopping")
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
