@@ -23,7 +23,6 @@ import json
 import os
 import random
 import re
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +45,7 @@ from scripts.compare.kinds import shortened
 from scripts.compare.requests import Difference, Step, comparable, signature
 from tests.recordings.compare import Memory
 from tests.recordings.recorded import Recording, recordings
+from tests.recordings.replay import holds, repeated
 from understudy.machinery.releases.version import Version
 
 ODD: tuple[Any, ...] = (None, "", [], {}, 0, -1, "x", "A_b", True, "a" * 70, 1.5, 2**63, [None], {"a": "b"}, "é", "a/b")
@@ -109,7 +109,7 @@ class Changes:
             ways = [self.query, self.headers, self.path] + [self.body] * (8 if new.body is not None else 0)
             self.rng.choice(ways)(new)
         if any(name == "watch" for name, _ in new.query):  # a watch without a limit does not end
-            new.query = [pair for pair in new.query if pair[0] != "timeoutSeconds"] + [("timeoutSeconds", "1")]
+            end_soon(new)
         if new.method in WRITES and not any(name == "dryRun" for name, _ in new.query):
             new.query.append(("dryRun", "All"))
         return new
@@ -181,17 +181,27 @@ class Changes:
 
 def places_in(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each object and list in a value, with the name of the field that holds it."""
-    if isinstance(value, dict | list):
+    if isinstance(value, dict):
         yield above, value
-    for key, item in (
-        value.items()
-        if isinstance(value, dict)
-        else ((above, item) for item in value)
-        if isinstance(value, list)
-        else ()
-    ):
-        if key != "managedFields":
-            yield from places_in(item, key)
+        for key, item in value.items():
+            if key != "managedFields":
+                yield from places_in(item, key)
+    elif isinstance(value, list):
+        yield above, value
+        for item in value:
+            yield from places_in(item, above)
+
+
+def step_of(request: Obj) -> Step:
+    """Return a request of a recording."""
+    path, _, query = request["path"].partition("?")
+    headers, body = request.get("headers", {}), request.get("body")
+    return Step(0, request.get("method", "GET"), path, parse_qsl(query, True), headers, body)
+
+
+def end_soon(step: Step) -> None:
+    """Let a watch end after a second."""
+    step.query = [pair for pair in step.query if pair[0] != "timeoutSeconds"] + [("timeoutSeconds", "1")]
 
 
 class Replayer:
@@ -237,18 +247,16 @@ class Replayer:
 
     def wait(self, asked: Obj) -> None:
         """Ask until the answer is the wanted one, or the time is over."""
-        path, _, query = asked["path"].partition("?")
-        step = Step(
-            0, asked.get("method", "GET"), path, parse_qsl(query, True), asked.get("headers", {}), asked.get("body")
-        )
-        end = time.monotonic() + min(asked["seconds"], 60)
-        while time.monotonic() < end:
+        step = step_of(asked)
+
+        def answered() -> bool:
             answer = self.send(step)
             text = answer.body.decode() + " ".join(answer.all("warning"))
-            if answer.status == asked.get("status", answer.status) and asked.get("contains", "") in text:
-                if "has" not in asked or holds(json.loads(answer.body), asked["has"]):
-                    return
-            time.sleep(0.05)
+            if answer.status != asked.get("status", answer.status) or asked.get("contains", "") not in text:
+                return False
+            return "has" not in asked or holds(json.loads(answer.body), asked["has"])
+
+        repeated(answered, min(asked["seconds"], 60))
 
 
 def agreed(answer: Answer, step: Step, memory: Memory) -> Any:
@@ -270,15 +278,6 @@ def agreed(answer: Answer, step: Step, memory: Memory) -> Any:
         return comparable(answer._replace(body=text), Step(0, step.method, step.path))
     except json.JSONDecodeError:  # a watch, though no parameter asks for it
         return comparable(answer._replace(body=text), replace(step, query=[("watch", "1")]))
-
-
-def holds(body: Any, part: Any) -> bool:
-    """Report whether a value has all of another one; of lists, an entry for each of its entries."""
-    if isinstance(part, dict):
-        return isinstance(body, dict) and all(k in body and holds(body[k], v) for k, v in part.items())
-    if isinstance(part, list):
-        return isinstance(body, list) and all(any(holds(b, p) for b in body) for p in part)
-    return bool(body == part)
 
 
 class Comparison:
@@ -317,19 +316,11 @@ class Comparison:
         request = line.get("request") or line.get("watch") or line.get("start_watch")
         if request is None or "/openapi" in request["path"]:
             return True
-        path, _, query = request["path"].partition("?")
         if not all(isinstance(value, str) for value in request.get("headers", {}).values()):
             return True
-        step = Step(
-            0,
-            request.get("method", "GET"),
-            path,
-            parse_qsl(query, True),
-            request.get("headers", {}),
-            request.get("body"),
-        )
+        step = step_of(request)
         if "request" not in line:
-            step.query = [pair for pair in step.query if pair[0] != "timeoutSeconds"] + [("timeoutSeconds", "1")]
+            end_soon(step)
         while self.rng.random() < self.share:
             self.send(replayers, self.changes.step(step), f"{title} changed", {})
         if "within" in line:  # an authorizer learns of a new binding later
