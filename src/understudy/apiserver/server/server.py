@@ -281,11 +281,13 @@ class Server(ObjectAccess):
         self._run(self._lifecycle.reset())
 
     def snapshot(self) -> Snapshot:
-        """Take a snapshot of the server: its objects, feature gates and webhook functions.
+        """Take a snapshot of the server.
 
-        before = server.snapshot()
-        ...
-        server.restore(before)
+            before = server.snapshot()
+            ...
+            server.restore(before)
+
+        It has the objects, the feature gates and the webhooks that are functions.
         """
         return self._run(self._lifecycle.snapshot())
 

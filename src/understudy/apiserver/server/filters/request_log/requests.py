@@ -1,6 +1,8 @@
 """Requests that a server has answered, as tests ask for them: `Server.requests`.
 
-assert len(apiserver.requests.patches("resourceclaims", subresource="status", user="driver")) == 1
+    assert len(apiserver.requests.patches("resourceclaims", subresource="status", user="driver")) == 1
+
+A request is made of its note in the log when a test asks.
 """
 
 from __future__ import annotations
