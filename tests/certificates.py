@@ -14,6 +14,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CN, O, UID = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # noqa: E741
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 Subject = Sequence[tuple[x509.ObjectIdentifier, str]]
 
 
@@ -62,6 +73,12 @@ def issue(
         .not_valid_before(now + timedelta(days=days[0]))
         .not_valid_after(now + timedelta(days=days[1]))
         .add_extension(x509.BasicConstraints(authority, path_length), critical=True)
+        # Clients on Python 3.13 and later ask for these two, and for the authority's key usage (`VERIFY_X509_STRICT`).
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer.key if issuer else key).public_key()),
+            critical=False,
+        )
     )
     if usages:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -72,4 +89,5 @@ def issue(
 
 def new_authority(name: str = "ca", issuer: Holder | None = None, *, path_length: int | None = None) -> Holder:
     """Return a new certificate authority."""
-    return issue([(CN, name)], issuer, usages=(), authority=True, path_length=path_length)
+    signs = [(SIGNS_CERTIFICATES, True)]
+    return issue([(CN, name)], issuer, usages=(), authority=True, extensions=signs, path_length=path_length)

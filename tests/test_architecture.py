@@ -18,6 +18,7 @@ PACKAGE = ROOT / "src" / "understudy"
 FLOORS = [
     ["schemas"],
     ["machinery"],
+    ["worlds"],
     ["cel"],
     ["kinds"],
     [
@@ -37,8 +38,10 @@ FLOORS = [
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
     ["offline"],
+    ["languageserver"],
     ["controlplane.components"],
     ["controlplane.client"],
+    ["controlplane.recorder"],
     ["controlplane.controllers"],
     ["controlplane.server"],
     [
@@ -46,13 +49,15 @@ FLOORS = [
         *("controlplane.scheduler", "controlplane.kubelet"),
     ],
     ["controlplane.dev"],
+    ["controlplane.drivers", "controlplane.simulation"],
     ["cli"],
 ]
 # Packages whose module holds a docstring and nothing to import.
 PACKAGES = {"admission", "apiserver", "controlplane"}
 # May use an event loop or HTTP library. Everything else is plain functions (sans-IO).
 EDGE = {
-    *("apiserver.server", "apiserver.controllers", "apiserver.storage.waiting"),
+    *("machinery.util.timers", "machinery.util.server_clock"),
+    *("apiserver.server", "apiserver.controllers", "apiserver.storage.waiting", "apiserver.storage.engines"),
     *(
         "controlplane.client",
         "controlplane.controllers",
@@ -60,7 +65,8 @@ EDGE = {
         "controlplane.devicetainteviction",
         "controlplane.scheduler",
     ),
-    *("controlplane.kubelet", "controlplane.dev", "cli"),
+    *("controlplane.kubelet", "controlplane.dev", "controlplane.drivers", "controlplane.simulation", "cli"),
+    "languageserver.server",
 }
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 
@@ -68,6 +74,7 @@ LOOP = {"aiohttp", "asyncio", "uvloop"}
 LARGEST_FOLDER = 13
 ONE_ENTRY_EACH = {
     "cel/library": "CEL library",
+    "cli/commands": "command",
     "kinds": "API group",
 }
 
@@ -308,6 +315,100 @@ def test_releases_are_compared_as_values() -> None:
 def test_texts_of_releases_have_no_order(folder: str) -> None:
     """Scripts and tests may name a release, but do not ask which one is newer by its text."""
     assert list(release_texts_put_in_order(ROOT / folder)) == []
+
+
+# Ask the machine for the time and wait by the event loop, for one of these reasons; all else has a clock.
+REAL_TIME = {
+    "clocks": {"machinery.util.clock", "machinery.util.timers", "machinery.util.server_clock"},
+    "limits of what protects the process: requests, webhooks, calls of drivers, expressions": {
+        "apiserver.endpoints.request",
+        "apiserver.server.filters.request_deadline",
+        "apiserver.server.director",
+        "apiserver.server.worker.worker",
+        "apiserver.server.webhooks",
+        "apiserver.storage.waiting",
+        "cel.limits.interrupts",
+        "controlplane.allocator.allocator",
+    },
+    "a simulation, whose event loop has the time": {"controlplane.client.inside", "controlplane.simulation"},
+    "connections": {
+        "apiserver.server.http",
+        "apiserver.server.http1",
+        "apiserver.server.bootstrap.issuers",
+        "apiserver.storage.engines.etcd",
+    },
+    "files that somebody changes, and sockets of drivers": {
+        "apiserver.server.filters.audit",
+        "apiserver.server.lifecycle",
+        "controlplane.kubelet.pluginmanager",
+    },
+    "measuring of the process": {
+        "admission.expressions.evaluation",
+        "admission.matching.conditions",
+        "admission.plugins.policy.mutator",
+        "apiserver.permissions.audit.latencies",
+        "apiserver.server.filters.authentication",
+        "apiserver.server.filters.authorization",
+        "apiserver.server.filters.impersonation.filter",
+        "apiserver.server.pages.loop_pauses",
+        "apiserver.storage.turns",
+    },
+    "what people and tests wait for": {
+        "apiserver.client",
+        "apiserver.controllers.framework.informer",
+        "apiserver.server.filters.hints",
+        "apiserver.server.server",
+        "machinery.util.server_clock",
+        "cli",
+        "controlplane.drivers",
+        "controlplane.kubelet.fake.driver",
+        "languageserver.server",
+    },
+    "defaults of functions that are given a clock": {
+        "apiserver.controllers.framework.backoff",
+        "apiserver.controllers.framework.rate_limit",
+        "controlplane.resourceclaim.created_claims",
+        "controlplane.scheduler.plugins.dynamicresources.dynamic_resources",
+    },
+    "names of documents": {"apiserver.endpoints.openapi.v3"},
+}
+CLOCKS = {
+    "time": {"time", "monotonic", "perf_counter", "sleep", "time_ns", "monotonic_ns"},
+    "datetime": {"now", "utcnow"},
+}
+WAITS = {"sleep", "wait_for", "timeout", "timeout_at", "call_later", "call_at"}
+
+
+def asks_for_real_time(path: Path) -> bool:
+    """Report whether a source file reads the machine's clock or waits by the event loop's."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            if CLOCKS["time"] & {name.name for name in node.names}:
+                return True
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = ast.unparse(node.value)
+        if node.attr in CLOCKS.get(owner.rpartition(".")[2], ()):
+            return True
+        is_loop = owner in ("asyncio", "loop", "self._loop", "asyncio.get_running_loop()")
+        if is_loop and node.attr in {*WAITS, "time"} and not gives_a_turn(node, tree):
+            return True
+    return False
+
+
+def gives_a_turn(node: ast.Attribute, tree: ast.Module) -> bool:
+    """Report whether an attribute is that of `asyncio.sleep(0)`, which waits for no time."""
+    calls = (call for call in ast.walk(tree) if isinstance(call, ast.Call) and call.func is node)
+    return any([ast.unparse(argument) for argument in call.args] == ["0"] for call in calls)
+
+
+def test_kubernetes_time_is_that_of_a_clock() -> None:
+    """No module reads the machine's clock or waits by it but for a reason that is listed; each listed one does."""
+    real = {module for module, path in SOURCES.items() if asks_for_real_time(path)}
+    listed = [folder for folders in REAL_TIME.values() for folder in folders]
+    assert sorted(module for module in real if not any(is_inside(module, folder) for folder in listed)) == []
+    assert sorted(folder for folder in listed if not any(is_inside(module, folder) for module in real)) == []
 
 
 def test_contributing_draws_the_layers(pytestconfig: pytest.Config) -> None:

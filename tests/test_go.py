@@ -24,6 +24,7 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy import Server
+from understudy.cli.main import main
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, Version
 
 MODULE = Path(__file__).parent / "go"
@@ -91,6 +92,27 @@ def test_go_clients_over_tls(program: str) -> None:
     with Server(emulated_version=str(NEWEST), feature_gates=GATES, tls=True) as server:
         some = "-test.run=Informers|Watch|Manager|Leader"
         run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
+
+
+def test_envtest_drop_in(program: str, kubectl: str, tmp_path: Path) -> None:
+    """envtest starts the programs of `understudy envtest-assets` as it starts the real ones."""
+    assert main(["envtest-assets", str(tmp_path), "--kubectl", kubectl]) == 0
+    env = {"KUBEBUILDER_ASSETS": str(tmp_path), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "120s"}
+    out = run(program, "-test.run=^TestEnvtest", "-test.v", "-test.timeout=5m", UNDERSTUDY_URL="-", **env)
+    assert out.count("--- PASS: ") == 2
+
+
+def test_go_caches_survive_faults(program: str) -> None:
+    """Caches of client-go and controller-runtime lose no event, whatever their requests meet."""
+    with Server(emulated_version=str(NEWEST), control=True) as server:
+        run(program, "-test.run=Faults", "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
+
+
+def test_go_caches_survive_a_day(program: str) -> None:
+    """Caches lose no event in a day of the server's clock, in which a tenth of their requests fails."""
+    with Server(emulated_version=str(NEWEST), control=True) as server:
+        some = "-test.run=TestCachesOverADay"
+        run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="", UNDERSTUDY_DAY="1")
 
 
 @pytest.mark.parametrize("release", [V1_31, V1_32], ids=str)

@@ -1,8 +1,9 @@
-"""DRA drivers on upstream's helper `kubeletplugin` of three releases, through the whole life of claims.
+"""DRA drivers on upstream's helper `kubeletplugin` of several releases, through the whole life of claims.
 
 Server, controllers and scheduler run in the test, kubelet and driver as processes of their own, which are ended and
-started again. The drivers are `tests/go/driver032` and `tests/go/driver`, which Go builds: `pytest -m go`. That of the
-newest helper shares its module, and so what Go compiles, with the clients of `tests/test_go.py`.
+started again. The drivers are `tests/go/driver032`, `tests/go/driver` and upstream's dra-example-driver, which Go
+builds: `pytest -m go`. That of the newest helper shares its module, and so what Go compiles, with the clients of
+`tests/test_go.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -41,7 +43,11 @@ DRIVERS = {
     "driver032": ["-modfile=go032.mod", "./driver032"],
     "driver036": ["-modfile=go036.mod", "-tags=helper036", "./driver"],
     "driver037": ["./driver"],
+    "example": ["-modfile=goexample.mod", "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin"],
 }
+OWN_FLAGS = ["-kubeconfig", "{kubeconfig}", "-node", "{node}", "-kubelet-dir", "{root}", "-devices", "8"]
+FLAGS = {name: OWN_FLAGS for name in DRIVERS if name.startswith("driver")}  # the others read the environment
+WITHOUT_WAITING = ["--skip", "publishes-again"]  # the helpers take half a minute, or a whole one
 DRIVER, NODE, DEVICES = "gpu.example.com", "host", 60
 GATES = {
     V1_32: {"DRAAdminAccess": True},
@@ -233,7 +239,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         pytest.skip("needs Go 1.26 or later on PATH")
     out = tmp_path_factory.mktemp("drivers")
     for name, arguments in DRIVERS.items():
-        subprocess.run([go, "vet", *arguments], cwd=MODULE, check=True, timeout=900)
+        if arguments[-1].startswith("./"):
+            subprocess.run([go, "vet", *arguments], cwd=MODULE, check=True, timeout=900)
         subprocess.run([go, "build", "-o", str(out / name), *arguments], cwd=MODULE, check=True, timeout=900)
     return {name: out / name for name in DRIVERS}
 
@@ -406,3 +413,34 @@ def test_driver_reports_health(node: Node) -> None:
     node.delete_pods("p")
     node.reach("", "p")
     node.check_all_undone()
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "failed", "lacking", "options"),
+    [
+        pytest.param(
+            "driver032", V1_32, {"refuses-other-claims"}, set(), WITHOUT_WAITING, id="driver032, which looks at no uid"
+        ),
+        pytest.param("driver036", V1_36, set(), set(), WITHOUT_WAITING, id="driver036"),
+        pytest.param("driver037", NEWEST, set(), set(), WITHOUT_WAITING, id="driver037"),
+        pytest.param("example", V1_32, set(), set(), WITHOUT_WAITING, id="example on 1.32"),
+        pytest.param(
+            "example", NEWEST, set(), {"is-upgraded-without-a-break", "reports-health", "shows-health-of-pods"}, [],
+            id="example on the newest, which takes a minute to publish again",
+        ),
+    ],
+)  # fmt: skip
+def test_cases_of_drivers_test(
+    name: str, release: Version, failed: set[str], lacking: set[str], options: list[str],
+    programs: dict[str, Path], tmp_path: Path,
+) -> None:  # fmt: skip
+    """Drivers on upstream's helper pass `understudy drivers test`, but for what they lack."""
+    report = tmp_path / "report.xml"
+    command = " ".join([str(programs[name]), *FLAGS.get(name, [])])
+    flags = ["--emulated-version", str(release), "--driver-command", command, *options]
+    argv = [*PROGRAM, "drivers", "test", *flags, "--jobs", "3", "--junit", str(report)]
+    output = subprocess.run(argv, stdout=subprocess.PIPE, text=True).stdout
+    [suite] = ElementTree.parse(report).getroot()
+    assert {case.get("name") for case in suite if case.find("failure") is not None} == failed, output
+    reasons = {case.get("name"): element.get("message", "") for case in suite for element in case.findall("skipped")}
+    assert {case for case, reason in reasons.items() if not reason.startswith("needs ")} == lacking, output

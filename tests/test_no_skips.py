@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.maintenance
+
 SKIPPED = "import pytest\n\ndef test_one(): pass\n\ndef test_two(): pytest.skip('no reason')\n"
 
 

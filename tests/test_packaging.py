@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.maintenance
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
 LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())

@@ -36,10 +36,11 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_sync_and_async_tests(project: pytest.Pytester) -> None:
     """A test gets a server with an address and a kubeconfig; it runs beside the event loop of an async test."""
     project.makepyfile(f"""
-        import aiohttp, json, urllib.request
+        import aiohttp, gc, json, urllib.request
         from pathlib import Path
 
         def test_sync(apiserver):
+            assert gc.isenabled()
             with urllib.request.urlopen(apiserver.url + "/version") as answer:
                 assert json.load(answer)["minor"] == "{NEWEST.minor}"
             assert apiserver.url in Path(apiserver.kubeconfig).read_text()
@@ -498,6 +499,42 @@ def test_refusal_shows_the_status(project: pytest.Pytester) -> None:
         last = f"test_refusal_shows_the_status.py:{2 * number + 2}: *Error"
         pytest.LineMatcher(text.splitlines()).fnmatch_lines([f">*apiserver.{line[:3]}*", f"E*{error}", last])
         assert "/understudy/" not in text, line
+
+
+def test_failed_wait_shows_the_object(project: pytest.Pytester) -> None:
+    """The report of a wait in vain has the object as it last was, without managed fields, and then the requests to
+    each of its servers."""
+    project.makepyfile("""
+        SPEC = {"containers": [{"name": "main", "image": "example.com/main"}]}
+
+        def running(pod):
+            return pod["status"]["phase"] == "Running"
+
+        def test_waits(apiserver, apiserver_session):
+            apiserver_session.list("nodes")
+            apiserver.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": SPEC})
+            waits = {"type": "PodScheduled", "status": "False", "message": "no node has a GPU"}
+            apiserver.patch("pods", "p", {"status": {"conditions": [waits]}}, subresource="status")
+            apiserver.wait_for("pods", "p", running, timeout=0)
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            'E *TimeoutError: pods "p" does not fulfil running after 0 s; it is:',
+            "E *kind: Pod",
+            "E *  name: p",
+            "E *    message: no node has a GPU",
+            "E *  phase: Pending",
+            f"*- Last requests to <Server of Kubernetes {NEWEST} at http://127.0.0.1:*> -*",
+            "list  /api/v1/nodes *200",
+            f"*- Last requests to <Server of Kubernetes {NEWEST} at http://127.0.0.1:*> -*",
+            "create  /api/v1/namespaces/default/pods?* 201",
+            "patch   /api/v1/namespaces/default/pods/p/status?* 200",
+            "list    /api/v1/namespaces/default/pods?fieldSelector=metadata.name=p *200",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*managedFields*")
 
 
 def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:

@@ -87,9 +87,14 @@ class Classes:
 
 
 def undescribed(tree: ast.Module, excused: set[Function]) -> list[str]:
-    """List the public functions and classes without a docstring, but for those that implement a documented one."""
+    """List the public functions and classes without a docstring, but for those that implement a documented one, and for
+    signatures of one that is overloaded."""
     nodes = [node for node, public in definitions(tree) if public and ast.get_docstring(node) is None]
-    return [node.name for node in nodes if node not in excused]
+    return [node.name for node in nodes if node not in excused and not is_overload(node)]
+
+
+def is_overload(node: Function | ast.ClassDef) -> bool:
+    return any(isinstance(decorator, ast.Name) and decorator.id == "overload" for decorator in node.decorator_list)
 
 
 def riddles(tree: ast.Module) -> list[str]:

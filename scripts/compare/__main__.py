@@ -7,6 +7,7 @@ from scripts.common.commands import main
 COMMANDS = (
     "requests",
     "apply",
+    "audit",
     "authorization",
     "custom",
     "kinds",
@@ -18,6 +19,7 @@ COMMANDS = (
     "allocator",
     "controllers",
     "schedulers",
+    "envtest",
 )
 
 if __name__ == "__main__":

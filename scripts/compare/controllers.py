@@ -13,7 +13,7 @@ In the first run a step ends when nothing has changed for --rest seconds, in the
 first. Stories that differ are told once more in all runs, with three times as long a rest: a busy machine may have made
 the first controllers late.
 
-With --record the objects in the end of the first run are written to fixtures/controllers/recorded, for the tests.
+The objects in the end are recorded for the tests by `python -m scripts.record again`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
@@ -83,10 +83,10 @@ class Comparison:
     rest: float
     settle: float
 
-    def differing(self, stories: list[Obj]) -> tuple[Tellings, set[str]]:
-        """Tell stories in all runs and print what differs; return what the first has made of them, and which differ."""
+    def differing(self, stories: list[Obj]) -> set[str]:
+        """Tell stories in all runs, print what differs, and return the names of those that do."""
         first: Tellings = {}
-        different = set()
+        different: set[str] = set()
         for number, (server, controllers) in enumerate(self.runs, 1):
             start = time.monotonic()
             tellings = self._run(server, controllers, stories, first)
@@ -97,7 +97,7 @@ class Comparison:
             for line in differences(first, tellings):
                 print(line, flush=True)
             different |= other
-        return first, different
+        return different
 
     def _run(self, server: str, controllers: str, stories: list[Obj], goals: Tellings) -> Tellings:
         """Start a server and controllers, and tell the stories."""
@@ -105,28 +105,44 @@ class Comparison:
             log = Path(folder) / "server.log"
             with running(shlex.split(server), log) as process:
                 url = address(process, log)
-                kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", url, TOKEN)
-                if not controllers:
-                    return asyncio.run(self._told(url, stories, goals))
-                command = shlex.split(controllers.format(kubeconfig=kubeconfig))
-                with running(command, Path(folder) / "controllers.log") as beside:
-                    time.sleep(self.settle)
-                    result = asyncio.run(self._told(url, stories, goals))
-                    if beside.poll() is not None:
-                        raise RuntimeError(f"the controllers ended: {(Path(folder) / 'controllers.log').read_text()}")
-                    return result
+                with controllers_beside(controllers, url, TOKEN, self.settle) if controllers else nullcontext():
+                    return asyncio.run(told(url, TOKEN, self.release, stories, self.rest, goals))
 
-    async def _told(self, url: str, stories: list[Obj], goals: Tellings) -> Tellings:
-        """Tell stories to a server."""
-        connection = Connection(url=url, insecure=True, token=TOKEN if url.startswith("https:") else "")
-        async with APIClient(connection, "stories") as client:
-            while True:  # the namespaces of a new server come a moment after it
-                listed = await client.list(NAMESPACES)
-                if any(item["metadata"]["name"] == "default" for item in listed["items"]):
-                    break
-                await asyncio.sleep(0.1)
-            digests = {story: [digest(end) for end in ends] for story, ends in goals.items()}
-            return await tell(client, self.release, stories, self.rest, RULE_PERIOD, digests)
+
+@contextmanager
+def controllers_beside(command: str, url: str, token: str, settle: float) -> Iterator[None]:
+    """Run controllers beside a server until the end of the block. Raises RuntimeError if they end before.
+
+    command  in which {kubeconfig} stands for a file that names the server
+    settle   seconds that they may take until they follow the server
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = write_kubeconfig(Path(folder) / "kubeconfig", url, token)
+        log = Path(folder) / "controllers.log"
+        with running(shlex.split(command.format(kubeconfig=kubeconfig)), log) as beside:
+            time.sleep(settle)
+            yield
+            if beside.poll() is not None:
+                raise RuntimeError(f"the controllers ended: {log.read_text()}")
+
+
+async def told(
+    url: str, token: str, release: Version, stories: list[Obj], rest: float, goals: Tellings | None = None
+) -> Tellings:
+    """Tell stories to a server.
+
+    rest   seconds without a change after each step
+    goals  what others have made of them
+    """
+    connection = Connection(url=url, insecure=True, token=token if url.startswith("https:") else "")
+    async with APIClient(connection, "stories") as client:
+        while True:  # the namespaces of a new server come a moment after it
+            listed = await client.list(NAMESPACES)
+            if any(item["metadata"]["name"] == "default" for item in listed["items"]):
+                break
+            await asyncio.sleep(0.1)
+        digests = {story: [digest(end) for end in ends] for story, ends in (goals or {}).items()}
+        return await tell(client, release, stories, rest, RULE_PERIOD, digests)
 
 
 def differences(first: Tellings, other: Tellings) -> Iterator[str]:
@@ -147,7 +163,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--story", action="append", help="tell only this one; may be repeated")
     parser.add_argument("--rest", type=float, default=1.0, help="seconds without a change after each step")
     parser.add_argument("--settle", type=float, default=8.0, help="seconds that controllers may take to start")
-    parser.add_argument("--record", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,23 +172,11 @@ def run(args: argparse.Namespace) -> int:
     stories = [story for file in files for story in read_stories(release, file)]
     chosen = chosen_stories(stories, args.story) if args.story else stories
     comparison = Comparison(release, args.run, args.rest, args.settle)
-    first, different = comparison.differing(chosen)
+    different = comparison.differing(chosen)
     if different:
         more_rest = replace(comparison, rest=AGAIN_TIMES * args.rest, settle=AGAIN_TIMES * args.settle)
-        again, different = more_rest.differing(chosen_stories(stories, different))
-        first |= again
-    if args.record:
-        for file in files:
-            names = [story["story"] for story in read_stories(release, file) if story["story"] in first]
-            path = STORIES / "recorded" / f"{Path(file).stem}-{release}.jsonl"
-            path.write_text("".join(recorded(name, first[name]) for name in names))
+        different = more_rest.differing(chosen_stories(stories, different))
     return 1 if different else 0
-
-
-def recorded(story: str, ends: list[list[Obj]]) -> str:
-    """Return a story as a line of JSON: the objects in the end, and the digests of those at the end of each step."""
-    content = {"story": story, "end": ends[-1], "digests": [digest(end) for end in ends]}
-    return json.dumps(content, sort_keys=True) + "\n"
 
 
 def chosen_stories(stories: list[Obj], names: Collection[str]) -> list[Obj]:

@@ -39,7 +39,11 @@ from scripts.common.comparing import (
     require_servers,
 )
 from scripts.common.custom_resources import DEFINITIONS, definition, served_version
-from scripts.compare.requests import OBJECT_META, Kind, SequenceGenerator, ServerPair, compare, normalized
+from scripts.compare.sequences.answers import normalized
+from scripts.compare.sequences.generator import SequenceGenerator
+from scripts.compare.sequences.kinds import OBJECT_META, Kind
+from scripts.compare.sequences.report import compare
+from scripts.compare.sequences.server_pair import ServerPair
 
 PATIENCE = 30  # seconds until a definition is served
 NUMBERS = (0, 1, 2, 3, -1, 1.5, 2.0, 0.1, 1e3, 97, 2**31, 2**53, 2**63 - 1, 2**63, 1e20)

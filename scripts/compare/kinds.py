@@ -35,7 +35,8 @@ from scripts.common.comparing import (
     print_difference,
     require_servers,
 )
-from scripts.compare.requests import Difference, normalized, signature
+from scripts.compare.sequences.answers import normalized
+from scripts.compare.sequences.server_pair import Difference, signature
 from scripts.torture.inputs.requests import Corpus, Resource, read_corpus
 
 JSON = "application/json"

@@ -30,7 +30,7 @@ from scripts.common.comparing import (
     end_namespace,
     require_servers,
 )
-from scripts.compare.requests import mask
+from scripts.compare.sequences.answers import mask
 
 SAMPLES = Path(__file__).parents[2] / "tests/kinds/recorded/metadata.jsonl"
 Request = tuple[str, str, str, Any]  # method, path, content type, body

@@ -42,7 +42,9 @@ from scripts.common.comparing import (
     require_servers,
 )
 from scripts.compare.kinds import shortened
-from scripts.compare.requests import Difference, Step, comparable, signature
+from scripts.compare.sequences.answers import comparable
+from scripts.compare.sequences.server_pair import Difference, signature
+from scripts.compare.sequences.steps import Step
 from tests.recordings.compare import Memory
 from tests.recordings.recorded import Recording, recordings
 from tests.recordings.replay import holds, repeated

@@ -29,7 +29,7 @@ from scripts.common.comparing import (
 )
 from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.compare.cases.rules import random_rule, random_schema, random_value
-from scripts.compare.requests import normalized
+from scripts.compare.sequences.answers import normalized
 
 RULES = 12  # of a definition
 OBJECTS = 12

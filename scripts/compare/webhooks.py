@@ -44,7 +44,8 @@ from scripts.compare.cases.admission import (
 from scripts.compare.cases.webhook_server import Answer as WebhookAnswer
 from scripts.compare.cases.webhook_server import WebhookServer
 from scripts.compare.cases.webhooks import RULE, WebhookGenerator
-from scripts.compare.requests import Player, Step, normalized
+from scripts.compare.sequences.answers import normalized
+from scripts.compare.sequences.steps import Player, Step
 
 CONFIGURATIONS = {
     mutating: f"{REGISTRATION}/v1/{'mutating' if mutating else 'validating'}webhookconfigurations"

@@ -34,6 +34,7 @@ import uvloop
 
 from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.measure import memory, micro
+from scripts.measure.fixture import print_fixture_times
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -647,6 +648,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.only:
         print("\nstart-up")
         print_startup_times(3 if args.quick else 9)
+        print("\nin the fixture")
+        print_fixture_times(3 if args.quick else 9)
         print("\nin one process")
         micro.run(args)
         print("\nresident memory")

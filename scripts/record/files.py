@@ -10,9 +10,9 @@ from typing import Any
 from scripts.common.comparing import Server
 
 
-def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+def add_server_arguments(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     """Add the arguments that name a server and the folder of the recordings."""
-    parser.add_argument("--server", required=True, help="URL of the kube-apiserver")
+    parser.add_argument("--server", required=is_required, help="URL of the kube-apiserver")
     parser.add_argument("--token", default="", help="bearer token of a member of system:masters")
     parser.add_argument(
         "--ca", default="", help="file of the CA that signed its certificate; without one, any is taken"
@@ -27,8 +27,8 @@ def server_of(options: argparse.Namespace) -> Server:
 
 
 def save(target: Path, lines: list[Any]) -> None:
-    """Write a recording, one step a line, and say so. Rows and pairs, which have no head, have spaces in their JSON."""
-    if isinstance(lines[0], dict) and "server" in lines[0]:
+    """Write a recording, one step a line, and say so. Rows, pairs and stories have spaces in their JSON."""
+    if isinstance(lines[0], dict) and lines[0].keys() & {"server", "answers"}:
         text = [json.dumps(line, separators=(",", ":"), ensure_ascii=False) for line in lines]
     else:
         text = [json.dumps(line) for line in lines]

@@ -25,6 +25,7 @@ stays as it is.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import re
 import sys
@@ -33,13 +34,13 @@ from typing import Any
 from urllib.parse import quote
 
 from scripts.common.comparing import UNANSWERED, Answer, Obj, Server, set_at
+from scripts.common.references import REFERENCE, filled
 from scripts.record.files import add_server_arguments, save, server_of
 from scripts.record.placeholders import Placeholders
 from understudy.machinery.golang.yaml_reader import load_yaml
 
 USER_AGENT = "recorder/1.0"  # the name under which its writes stand in managedFields
 KEPT_HEADERS = ("content-type", "warning", "allow", "retry-after")
-REFERENCE = re.compile(r"\{\{([\w.-]+)\}\}")
 
 
 class Recorder:
@@ -69,7 +70,7 @@ class Recorder:
         request: Obj = {"method": method, "path": recorded_path, "headers": headers}
         raw = None
         if "body" in step:
-            body = self._filled(step["body"])
+            body = copy.deepcopy(filled(step["body"], self._value))
             for place, value in step.get("set", {}).items():
                 edit(body, place, value)
             raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -124,18 +125,6 @@ class Recorder:
         except (ValueError, LookupError, TypeError):
             sys.exit(f"step {len(self._answers) + 1}: {{{{{reference}}}}} is not in the answers so far")
         return value
-
-    def _filled(self, node: Any) -> Any:
-        """Return a body with the values that its references stand for; a text that is one reference gets the value."""
-        if isinstance(node, dict):
-            return {key: self._filled(value) for key, value in node.items()}
-        if isinstance(node, list):
-            return [self._filled(item) for item in node]
-        if not isinstance(node, str):
-            return node
-        if whole := REFERENCE.fullmatch(node):
-            return json.loads(json.dumps(self._value(whole[1])))
-        return REFERENCE.sub(lambda match: str(self._value(match[1])), node)
 
 
 def edit(body: Any, place: str, value: Any) -> None:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from understudy.apiserver.client.connection import Connection
+    from understudy.apiserver.client.external.kubectl import KubectlError
+    from understudy.apiserver.client.external.server_user import ServerUser
     from understudy.apiserver.client.kind_names import RequestError
     from understudy.apiserver.client.listing import ObjectList
     from understudy.apiserver.client.manifests import LoadError
-    from understudy.apiserver.client.server_user import ServerUser
     from understudy.apiserver.client.watching import Watch, WatchEvent
     from understudy.apiserver.permissions.report import Permission, Permissions
+    from understudy.apiserver.server.filters.faults.fault import Fault
+    from understudy.apiserver.server.filters.faults.faults import Faults, FiredFault
+    from understudy.apiserver.server.filters.faults.rules import Chaos, FaultRule
     from understudy.apiserver.server.filters.request_log.requests import LoggedRequest, Requests
     from understudy.apiserver.server.lifecycle import Snapshot
     from understudy.apiserver.server.options.config import ServerConfig
@@ -33,9 +37,13 @@ if TYPE_CHECKING:
     from understudy.controlplane.kubelet.fake.driver import FakeDriver
     from understudy.controlplane.kubelet.kubelet import Kubelet
     from understudy.controlplane.server import Server
+    from understudy.controlplane.simulation.failures import Failures
+    from understudy.controlplane.simulation.simulation import Simulation
+    from understudy.controlplane.simulation.workload import Workload
     from understudy.machinery.errors import StatusError
     from understudy.machinery.releases.features import UnknownGateError
     from understudy.machinery.releases.version import Version
+    from understudy.machinery.util.server_clock import ServerClock
     from understudy.offline.validator import Finding, validate
 
 _HOMES = {
@@ -44,11 +52,18 @@ _HOMES = {
     "AllocationTimeoutError": "understudy.controlplane.allocator.errors",
     "Allocator": "understudy.controlplane.allocator.allocator",
     "AllocatorPanicError": "understudy.controlplane.allocator.errors",
+    "Chaos": "understudy.apiserver.server.filters.faults.rules",
     "Connection": "understudy.apiserver.client.connection",
     "Explanation": "understudy.controlplane.allocator.explanation",
     "FakeDriver": "understudy.controlplane.kubelet.fake.driver",
+    "Failures": "understudy.controlplane.simulation.failures",
+    "Fault": "understudy.apiserver.server.filters.faults.fault",
+    "FaultRule": "understudy.apiserver.server.filters.faults.rules",
+    "Faults": "understudy.apiserver.server.filters.faults.faults",
     "Finding": "understudy.offline.validator",
+    "FiredFault": "understudy.apiserver.server.filters.faults.faults",
     "Inventory": "understudy.controlplane.allocator.inventory",
+    "KubectlError": "understudy.apiserver.client.external.kubectl",
     "Kubelet": "understudy.controlplane.kubelet.kubelet",
     "LoadError": "understudy.apiserver.client.manifests",
     "LoggedRequest": "understudy.apiserver.server.filters.request_log.requests",
@@ -58,14 +73,17 @@ _HOMES = {
     "RequestError": "understudy.apiserver.client.kind_names",
     "Requests": "understudy.apiserver.server.filters.request_log.requests",
     "Server": "understudy.controlplane.server",
+    "ServerClock": "understudy.machinery.util.server_clock",
     "ServerConfig": "understudy.apiserver.server.options.config",
-    "ServerUser": "understudy.apiserver.client.server_user",
+    "ServerUser": "understudy.apiserver.client.external.server_user",
+    "Simulation": "understudy.controlplane.simulation.simulation",
     "Snapshot": "understudy.apiserver.server.lifecycle",
     "StatusError": "understudy.machinery.errors",
     "UnknownGateError": "understudy.machinery.releases.features",
     "Version": "understudy.machinery.releases.version",
     "Watch": "understudy.apiserver.client.watching",
     "WatchEvent": "understudy.apiserver.client.watching",
+    "Workload": "understudy.controlplane.simulation.workload",
     "validate": "understudy.offline.validator",
 }
 
@@ -75,11 +93,18 @@ __all__ = [
     "AllocationTimeoutError",
     "Allocator",
     "AllocatorPanicError",
+    "Chaos",
     "Connection",
     "Explanation",
+    "Failures",
     "FakeDriver",
+    "Fault",
+    "FaultRule",
+    "Faults",
     "Finding",
+    "FiredFault",
     "Inventory",
+    "KubectlError",
     "Kubelet",
     "LoadError",
     "LoggedRequest",
@@ -89,14 +114,17 @@ __all__ = [
     "RequestError",
     "Requests",
     "Server",
+    "ServerClock",
     "ServerConfig",
     "ServerUser",
+    "Simulation",
     "Snapshot",
     "StatusError",
     "UnknownGateError",
     "Version",
     "Watch",
     "WatchEvent",
+    "Workload",
     "validate",
 ]
 

@@ -7,6 +7,7 @@ asks for the fixture.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ tests: each test begins with what such fixtures have stored."""
 REPORTED = 20  # requests that a failed test shows
 
 T = TypeVar("T")
-SERVER = pytest.StashKey["Server"]()
+SERVERS = pytest.StashKey[dict["Server", None]]()  # of a test, in the order in which it got them
 
 
 class _PlainImports(MetaPathFinder):
@@ -134,11 +135,11 @@ def pytest_runtest_setup() -> Generator[None, T, T]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the last requests that the server of a failed test has answered."""
+    """Show the last requests that the servers of a failed test have answered."""
     report = yield
-    server = item.stash.get(SERVER, None)
-    if report.failed and server is not None and (lines := server.request_log.lines(REPORTED)):
-        report.sections.append((f"Last requests to {server!r}", "\n".join(lines)))
+    for server in item.stash.get(SERVERS, ()) if report.failed else ():
+        if lines := server.request_log.lines(REPORTED):
+            report.sections.append((f"Last requests to {server!r}", "\n".join(lines)))
     return report
 
 
@@ -155,19 +156,36 @@ class Pool:
         if key in self._running:
             self._running[key].reset()
         else:
-            self._running[key] = self._stack.enter_context(new_server(options))
+            self._running[key] = start_server(options, self._stack)
         return self._running[key]
 
 
-def new_server(options: Mapping[str, Any]) -> Server:
-    """Return a server for tests, which is not running yet. Raises ValueError, OSError."""
-    from understudy import Server
+def start_server(options: Mapping[str, Any], stack: ExitStack) -> Server:
+    """Start a server for tests, which stops with a stack; return it. Raises ValueError, OSError.
 
-    lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
+    Python does not look for garbage meanwhile: modules and what a server begins with are none, and the first start
+    would take a sixth longer.
+    """
+    with _without_garbage_collection():
+        from understudy import Server
+
+        lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
+        try:
+            server = Server(**lasting)
+        except TypeError as why:  # an option that there is not
+            raise ValueError(str(why)) from None
+        return stack.enter_context(server)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
     try:
-        return Server(**lasting)
-    except TypeError as why:  # an option that there is not
-        raise ValueError(str(why)) from None
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -204,10 +222,9 @@ def apiserver_session(apiserver_options: dict[str, Any]) -> Iterator[Server]:
 
     Each test finds what fixtures of a wider scope have stored, and nothing of other tests.
     """
-    with _refusals_shown():
-        stack = ExitStack()
-        server = stack.enter_context(new_server(apiserver_options))
-    with stack:
+    with ExitStack() as stack:
+        with _refusals_shown():
+            server = start_server(apiserver_options, stack)
         yield server
 
 
@@ -222,7 +239,9 @@ def _apiserver_restored(request: pytest.FixtureRequest) -> Iterator[None]:
     before = server.snapshot()
     with _used_by(server, request.node):
         yield
+    server.faults.reset()
     server.restore(before)
+    server.clock.reset()
 
 
 @contextmanager
@@ -238,7 +257,7 @@ def _refusals_shown() -> Iterator[None]:
 def _used_by(server: Server, item: pytest.Item) -> Iterator[None]:
     """Let a server find the manifests beside a test meanwhile, and be shown if it fails."""
     server.manifest_folder = item.path.parent
-    item.stash[SERVER] = server
+    item.stash.setdefault(SERVERS, {})[server] = None
     yield
     server.manifest_folder = None
 
@@ -264,7 +283,7 @@ def marked(item: pytest.Item) -> dict[str, Any]:
 
 def _names_files(option: str) -> bool:
     """Report whether the values of an option are paths of files that are read."""
-    return option == "load" or option.endswith("_file") or option == "authentication_config"
+    return option in ("load", "faults") or option.endswith("_file") or option == "authentication_config"
 
 
 def _located(value: Any, folder: Path) -> Any:

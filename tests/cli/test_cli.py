@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from understudy.apiserver.authorization.modes import MODES
 from understudy.apiserver.serving.release import release_names
 from understudy.cli import main as cli
+from understudy.cli.garbage import GARBAGE_THRESHOLDS
 from understudy.controlplane.components import component_names
 from understudy.controlplane.controllers import KNOWN
 
-COMMANDS = (
-    *("serve", "validate", "diff-releases", "allocate", "controllers"),
-    *("dev", "devices", "explain-allocation", "kubelet"),
-)
+if TYPE_CHECKING:
+    from understudy.cli.program import AddCommand
+
+COMMANDS = tuple(cli.COMMANDS)
 
 
 def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -42,6 +46,38 @@ def test_every_command_is_tested_here(capsys: pytest.CaptureFixture[str]) -> Non
     """The help of the program lists these commands."""
     cli.main([])
     assert re.findall(r"^    (\S+)", capsys.readouterr().out, re.MULTILINE) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["serve", "kubelet"])
+def test_only_the_named_command_is_imported(command: str) -> None:
+    """A start does not wait for the modules of other commands."""
+    code = """
+import sys
+from understudy.cli import main
+try:
+    main.main([sys.argv[1], "--help"])
+except SystemExit:
+    print(*main.COMMANDS.values() & sys.modules.keys(), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code, command], capture_output=True, check=True, text=True)
+    assert (
+        done.stderr.split() == [cli.COMMANDS[command]] or command == "diff-releases"
+    )  # which reads as `validate` does
+
+
+def test_little_garbage_is_searched_for_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for garbage is a server's while a command is imported and runs, and as before when it has ended."""
+    seen = []
+
+    def import_commands(names: Iterable[str]) -> list[AddCommand]:
+        seen.append(gc.get_threshold())
+        return []
+
+    monkeypatch.setattr(cli, "import_commands", import_commands)
+    before = gc.get_threshold(), list(gc.callbacks)
+    assert cli.main([]) == 0
+    assert seen == [GARBAGE_THRESHOLDS]
+    assert (gc.get_threshold(), gc.callbacks) == before
 
 
 def test_help_of_dev_names_its_controllers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from tests.releases import NEWEST
 from tests.waiting import PATIENCE
 from understudy import Server
 from understudy.cli.main import main
-from understudy.controlplane.kubelet.installation import install_command
+from understudy.machinery.serializer.rpc.installation import install_command
 from understudy.testing import FakeDriver
 
 

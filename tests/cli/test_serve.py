@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from tests.http import send, watch
 from tests.program import PATIENCE, PROGRAM, serving
 from understudy import Server
 from understudy.apiserver.serving.release import Release
-from understudy.cli import program
+from understudy.cli import process, program
 from understudy.cli.main import main
 from understudy.machinery.util import caches
 
@@ -224,18 +223,17 @@ def test_used_port_is_refused() -> None:
 
 
 def test_nothing_of_a_server_stays_in_force() -> None:
-    """Signals and the search for garbage are as they were when a server has ended, for who has run it in a process."""
+    """Signals and turns of threads are as they were when a server has ended, for who has run it in a process."""
 
     async def use(server: Server, stopped: Future[None]) -> None:
-        assert gc.get_threshold() == program.GARBAGE_THRESHOLDS
-        assert sys.getswitchinterval() == program.SWITCH_INTERVAL
+        assert sys.getswitchinterval() == process.SWITCH_INTERVAL
         assert signal.getsignal(signal.SIGTERM) not in handlers
 
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    before = handlers, gc.get_threshold(), list(gc.callbacks), sys.getswitchinterval()
+    before = handlers, sys.getswitchinterval()
     assert program.run_server(dict, use) == 0
     after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    assert (after, gc.get_threshold(), gc.callbacks, sys.getswitchinterval()) == before
+    assert (after, sys.getswitchinterval()) == before
 
 
 async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,20 +248,20 @@ async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.Monk
         emptied.append(None)
 
     emptied: list[None] = []
-    monkeypatch.setattr(program, "_renew_unused_objects", renew)
-    monkeypatch.setattr(program, "_allocator", lambda: None)
+    monkeypatch.setattr(process, "_renew_unused_objects", renew)
+    monkeypatch.setattr(process, "_allocator", lambda: None)
     monkeypatch.setattr(caches, "forget_results", lambda: emptied.append(None))
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(blocks))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
-        await program._give_back_memory_periodically()
+        await process._give_back_memory_periodically()
     assert forgotten == [0, 0, 2, 4, 4, 4, 6, 8, 8]  # of both kinds
 
 
 ARENAS = """
 import asyncio, re, sys
 import uvloop
-from understudy.cli import program
+from understudy.cli import process
 
 async def use():
     loop = asyncio.get_running_loop()
@@ -279,7 +277,7 @@ async def use():
     await asyncio.sleep(0)
     handles.clear()
     crowd.clear()
-    await program._renew_unused_objects()
+    await process._renew_unused_objects()
     await asyncio.sleep(0)
     sys._debugmallocstats()
 

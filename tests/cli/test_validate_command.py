@@ -337,7 +337,7 @@ def test_github_output(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     assert lines[2] == (
         "::error file=a%2Cb.yaml,line=4,title=Pod/a%3A50%25::spec.containers: Required value [1.35, 1.36]"
     )
-    assert lines[3] == '::error line=1,title=Foo/::no matches for kind "Foo" in version "v1" [1.35, 1.36]'
+    assert lines[3] == '::error title=Foo/::no matches for kind "Foo" in version "v1" [1.35, 1.36]'
     Path("class.yaml").write_text(GOOD + "spec: {selectors: [{cel: {expression: device.model}}]}\n")
     assert run("-o", "github", "class.yaml") == 1
     assert "undefined field 'model'%0A | device.model%0A | ......^" in capsys.readouterr().out

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import Queue
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from tests.http import watch
 from tests.waiting import PATIENCE, wait_until
-from understudy import Server
+from understudy import Fault, FaultRule, Server
 
 kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed")
 
@@ -90,6 +92,76 @@ def test_operator_survives_drops_and_expiry(apiserver: Server, relay: Any) -> No
         apiserver.delete("configmap", "a")
         expect("deleted", "a")
         until_reported(apiserver, "Seen", "a was seen")
+
+
+def test_operator_survives_faults(apiserver: Server) -> None:
+    """Handlers see every creation, change and deletion, whatever the lists and watches of the operator meet.
+
+    kopf leaves an object whose patch meets a conflict alone until the next event of it; then it does what it missed.
+    """
+    registry = kopf.OperatorRegistry()
+    seen: Queue[tuple[str, str]] = Queue()
+
+    @kopf.on.startup(registry=registry)
+    def configure(settings: Any, **_: Any) -> None:
+        settings.networking.error_backoffs = [0.01] * 20
+        settings.watching.reconnect_backoff = 0.01
+        settings.queueing.error_delays = [0.01]
+        settings.watching.server_timeout = 1  # each watch that follows meets the faults that were added meanwhile
+        settings.posting.enabled = False
+        settings.process.ultimate_exiting_timeout = None
+
+    @kopf.on.create("configmaps", registry=registry)
+    @kopf.on.update("configmaps", field="data", registry=registry)
+    @kopf.on.delete("configmaps", registry=registry)
+    def handled(name: str, reason: str, **_: Any) -> None:
+        seen.put((reason, name))
+
+    def expect(reason: str, name: str) -> None:
+        while seen.get(timeout=PATIENCE) != (reason, name):
+            pass  # an event may come twice
+
+    def is_handled(name: str) -> bool:
+        return "last-handled" in str(apiserver.get("configmap", name))
+
+    def met(rule: FaultRule) -> int:
+        """Change an object, for faults that count events; return how often the fault has happened."""
+        apiserver.apply(config_map("other", k=str(time.monotonic())))
+        return rule.fired
+
+    faults = [
+        *(
+            Fault.too_many_requests(retry_after=0),
+            Fault.server_error(),
+            Fault.timeout(),
+            Fault.reset(),
+            Fault.slow(20_000),
+        ),
+        *(Fault.cut_watch(1), Fault.cut_watch(1, reset=True), Fault.expired(), Fault.expired(1)),
+    ]
+    with operator(apiserver.url, registry):
+        for number, fault in enumerate(faults):
+            name = f"object-{number}"
+            with apiserver.faults.add(fault, resource="configmaps", verb=["list", "watch"], nth=1, times=2) as rule:
+                apiserver.apply(config_map(name, k="1"))
+                expect("create", name)
+                wait_until(partial(is_handled, name))
+                apiserver.apply(config_map(name, k="2"))
+                expect("update", name)
+                apiserver.delete("configmap", name)
+                expect("delete", name)
+                wait_until(partial(met, rule))
+        for name, fault in (("conflicting", Fault.conflict()), ("written", Fault.server_error(after_commit=True))):
+            with apiserver.faults.add(fault, resource="configmaps", verb="patch", name=name, nth=1) as rule:
+                apiserver.apply(config_map(name, k="1"))
+                wait_until(partial(met, rule))
+                apiserver.patch("configmap", name, {"metadata": {"labels": {"touched": "yes"}}})
+                expect("create", name)
+                wait_until(partial(is_handled, name))
+        apiserver.faults.chaos(seed=7, share=0.3, resource="configmaps", verb=["list", "watch"])
+        for name in "abcdef":
+            apiserver.apply(config_map(name, k="1"))
+            expect("create", name)
 
 
 def watched(server: Server, resource: str) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The controllers make of each story what those of Kubernetes made of it, recorded beside a real kube-apiserver.
 
-`python -m scripts.compare controllers --record` has recorded fixtures/controllers/recorded/FILE-RELEASE.jsonl.
+`python -m scripts.record again` records fixtures/controllers/recorded/FILE-RELEASE.jsonl.
 """
 
 from __future__ import annotations

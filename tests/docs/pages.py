@@ -30,6 +30,8 @@ class Role(Enum):
     SESSION = "its commands print what stands below them"
     INSTALLATION = "holds nothing but commands that .ci/run executes, or that install an extra that there is"
     GO = "stands in a test in Go, word for word"
+    CONTAINER = "holds commands that .ci/image executes, or Python that it runs, where containers can be built"
+    EDITOR = "configures an editor to start a command, with flags that there are"
     OUTPUT = "holds no command"
 
 
@@ -79,10 +81,16 @@ def role_of(block: Block) -> Role:
     match block.language:
         case "python" if block.tests:
             return Role.FILE if block.title else Role.TEST
+        case "python" if "testcontainers" in block.code:
+            return Role.CONTAINER
         case "python":
             return Role.FILE if block.title else Role.SCRIPT
         case "yaml" | "json" | "toml" | "ini" if block.title:
             return Role.FILE
+        case "lua" | "elisp" | "json" | "toml":
+            return Role.EDITOR
+        case "console" if block.code.startswith("$ docker "):
+            return Role.CONTAINER
         case "console":
             return Role.SESSION
         case "sh":

@@ -1,4 +1,4 @@
-"""Executes the sessions of a page in one shell, as a reader would in a terminal.
+"""Does what a page says, its commands in one shell, as a reader would in a terminal.
 
 The prompt is "$ ". A command that ends in "&" stays in the background, and what it prints later stands below later
 commands, as on a terminal. A line "…" stands for any lines, /home/you for the working directory. Ports such as 8001
@@ -19,12 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.docs.pages import Block
+from tests.docs.pages import Block, Role, role_of
 from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 ANY, HOME = "…", "/home/you"
-_DONE = "=== the command has ended ==="
+INSTALLED = 600.0  # seconds until pip has to be done
+_DONE, _WENT_WELL = "=== the command has ended ===", "=== it went well ==="
 _PORT = re.compile(r"\b80\d\d\b")
 _SERVER = re.compile(r"^(understudy (?:serve|dev)\b(?!.*--port).*?)( ?&)?$")
 # What differs from run to run, and what it is compared as.
@@ -54,29 +55,53 @@ def steps(sessions: Sequence[Block]) -> Iterator[tuple[str, str]]:
             yield "\n".join(lines[:end]), "\n".join(lines[end:])
 
 
-def ports_of(sessions: Sequence[Block], files: Sequence[Block]) -> dict[str, str]:
-    """Return a free port for each one that sessions and files name, and for the default."""
-    text = "".join(block.code for block in (*sessions, *files))
+def ports_of(blocks: Sequence[Block]) -> dict[str, str]:
+    """Return a free port for each one that blocks name, and for the default."""
+    text = "".join(block.code for block in blocks)
     return {port: str(free_port()) for port in sorted({"8001", *_PORT.findall(text)})}
 
 
-def run(sessions: Sequence[Block], files: Sequence[Block], folder: Path, environment: Mapping[str, str]) -> None:
-    """Run the commands of sessions in a folder with some files; fail where they print something else."""
-    ports = ports_of(sessions, files)
+def run(blocks: Sequence[Block], folder: Path, environment: Mapping[str, str]) -> None:
+    """Do in a folder what blocks say, one after the other; fail where a command prints something else.
+
+    Files are written; commands of sessions and installations, scripts and tests run.
+    """
+    ports = ports_of(blocks)
 
     def here(text: str) -> str:
         return _PORT.sub(lambda match: ports[match[0]], text).replace(HOME, str(folder.resolve()))
 
-    for file in files:
-        (folder / file.title).write_text(here(file.code))
     shell = Shell(folder, environment)
     try:
-        for command, expected in steps(sessions):
-            shell.send(_SERVER.sub(rf"\1 --port {ports['8001']}\2", here(command)))
-            printed = shell.wait_for(here(expected))
-            assert is_expected(printed, here(expected)), f"$ {command}\n{printed}"
+        for block in blocks:
+            if file := file_of(block):
+                (folder / file).write_text(here(block.code))
+            patience = INSTALLED if role_of(block) is Role.INSTALLATION else PATIENCE
+            for command, expected in commands_of(block):
+                shell.send(_SERVER.sub(rf"\1 --port {ports['8001']}\2", here(command)))
+                printed = shell.wait_for(here(expected), patience)
+                assert is_expected(printed, here(expected)), f"$ {command}\n{printed}"
     finally:
         shell.end()
+
+
+def file_of(block: Block) -> str:
+    """Return the name of the file that a reader writes for a block, "" for none."""
+    stems = {Role.TEST: "test_line", Role.SCRIPT: "script_line"}
+    return block.title or (f"{stem}_{block.line}.py" if (stem := stems.get(role_of(block))) else "")
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """Return (command, output) of what a reader types for a block: nothing for a file."""
+    role = role_of(block)
+    if role is Role.SESSION:
+        return [*steps([block])]
+    commands = {
+        Role.INSTALLATION: block.code.splitlines(),
+        Role.TEST: [f"pytest -q {'-o asyncio_mode=auto ' * ('async def test_' in block.code)}{file_of(block)}"],
+        Role.SCRIPT: [f"python {file_of(block)}"],
+    }
+    return [(f"{command} && echo '{_WENT_WELL}'", f"{ANY}\n{_WENT_WELL}") for command in commands.get(role, ())]
 
 
 def compared(text: str) -> list[str]:
@@ -141,9 +166,9 @@ class Shell:
         self._process.stdin.write(f"{command}\necho '{_DONE}'\n")
         self._process.stdin.flush()
 
-    def wait_for(self, expected: str) -> str:
+    def wait_for(self, expected: str, patience: float = PATIENCE) -> str:
         """Return the output until the command has ended and, with programs in the background, is as expected."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience
         with self._changed:
             while True:
                 printed, done, later = self._printed.partition(f"{_DONE}\n")
@@ -180,4 +205,5 @@ def environment(folder: Path, kubectl: str) -> dict[str, str]:
         (folder / "kubectl").symlink_to(kubectl)
     own = {name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX", "LANG") if name in os.environ}
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return {"PATH": path, "HOME": str(folder), "PYTEST_ADDOPTS": "-p no:asyncio -p no:cacheprovider", **own}
+    no_plugins = "-p no:asyncio -p no:aiohttp -p no:cacheprovider"
+    return {"PATH": path, "HOME": str(folder), "PYTEST_ADDOPTS": no_plugins, **own}

@@ -26,6 +26,7 @@ FRESH_MACHINE = re.compile(
 PIP = re.compile(
     r"(?:python3 -m venv \.venv && )?(?:\.venv/bin/)?pip install (?:-e )?'?(?P<what>[^\s']+)'?(?: [\w-]+)*"
 )
+PLUGINS = ("pytest-aiohttp", "pytest-asyncio")  # of pytest, for tests that are coroutine functions
 PYTEST = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "--strict-markers")
 
 
@@ -77,7 +78,7 @@ def run_sessions(sessions: list[Block], files: list[Block], kubectl: str) -> Non
         (programs := Path(folder) / "programs").mkdir()
         (work := Path(folder) / "work").mkdir()
         (work / "fixtures").symlink_to(ROOT / "fixtures")
-        session.run(sessions, files, work, session.environment(programs, kubectl))
+        session.run([*files, *sessions], work, session.environment(programs, kubectl))
 
 
 @pytest.mark.parametrize("page", [page for page in OTHERS if blocks(Role.SESSION, page)], ids=lambda page: page.stem)
@@ -110,7 +111,7 @@ def check_installation(block: Block) -> None:
         pip = PIP.fullmatch(command)
         assert pip, f"{block}: {command}"
         where, _, extra = pip["what"].rstrip("]").partition("[")
-        assert where in (".", "understudy", "path/to/understudy"), f"{block}: {command}"
+        assert where in (".", "understudy", "path/to/understudy", *PLUGINS), f"{block}: {command}"
         assert extra in ("", *extras), f"{block}: there is no extra {extra}"
 
 
@@ -118,6 +119,21 @@ def check_installation(block: Block) -> None:
 def test_installations_are_possible(block: Block) -> None:
     """A command that installs is one of the README's, which .ci/run executes, or names an extra that there is."""
     check_installation(block)
+
+
+def check_container(block: Block) -> None:
+    if block.language == "python":
+        compile(block.code, str(block), "exec")
+        return
+    executed = (ROOT / ".ci" / "image").read_text().replace('"$builder"', "docker")
+    for line in block.code.splitlines():
+        assert line.removeprefix("$ ").partition(" -")[0] in executed, f"{block}: .ci/image does not execute {line}"
+
+
+@each(Role.CONTAINER)
+def test_containers_are_tried(block: Block) -> None:
+    """A command that needs containers is one that .ci/image executes; so is Python, which is correct at least."""
+    check_container(block)
 
 
 def check_go(block: Block) -> None:
@@ -174,6 +190,14 @@ def test_broken_installation_fails() -> None:
     for code in ("pip install '.[kubelets]'\n", "make install\n"):
         with pytest.raises(AssertionError):
             check_installation(broken("sh", code))
+
+
+def test_broken_container_fails() -> None:
+    """A command for containers that nothing executes, and Python that cannot be read, are failures."""
+    with pytest.raises(AssertionError):
+        check_container(broken("console", "$ docker swarm init\n"))
+    with pytest.raises(SyntaxError):
+        check_container(broken("python", "import testcontainers as\n"))
 
 
 def test_broken_go_fails() -> None:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 import pytest
 
 import understudy
-from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks_of
-from understudy.cli.main import COMMANDS
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, Role, blocks, blocks_of
+from understudy.apiserver.serving.release import DEFAULT
+from understudy.cli.main import COMMANDS, import_commands
 from understudy.cli.program import new_parser
 
 COMMAND_LINE = DOCS / "reference" / "command-line.md"
 PYTHON = DOCS / "reference" / "python.md"
-PUBLIC_MODULES = ("understudy", "understudy.testing")
+PUBLIC_MODULES = ("understudy", "understudy.aiohttp", "understudy.testing")
 
 
 # --- commands and flags
@@ -28,10 +31,25 @@ PUBLIC_MODULES = ("understudy", "understudy.testing")
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command."""
-    parser = new_parser(COMMANDS)
+    parser = new_parser(import_commands(COMMANDS))
     [choices] = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     assert isinstance(choices, dict)
     return choices
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=str(block)) for block in blocks(Role.EDITOR)])
+def test_editors_start_a_command(block: Block) -> None:
+    """The configuration of an editor names a command and its flags, in a form that the editor reads."""
+    if block.language in ("json", "toml"):
+        {"json": json.loads, "toml": tomllib.loads}[block.language](block.code)
+    words = re.findall(r'"([^"]*)"', block.code)
+    assert "understudy" in words
+    arguments = words[words.index("lsp") :]
+    flags = [word for word in arguments if word.startswith("--")]
+    assert flags
+    known = {name for action in commands()["lsp"]._actions for name in action.option_strings}
+    assert [flag for flag in flags if flag not in known] == []
+    assert DEFAULT in arguments, "the example is of an older release"
 
 
 def rows_of(parser: argparse.ArgumentParser) -> dict[str, str]:
@@ -99,10 +117,12 @@ def summary(obj: object) -> str:
 
 
 def names_table() -> str:
+    import understudy.aiohttp
     import understudy.testing
 
     only_testing = [name for name in understudy.testing.__all__ if name not in understudy.__all__]
     rows = [("understudy", name, getattr(understudy, name)) for name in understudy.__all__]
+    rows += [("understudy.aiohttp", name, getattr(understudy.aiohttp, name)) for name in understudy.aiohttp.__all__]
     rows += [("understudy.testing", name, getattr(understudy.testing, name)) for name in only_testing]
     lines = [f"| `{module}` | [`{name}`](#{module}.{name}) | {cell(summary(obj))} |" for module, name, obj in rows]
     return "\n".join(["| from | name | |", "|---|---|---|", *lines])
@@ -121,9 +141,11 @@ def test_page_of_names_is_true(pytestconfig: pytest.Config) -> None:
 def test_every_public_name_is_described() -> None:
     """The page of names has the docstring of each of them, once."""
     pytest.importorskip("grpc", reason="`Kubelet` needs the extra `kubelet`")
+    import understudy.aiohttp
     import understudy.testing
 
     public = {f"understudy.{name}" for name in understudy.__all__}
+    public |= {f"understudy.aiohttp.{name}" for name in understudy.aiohttp.__all__}
     public |= {f"understudy.testing.{name}" for name in set(understudy.testing.__all__) - set(understudy.__all__)}
     assert sorted(re.findall(r"^::: (\S+)$", PYTHON.read_text(), re.MULTILINE)) == sorted(public)
 
@@ -170,9 +192,10 @@ def not_public(names: Iterable[str], modules: dict[str, ModuleType]) -> list[str
 def test_examples_import_public_names_only(block: Block) -> None:
     """An example imports only what is public, so that moving a module breaks nobody who has copied it."""
     pytest.importorskip("grpc", reason="`understudy.testing` needs the extra `kubelet`")
+    import understudy.aiohttp
     import understudy.testing
 
-    modules = dict(zip(PUBLIC_MODULES, (understudy, understudy.testing), strict=True))
+    modules = dict(zip(PUBLIC_MODULES, (understudy, understudy.aiohttp, understudy.testing), strict=True))
     assert not_public(imported(block.code), modules) == []
 
 

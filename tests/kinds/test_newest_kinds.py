@@ -29,7 +29,7 @@ POOL_REQUESTS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
 UID = "9b1e3f0a-0000-4000-8000-000000000000"
 POD_SPEC = {"containers": [{"name": "c", "image": "i"}]}
 LABELS = {"a": "b"}
-HOOK = {
+HOOK: Obj = {
     "name": "a.b.c",
     "admissionReviewVersions": ["v1"],
     "sideEffects": "None",
@@ -260,6 +260,28 @@ def test_fields_that_need_a_gate(plain: Server, path: str, field: str, value: An
     code, answer = sent(plain, path, [field, value])
     assert code in (200, 201), answer
     assert nested_field(answer, *field.split(".")) is None
+
+
+@pytest.mark.parametrize(
+    ("bundles", "generations"),
+    [
+        pytest.param([{}, {"caBundle": ""}, {}], [1, 2, 3], id="empty bytes are not none"),
+        pytest.param([{"caBundle": ""}, {"caBundle": ""}], [1, 1], id="they stay empty once stored"),
+        pytest.param([{"caBundle": ""}, {"caBundle": None}, {}], [1, 2, 2], id="null is none"),
+    ],
+)
+def test_generation_of_webhooks(bundles: list[Obj], generations: list[int], server: Server) -> None:
+    """The generation of a webhook configuration counts a caBundle that is sent empty as another one than none."""
+    answer: Obj = {"metadata": {"name": "c"}}
+    made: list[int] = []
+    for bundle in bundles:
+        metadata = {name: value for name, value in answer["metadata"].items() if name in ("name", "resourceVersion")}
+        hook = {**HOOK, "clientConfig": {**HOOK["clientConfig"], **bundle}}
+        method, path = ("PUT", f"{WEBHOOKS}/c") if made else ("POST", WEBHOOKS)
+        _, answer = exchange(server, method, path, {"metadata": metadata, "webhooks": [hook]})
+        made.append(answer["metadata"]["generation"])
+    exchange(server, "DELETE", f"{WEBHOOKS}/c")
+    assert made == generations
 
 
 def test_generation_of_autoscalers(server: Server) -> None:

@@ -13,7 +13,6 @@ KNOWN: dict[str, dict[int, str]] = {
     "authorization/1.32-policy/bootstrap": dict.fromkeys((54, 57, 125, 127), GATE_IS_ON),
     "authorization/1.32/rules-matrix": {26: ANY_BINDING},
     "authorization/1.36/rules-matrix": {26: ANY_BINDING},
-    "custom-resources/1.32/cr_deletion": {50: "1.32 tells of wrong owner references of an apply three times"},
     "custom-resources/1.32/crd_lifecycle": {27: OWN_WORDS},
     "custom-resources/1.32/crd_openapi": {6: OWN_WORDS, 18: OWN_WORDS},
     "custom-resources/1.36/crd_lifecycle": {27: OWN_WORDS},

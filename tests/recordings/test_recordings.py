@@ -25,7 +25,10 @@ EMULATED = {str(release) for release in RELEASES}
 OFTEN = {"1.32"}
 SELDOM = {"authorization", "policies"}  # of these only the newest release
 # Sessions of many commands, replayed with -m every_recording: they take a third of the time of all recordings.
-LONG = {f"kubectl/1.32/{session}" for session in ("change-delete", "core", "discovery", "watch-wait")}
+LONG = {
+    f"kubectl/1.32/{session}"
+    for session in ("change-delete", "core", "describe-auth", "discovery", "errors", "watch-wait")
+}
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 
 
@@ -44,18 +47,24 @@ def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])
 
 
+def options(started: Started, folder: Path) -> dict[str, Any]:
+    """Return the options of a server like the recorded one; its token file is made in a folder."""
+    tokens = folder / "tokens.csv"
+    tokens.write_text(started.tokens)
+    return {
+        **{name.replace("-", "_"): value for name, value in started.flags},
+        "emulated_version": started.release,
+        "feature_gates": started.feature_gates,
+        "token_auth_file": tokens,
+    }
+
+
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     started: Started = request.param
-    tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
-    tokens.write_text(started.tokens)
     for_kubectl = started.folder.startswith("kubectl/")
-    options: dict[str, Any] = {name.replace("-", "_"): value for name, value in started.flags}
     with Server(
-        **options,
-        emulated_version=started.release,
-        feature_gates=started.feature_gates,  # type: ignore[arg-type]  # the text of the flag
-        token_auth_file=tokens,
+        **options(started, tmp_path_factory.mktemp("server")),
         tls=for_kubectl,
         clock=SystemClock() if for_kubectl else FixedDate(),  # kubectl compares with its own clock
     ) as running:

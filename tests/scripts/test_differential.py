@@ -15,8 +15,10 @@ import pytest
 
 from scripts.common import commands, comparing
 from scripts.compare import custom, kinds
-from scripts.compare import requests as differential
 from scripts.compare.cases import rules
+from scripts.compare.sequences.report import compare
+from scripts.compare.sequences.server_pair import ServerPair
+from scripts.compare.sequences.steps import Step
 from tests.releases import NEWEST
 from tests.scripts.commands import ROOT, run
 from understudy import Server
@@ -167,7 +169,7 @@ def answering(client: Any, answer: Callable[[Any], Any]) -> Any:
 
 
 def steps() -> list[Any]:
-    return [differential.Step(0, "GET", "/api/v1/namespaces/{{ns}}/configmaps")]
+    return [Step(0, "GET", "/api/v1/namespaces/{{ns}}/configmaps")]
 
 
 @pytest.fixture
@@ -178,7 +180,7 @@ def other() -> Iterator[Any]:
 
 def test_same_answers_agree(client: Any, other: Any) -> None:
     """Two servers that answer alike have no difference."""
-    assert differential.ServerPair(client, other).difference(steps()) is None
+    assert ServerPair(client, other).difference(steps()) is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_same_answers_agree(client: Any, other: Any) -> None:
 def test_known_lines_hide_no_others(client: Any, other: Any, known: str, lines: list[str] | None) -> None:
     """A pattern of known differences hides the lines that match, not the answer that they are in."""
     changed = answering(other, lambda answer: answer._replace(status=418, headers=[*answer.headers, ("Warning", "x")]))
-    pair = differential.ServerPair(client, changed, known)
+    pair = ServerPair(client, changed, known)
     difference = pair.difference(steps())
     assert (difference and [line for line in difference.lines if "allow" not in line]) == lines
 
@@ -201,22 +203,22 @@ def test_known_lines_hide_no_others(client: Any, other: Any, known: str, lines: 
 def test_real_server_without_an_answer_is_no_agreement(client: Any, other: Any) -> None:
     """A sequence that the real server cuts short is counted apart."""
     changed = answering(client, lambda answer: answer._replace(status=comparing.UNANSWERED))
-    pair = differential.ServerPair(changed, other)
-    outcomes = differential.compare(pair, {"one": steps()}, False)
+    pair = ServerPair(changed, other)
+    outcomes = compare(pair, {"one": steps()}, False)
     assert (dict(outcomes), pair.unanswered) == ({"unanswered": 1}, 1)
 
 
 def test_other_server_without_an_answer_differs(client: Any, other: Any) -> None:
     """A dropped connection of the server under test is a difference."""
     changed = answering(other, lambda answer: answer._replace(status=comparing.UNANSWERED))
-    outcomes = differential.compare(differential.ServerPair(client, changed), {"one": steps()}, False)
+    outcomes = compare(ServerPair(client, changed), {"one": steps()}, False)
     assert dict(outcomes) == {"differ": 1}
 
 
 def test_namespace_that_is_not_created_ends_the_run(client: Any) -> None:
     """A sequence needs a namespace of its own on both servers: here they are one, which has it already."""
     with pytest.raises(SystemExit, match="409"):
-        differential.ServerPair(client, client).difference(steps())
+        ServerPair(client, client).difference(steps())
 
 
 def test_changes_of_kinds_differ_between_configurations() -> None:

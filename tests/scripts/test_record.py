@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import Any
 
 import pytest
 
+from scripts.compare.cases.controller_stories import STORIES
+from scripts.record.again import with_gates_of
 from scripts.record.placeholders import Placeholders
+from scripts.record.rows import same_age
 from tests.recordings.client import Client
 from tests.recordings.recorded import Recording, read, started, write
 from tests.recordings.replay import replay
 from tests.scripts.commands import run
 from understudy import Server
 from understudy.apiserver.server.options.values import switches
+from understudy.machinery.releases.version import V1_37
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SCENARIOS = RECORDINGS / "scenarios"
@@ -235,7 +240,67 @@ def test_rows_are_recorded_again(tmp_path: Path) -> None:
     for release, count in (("1.32", 0), ("1.36", 1)):
         with Server(emulated_version=release) as server:
             again([str(tmp_path / "created")], server, tmp_path / release)
-        assert (tmp_path / release / "created.jsonl").is_file() == bool(count)
-    new = read(tmp_path / "1.36" / "created.jsonl")
+        assert (tmp_path / release / f"created-{release}.jsonl").is_file() == bool(count)
+    new = read(tmp_path / "1.36" / "created-1.36.jsonl")
     assert 0 < len(new) < len(rows)
     assert {row["why"] for row in new} <= {row["why"] for row in rows}
+
+
+# An allocator that gives every case one answer; a real one writes the lines in the same order, too.
+ORACLE = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"case": json.loads(line)["case"], "answers": [{"fits": False}]}))
+"""
+
+
+def test_allocations_are_recorded_again(tmp_path: Path) -> None:
+    """Cases are asked without their answers; the file has the name of the oracle's release, and needs no server."""
+    cases = [{"case": "a", "answers": [{"fits": False, "claims": []}]}, {"case": "b", "answers": [{"error": "no"}]}]
+    (tmp_path / "1.36.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
+    (tmp_path / "oracle.py").write_text(ORACLE)
+    oracle = f"{sys.executable} {tmp_path / 'oracle.py'}"
+    done = run("record", "again", str(tmp_path / "1.36.jsonl"), "--oracle", "1.37", oracle, "--output", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "b: another answer\n")
+    assert read(tmp_path / "1.37.jsonl") == [cases[0], {"case": "b", "answers": [{"fits": False}]}]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"case": "a", "answers": []}, "--oracle RELEASE COMMAND is needed"),
+        ({"story": "s", "end": [], "digests": []}, "--server is needed"),
+        ({"server": "v1.36.4"}, "--server is needed"),
+    ],
+)
+def test_what_is_needed_is_named(tmp_path: Path, line: dict[str, Any], told: str) -> None:
+    """A recording that needs another argument ends with one line that names it, and exit code 2."""
+    write(tmp_path / "s.jsonl", [line])
+    done = run("record", "again", str(tmp_path / "s.jsonl"))
+    assert done.returncode == 2
+    assert told in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.every_recording
+def test_stories_are_recorded_again(tmp_path: Path) -> None:
+    """The ends of stories are those that the tests replay; here the server runs the controllers itself."""
+    gates = {"GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+    recorded = STORIES / "recorded" / "groups-1.37.jsonl"
+    with Server(controllers=["resourceclaim", "garbage-collector"], feature_gates=gates) as server:
+        sent = [str(recorded), "--server", server.url, "--controllers", "sleep 600", "--output", str(tmp_path)]
+        done = run("record", "again", *sent)
+    assert done.returncode == 0, done.stderr
+    ends = [{line["story"]: line["end"] for line in read(path)} for path in (recorded, tmp_path / "groups-1.37.jsonl")]
+    assert ends[0] == ends[1]
+
+
+def test_ages_of_rows_stay() -> None:
+    """A cell with another age is the recorded one, since rows are replayed at the time of their recording."""
+    assert [same_age("2y323d", "2y325d"), same_age("5m", "Running"), same_age("a", "b")] == ["2y323d", "Running", "b"]
+
+
+def test_gates_of_control_steps() -> None:
+    """A control step turns the gates that the release has and does not lock; without one it stays, and does nothing."""
+    locked = {"control": {"feature-gates": {"DRAAdminAccess": False, "DRADeviceTaints": False}}}
+    assert with_gates_of(V1_37, locked) == {"control": {"feature-gates": {"DRADeviceTaints": False}}}
+    assert with_gates_of(V1_37, {"pause": 1}) == {"pause": 1}

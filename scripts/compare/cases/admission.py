@@ -29,18 +29,11 @@ from scripts.common.comparing import (
     set_at,
 )
 from scripts.common.custom_resources import definition, served_version
-from scripts.compare.requests import (
-    Difference,
-    Kind,
-    Player,
-    SequenceGenerator,
-    ServerPair,
-    Step,
-    clean,
-    compare,
-    paths,
-    served_kinds,
-)
+from scripts.compare.sequences.generator import SequenceGenerator
+from scripts.compare.sequences.kinds import Kind, clean, paths, served_kinds
+from scripts.compare.sequences.report import compare
+from scripts.compare.sequences.server_pair import Difference, ServerPair
+from scripts.compare.sequences.steps import Player, Step
 
 PATIENCE = 60  # seconds until a policy, webhook or definition is in force; a real server's mapper needs 45
 GROUP = "admission.example.com"

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
@@ -18,14 +18,52 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from scripts.common.commands import UsageError
 from scripts.record.api_server import ApiServer
 
+Processes = list[subprocess.Popen[bytes]]
 TOKEN = "admintoken"
 _TOKENS = f"{TOKEN},admin,admin,system:masters\n"
 _START_SECONDS = 180.0
 _KEPT = 3000  # characters of a log that an error shows
 
 
+class UpstreamServer(ApiServer):
+    """A kube-apiserver that runs here, and can be started again on what its etcd stores.
+
+    processes   those that run until the end, of which its own is the last
+    """
+
+    def __init__(self, command: Sequence[str], url: str, token: str, log: Path, processes: Processes) -> None:
+        super().__init__(url, token)
+        self._command, self._log, self._processes = command, log, processes
+        self._gates: dict[str, bool] = {}
+        self._start()
+
+    def set_gates(self, changes: Mapping[str, bool]) -> str:
+        """Start the server again with feature gates turned on or off; return its address, which is the same.
+
+        Raises UsageError if it does not start with these.
+        """
+        if changes:
+            self._gates |= changes
+            self._restart()
+        return self.url
+
+    def reset_gates(self) -> None:
+        """Start the server again with the feature gates that it had at first."""
+        self._gates.clear()
+        self._restart()
+
+    def _restart(self) -> None:
+        _end(self._processes.pop())
+        self._start()
+
+    def _start(self) -> None:
+        gates = ",".join(f"{name}={str(on).lower()}" for name, on in self._gates.items())
+        self._processes.append(_started(self._log, *self._command, *([f"--feature-gates={gates}"] if gates else ())))
+        _wait_until_ready(self, "/readyz", self._processes[-1], self._log)
+
+
 @contextmanager
-def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) -> Iterator[ApiServer]:
+def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) -> Iterator[UpstreamServer]:
     """Run `program`, a kube-apiserver, with more flags until the block ends. Raises UsageError if it does not start.
 
     tokens   the content of its token file, whose first token is that of an administrator
@@ -33,7 +71,7 @@ def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) ->
     with tempfile.TemporaryDirectory(prefix="kube-apiserver-") as folder, _stopped_at_the_end() as processes:
         home = Path(folder)
         client, peer, port = (free_port() for _ in range(3))
-        processes.append(_started(home / "etcd.log", etcd, *_etcd_flags(home, client, peer)))
+        processes.append(_started(home / "etcd.log", str(etcd), *_etcd_flags(home, client, peer)))
         _wait_until_ready(ApiServer(f"http://127.0.0.1:{client}", ""), "/health", processes[-1], home / "etcd.log")
         key, token_file = home / "key.pem", home / "tokens.csv"
         private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -55,11 +93,9 @@ def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) ->
         defaults = ["--authorization-mode=AlwaysAllow", "--disable-admission-plugins=ServiceAccount"]
         more = [flag for flag in defaults if flag.partition("=")[0] not in named]
         own_flags = [f"--{name}={value}" for name, value in own.items()]
-        log = home / "kube-apiserver.log"
-        processes.append(_started(log, program, *own_flags, *more, *flags))
-        server = ApiServer(f"https://127.0.0.1:{port}", tokens.partition(",")[0])
-        _wait_until_ready(server, "/readyz", processes[-1], log)
-        yield server
+        command = [str(program), *own_flags, *more, *flags]
+        token = tokens.partition(",")[0]
+        yield UpstreamServer(command, f"https://127.0.0.1:{port}", token, home / "kube-apiserver.log", processes)
 
 
 def _etcd_flags(home: Path, client: int, peer: int) -> list[str]:
@@ -84,10 +120,10 @@ def free_port() -> int:
         return port
 
 
-def _started(log: Path, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def _started(log: Path, *command: str) -> subprocess.Popen[bytes]:
     """Return a program that has been started, and writes its log to a file."""
     with log.open("wb") as output:
-        return subprocess.Popen([program, *arguments], stdout=output, stderr=output)
+        return subprocess.Popen(command, stdout=output, stderr=output)
 
 
 def _wait_until_ready(server: ApiServer, path: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -100,20 +136,25 @@ def _wait_until_ready(server: ApiServer, path: str, process: subprocess.Popen[by
             time.sleep(0.1)
         else:
             return
-    raise UsageError(f"{log.stem} did not start:\n{log.read_text()[-_KEPT:]}")
+    raise UsageError(f"{log.stem} did not start:\n{log.read_text()[-_KEPT:].strip()}")
 
 
 @contextmanager
-def _stopped_at_the_end() -> Iterator[list[subprocess.Popen[bytes]]]:
+def _stopped_at_the_end() -> Iterator[Processes]:
     """Give a list of processes, which are ended with the block, the newest first."""
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: Processes = []
     try:
         yield processes
     finally:
         for process in reversed(processes):
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with SIGTERM, or SIGKILL if it does not listen to that."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

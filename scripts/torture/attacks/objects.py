@@ -14,6 +14,7 @@ OBJECTS = 86_000
 PATCHES = 36_000
 CROWD = "/api/v1/namespaces/crowd"
 MAPS = f"{CROWD}/configmaps"
+SERVICES = "/api/v1/namespaces/default/services"
 PATCH = "application/merge-patch+json"
 _GROUP = "torture.example.com"
 _CONTROLLERS = "kube-controller-manager deletes 20 objects a second"
@@ -111,6 +112,31 @@ def _patched(target: Target) -> str:
     return str(statuses)
 
 
+def _services(target: Target) -> str:
+    """Store Services with thousands of ports, source ranges and addresses, while small ones come and go."""
+    target.send("POST", SERVICES, b'{"metadata":{"name":"first"},"spec":{"ports":[{"port":80}]}}')
+    statuses = Counter[int]()
+
+    def send(name: str, fields: dict[str, object]) -> None:
+        spec = {"ports": [{"port": 80}], **fields}
+        body = json.dumps({"metadata": {"name": name}, "spec": spec}).encode()
+        statuses[target.send("POST", SERVICES, body)[0]] += 1
+        statuses[target.send("PUT", f"{SERVICES}/{name}", body)[0]] += 1
+        statuses[target.send("DELETE", f"{SERVICES}/{name}")[0]] += 1
+
+    ranges = [f"10.{number >> 8 & 255}.{number & 255}.0/24" for number in range(50_000)]
+    large: list[dict[str, object]] = [
+        {"ports": [{"name": f"p{number}", "port": number} for number in range(1, 8001)]},
+        {"type": "LoadBalancer", "loadBalancerSourceRanges": ranges},
+        {"externalIPs": ["10.0.0.7"] * 50_000},
+        {"ipFamilies": ["IPv4"] * 50_000},
+    ]
+    work = [partial(send, f"large-{number}", fields) for number, fields in enumerate(large)]
+    run_at_once([*work, *(partial(send, f"small-{number}", {"type": "NodePort"}) for number in range(20))])
+    _compact(target)
+    return str(dict(statuses))
+
+
 def _dropped(target: Target) -> str:
     """Ask for all objects with fifty clients that go away at once, and then as one who reads."""
     filled = _fill(target)
@@ -129,5 +155,6 @@ CASES = (
     Case("86,000 objects when it stops", _watched, keeps=True, seconds=600.0),
     Case("an owner of 86,000", _foreground, own=_GARBAGE_COLLECTOR, missing=_CONTROLLERS, seconds=600.0),
     Case("a namespace of 86,000", _emptied, own=_NAMESPACE, missing=_CONTROLLERS, seconds=600.0),
+    Case("large services", _services, own=("--control",)),
     Case("36,000 patches", _patched, own=("--control",), seconds=600.0),
 )

@@ -4,83 +4,69 @@ from __future__ import annotations
 
 import json
 import math
-import ssl
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import trustme
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from scripts.torture.attacks.case import Case, Target, run_at_once, status_of
+from tests.apiserver.authentication.oidc.issuer import AUDIENCE, Issuer, serve
 from understudy.apiserver.authentication import jose
 
-AUDIENCE = "cluster"
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 LONG = 900_000  # characters of a path
 PAIRS = "!has(claims.roles) || dyn(claims.roles).all(a, dyn(claims.roles).all(b, a == b || a != b))"
 TIMES: tuple[object, ...] = (-1e300, 1e300, math.nan, math.inf, 10**30, "1" * 5000, 1e18, -(2**63))
 
 
+class _RotatingIssuer(Issuer):
+    """An issuer that shows all of its keys once there is a file `rotated` in a folder, and the first one before."""
+
+    def __init__(self, folder: Path, keys: int) -> None:
+        super().__init__()
+        self._folder = folder
+        self._keys = [self.key, *(jose.new_private_key() for _ in range(keys - 1))]
+        for number, key in enumerate(self._keys):
+            pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            (folder / f"key-{number}.pem").write_bytes(pem)
+
+    def keys(self) -> dict[str, Any]:
+        shown = self._keys if (self._folder / "rotated").exists() else self._keys[:1]
+        return {"keys": [jose.jwk_of(key.public_key()) for key in shown]}
+
+    def document(self, path: str) -> dict[str, Any] | None:
+        """Return the document at a path; keys take their time, and the file `fetches` counts them."""
+        if path == "/keys":
+            with (self._folder / "fetches").open("a") as file:
+                file.write(".")
+            time.sleep(0.2)
+        return super().document(path)
+
+
 @contextmanager
 def _issuer(folder: Path, *, rules: Sequence[str] = (), keys: int = 1) -> Iterator[Sequence[str]]:
-    """Serve an issuer of tokens that shows all of its keys once `rotated` is there, and the first one before."""
-    made = [jose.new_private_key() for _ in range(keys)]
-    for number, key in enumerate(made):
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        (folder / f"key-{number}.pem").write_bytes(pem)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/keys":
-                with (folder / "fetches").open("a") as file:
-                    file.write(".")
-                time.sleep(0.2)
-            shown = made if (folder / "rotated").exists() else made[:1]
-            document: dict[str, Any] = {"keys": [jose.jwk_of(key.public_key()) for key in shown]}
-            if self.path.endswith("/openid-configuration"):
-                document = {"issuer": url, "jwks_uri": f"{url}/keys"}
-            body = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    authority = trustme.CA()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    url = f"https://127.0.0.1:{server.server_port}"
-    (folder / "issuer").write_text(url)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    source = {"url": url, "audiences": [AUDIENCE], "certificateAuthority": authority.cert_pem.bytes().decode()}
-    validations = [{"expression": rule, "message": "no"} for rule in rules]
-    spec = {
-        "issuer": source,
-        "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
-        "claimValidationRules": validations,
-    }
-    head = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthenticationConfiguration"}
-    path = folder / "authentication.json"
-    path.write_text(json.dumps({**head, "jwt": [spec]}))
-    try:
+    """Serve an issuer of tokens; yield the flags of a server that trusts it."""
+    issuer = _RotatingIssuer(folder, keys)
+    with serve(folder, issuer) as (authority, _):
+        (folder / "issuer").write_text(issuer.url)
+        source = {"url": issuer.url, "audiences": [AUDIENCE], "certificateAuthority": authority.read_text()}
+        validations = [{"expression": rule, "message": "no"} for rule in rules]
+        spec = {
+            "issuer": source,
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+            "claimValidationRules": validations,
+        }
+        head = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthenticationConfiguration"}
+        path = folder / "authentication.json"
+        path.write_text(json.dumps({**head, "jwt": [spec]}))
         yield ("--authentication-config", str(path))
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _token(target: Target, number: int = 0, **claims: object) -> str:

@@ -58,18 +58,40 @@ def target_of(client_config: Obj) -> Target:
     return Target(f"https://{service.host}:{service.port}/{path.removeprefix('/')}", ca_bundle, service)
 
 
+class Caller(NamedTuple):
+    """Names the caller of a webhook, with its credentials.
+
+    agent     the user agent, "" for that of Go
+    token     a bearer token, or ""
+    insecure  whether any certificate is trusted
+    certificate, key
+              those of the client (PEM), or None
+    """
+
+    agent: str = "kube-apiserver-admission"
+    token: str = ""
+    insecure: bool = False
+    certificate: bytes | None = None
+    key: bytes | None = None
+
+
+_ADMISSION = Caller()
+
+
 class Call(NamedTuple):
     """One call of a webhook.
 
     body       a review in JSON
     timeout    seconds until an answer is given up
     announced  whole seconds that the webhook is told to have
+    caller     who calls: by default admission, which has no credentials
     """
 
     target: Target
     body: bytes
     timeout: float
     announced: int
+    caller: Caller = _ADMISSION
 
     @staticmethod
     def within(target: Target, body: bytes, seconds: int, left: float) -> Call:

@@ -1,23 +1,22 @@
-"""Reads the manifests that a command is given: files, folders and standard input, and the lines of what is in them."""
+"""Reads the manifests that a command is given: files, folders and standard input."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below, why_unread
-from understudy.machinery.golang.yaml_reader import Document, Node, YAMLError, load_yaml
-from understudy.offline.validator import is_list
+from understudy.cli.world_text import DEFAULT_RELEASE, WorldsIn, world_text
+from understudy.machinery.golang.yaml_reader import YAMLError
+from understudy.offline.documents import Document, documents_in, objects_in
+from understudy.worlds.catalog import PREFIX as WORLD
+from understudy.worlds.world import WorldError
 
 STDIN = "-"
-
-# One step of a path: a field, or an index or key in brackets.
-_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
 
 
 class UnreadableError(ValueError):
@@ -34,21 +33,22 @@ class UnreadableError(ValueError):
 
 
 def read_manifests(
-    paths: Sequence[str], exclude: Sequence[str] = ()
+    paths: Sequence[str], exclude: Sequence[str] = (), worlds_in: WorldsIn = DEFAULT_RELEASE
 ) -> tuple[dict[str, list[Document]], list[UnreadableError]]:
     """Read all documents as `read_all` does, with one more error if all can be read and none is there."""
-    documents, unreadable = read_all(paths, exclude)
+    documents, unreadable = read_all(paths, exclude, worlds_in)
     if not unreadable and not any(documents.values()):
         unreadable.append(UnreadableError(paths[0] if len(paths) == 1 else "", "no objects to look at"))
     return documents, unreadable
 
 
 def read_all(
-    paths: Iterable[str], exclude: Sequence[str] = ()
+    paths: Iterable[str], exclude: Sequence[str] = (), worlds_in: WorldsIn = DEFAULT_RELEASE
 ) -> tuple[dict[str, list[Document]], list[UnreadableError]]:
     """Return the documents of files, and of the manifests below folders, by file, and an error for each unreadable one.
 
-    exclude  globs of files that are left out, as `is_excluded` reads them
+    exclude    globs of files that are left out, as `is_excluded` reads them
+    worlds_in  the release in whose form worlds are read (`world:almost-full`)
     """
     documents: dict[str, list[Document]] = {}
     unreadable = []
@@ -64,7 +64,7 @@ def read_all(
                 unreadable.append(UnreadableError(file, problem))
                 continue
             try:
-                documents[file] = parse(file)
+                documents[file] = parse(file, worlds_in)
             except UnreadableError as why:
                 unreadable.append(why)
     return documents, unreadable
@@ -92,19 +92,28 @@ def _matches_first(names: Sequence[str], globs: Sequence[str]) -> bool:
     return bool(names) and fnmatchcase(names[0], globs[0]) and _matches_first(names[1:], globs[1:])
 
 
-def parse(file: str) -> list[Document]:
-    """Return the documents of a file. Raises UnreadableError."""
+def parse(file: str, worlds_in: WorldsIn = DEFAULT_RELEASE) -> list[Document]:
+    """Return the documents of a file, of standard input or a world. Raises UnreadableError."""
     try:
-        if file == STDIN:
-            return load_yaml(sys.stdin.read())
-        with open(file, encoding="utf-8") as opened:
-            return load_yaml(opened.read())
+        return documents_in(_text_of(file, worlds_in))
     except OSError as why:
         raise UnreadableError(file, why.strerror or str(why)) from None
+    except WorldError as why:
+        raise UnreadableError(file, str(why).removeprefix(f"{file}: ")) from None
     except UnicodeDecodeError as why:
         raise UnreadableError(file, str(why), why.object.count(b"\n", 0, why.start) + 1) from None
     except YAMLError as why:
         raise UnreadableError(file, why.problem, why.line) from None
+
+
+def _text_of(file: str, worlds_in: WorldsIn) -> str:
+    """Return the text of a file, of standard input or a world. Raises OSError, UnicodeDecodeError, WorldError."""
+    if file == STDIN:
+        return sys.stdin.read()
+    if file.startswith(WORLD):
+        return world_text(file, worlds_in)
+    with open(file, encoding="utf-8") as opened:
+        return opened.read()
 
 
 def place(file: str, line: int) -> str:
@@ -112,47 +121,6 @@ def place(file: str, line: int) -> str:
     return f"{file}:{line}" if line else file
 
 
-# --- places in files -------------------------------------------------------------------------------------------------
-
-
 def all_objects(documents: Mapping[str, list[Document]]) -> list[Any]:
     """Return the objects of files."""
     return [obj for parsed in documents.values() for document in parsed for obj, _ in objects_in(document)]
-
-
-def objects_in(document: Document) -> Iterator[tuple[Any, Node | None]]:
-    """List the object of a document with its YAML node; of a List the items, and those of Lists in it, with theirs."""
-    todo: list[tuple[Any, Node | None]] = [(document.value, document.root)]
-    while todo:
-        obj, node = todo.pop()
-        if not is_list(obj):
-            yield obj, node
-            continue
-        _, items = _step(node, "items") or (0, None)
-        members = (_step(items, str(i)) for i in range(len(obj["items"])))
-        nodes = [member[1] if member else None for member in members]
-        todo += reversed([*zip(obj["items"], nodes, strict=True)])
-
-
-def line_of(field: str, node: Node | None) -> int:
-    """Return the line of a field, or of the nearest field above it that the file has."""
-    line = node.line if node else 0
-    for step in _STEP.finditer(field):
-        member = _step(node, step["field"] or step["key"])
-        if member:
-            line, node = member
-    return line
-
-
-def _step(node: Node | None, name: str) -> tuple[int, Node] | None:
-    """Return (line, node) of a member of a mapping or a list, None if there is none."""
-    if node and node.kind == "alias":
-        (node,) = node.children
-    if node and node.kind == "sequence" and name.isdecimal() and int(name) < len(node.children):
-        item = node.children[int(name)]
-        return item.line, item
-    if node and node.kind == "mapping":
-        for key, member in zip(node.children[::2], node.children[1::2], strict=True):
-            if key.text == name:
-                return key.line, member
-    return None

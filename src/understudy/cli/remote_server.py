@@ -28,7 +28,7 @@ def add_remote_server_flags(parser: argparse.ArgumentParser) -> None:
 def connection_of(args: argparse.Namespace) -> Connection:
     """Return the connection to the server that the flags name. Raises KubeconfigError."""
     from understudy.apiserver.client.connection import Connection
-    from understudy.controlplane.client.kubeconfig import read_kubeconfig
+    from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
 
     return read_kubeconfig(args.kubeconfig) if args.kubeconfig else Connection(url=args.server.rstrip("/"))
 

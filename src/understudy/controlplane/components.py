@@ -16,6 +16,7 @@ from understudy.apiserver.client.connection import Connection
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,11 +37,13 @@ class ComponentContext:
     connection  returns how to reach the server as a user
     version     the release that the component behaves like
     gates       the feature gates in force, which may change while it runs
+    clock       by which it waits
     """
 
     connection: Callable[[User], Connection]
     version: Version
     gates: Gates
+    clock: Clock = SYSTEM_CLOCK
 
 
 Component = Callable[[ComponentContext], Coroutine[Any, Any, None]]

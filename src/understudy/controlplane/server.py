@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from understudy.apiserver.server import server as apiserver
 from understudy.controlplane.controllers import ControllerManager
@@ -17,3 +19,34 @@ class Server(apiserver.Server):
 
     def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
         return ControllerManager(names, version)
+
+    def record(
+        self,
+        file: str | os.PathLike[str] | None = None,
+        *,
+        namespaces: str | Iterable[str] = (),
+        kinds: str | Iterable[str] = (),
+    ) -> str:
+        """Write what the server holds as a world, which `load` and `--load` take; return its YAML.
+
+            server.record("cluster.yaml")
+            Server(load=["cluster.yaml"])
+
+        It is what `understudy record` writes of any cluster: all objects with their status, without secrets, without
+        what servers and controllers make by themselves, and without what a server sets anew. The comment at its head
+        says how many objects of which kinds were left out.
+
+        file        in the fixture a relative path is one of the test's folder; None writes nothing
+        namespaces  only objects of these, and those of none; all by default
+        kinds       only objects of these: "Pod", "pods", "deployments.apps"; all by default
+
+        Raises ValueError for a kind that is not recorded, OSError for a file that cannot be written.
+        """
+        __tracebackhide__ = True
+        from understudy.controlplane.recorder.recording import Choice, record  # few servers are recorded
+
+        choice = Choice(apiserver.texts(namespaces), apiserver.texts(kinds))
+        text = self._ask_internally("understudy-record", lambda client, _: record(client.get, choice)).text()
+        if file is not None:
+            (self.manifest_folder or Path()).joinpath(file).write_text(text)
+        return text

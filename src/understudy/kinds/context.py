@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
+from typing import Protocol
 
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Attributes, Authorizer
@@ -12,7 +13,21 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
+MOST_WARNINGS = 1000  # of one request; an answer has room for 4,096 characters of them, see `warning_headers`
 _NO_ACTION, _ALWAYS_ALLOW = Attributes("", ""), AlwaysAllow()
+
+
+class Annotate(Protocol):
+    """Sets an annotation of the request in the audit log.
+
+    detailed  whether it is only set where the bodies of requests are logged
+    """
+
+    def __call__(self, key: str, value: str, *, detailed: bool = False) -> None: ...
+
+
+def _annotate_nothing(key: str, value: str, *, detailed: bool = False) -> None:
+    """Do nothing: there is no audit log."""
 
 
 @dataclass(slots=True)
@@ -23,11 +38,15 @@ class Context:
     listing  returns every object of (group, resource, namespace); "" means all namespaces
     pending_services
              returns the Services that other requests are about to store: their addresses and ports are not free
+    allocate calls what allocates addresses and ports for a Service, while no other request does
     seconds_left
              returns the seconds that are left for the request, 0 or less if they are over
     payload  bytes that the request has brought: its body, and the patches that webhooks have made of its object
     action, authorizer
              the action that the user asks to take, and who decides about further ones that a rule asks about
+
+    annotate sets an annotation of the request in the audit log
+    track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
 
     The first three read the store without waiting. Without a store, as in offline validation, nothing exists.
     """
@@ -47,10 +66,18 @@ class Context:
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
     pending_services: Callable[[], Iterable[Obj]] = lambda: ()
+    allocate: Callable[[Obj, Callable[[], None]], None] = lambda service, allocate: allocate()
     action: Attributes = _NO_ACTION
     authorizer: Authorizer = _ALWAYS_ALLOW
+    annotate: Annotate = _annotate_nothing
+    track: Callable[[str, float], None] = lambda layer, seconds: None
+
+    @property
+    def is_audited(self) -> bool:
+        """Report whether annotations are noted."""
+        return self.annotate is not _annotate_nothing
 
     def warn(self, text: str) -> None:
         """Add a warning to the answer (Warning header, code 299), each text once."""
-        if text not in self.warnings:
+        if len(self.warnings) < MOST_WARNINGS and text not in self.warnings:
             self.warnings.append(text)

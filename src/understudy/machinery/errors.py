@@ -6,10 +6,10 @@ one place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.golang.text import ADDRESS, aggregate, go_quote
 from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:
@@ -151,13 +151,16 @@ def admission_forbidden(group: str, resource: str, metadata: Obj, message: str) 
     return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), message)
 
 
-def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], version: Version) -> StatusError:
+def invalid(
+    group: str, kind: str, name: str, errors: Sequence[FieldError], version: Version, *, pointers_differ: bool = False
+) -> StatusError:
     """Return a 422 with one cause per field error (upstream: `NewInvalid`), in the words of a release.
 
-    The message has equal texts only once.
+    The message has equal texts only once. `pointers_differ`: texts with addresses are equal only if they are about one
+    value, since each check decodes the metadata of a custom resource anew (releases before 1.34 print addresses).
     """
     errors = [error.of(version) for error in errors]
-    texts = list(dict.fromkeys(error.text(version) for error in errors))
+    texts = list(_distinct(errors, version, pointers_differ))
     causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
@@ -166,6 +169,17 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], vers
     if causes:
         details["causes"] = causes
     return StatusError(422, "Invalid", message, details)
+
+
+def _distinct(errors: Sequence[FieldError], version: Version, pointers_differ: bool) -> Iterator[str]:
+    """Yield the texts of errors, equal ones once."""
+    seen = set[object]()
+    for error in errors:
+        text = error.text(version)
+        key = (text, id(error.bad_value)) if pointers_differ and ADDRESS in text else text
+        if key not in seen:
+            seen.add(key)
+            yield text
 
 
 def bad_request(message: str) -> StatusError:

@@ -32,6 +32,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _DIGITS = 18  # as many decimal digits always fit into 64 bits
 _NANO = -9
 _MAX_INT64 = 2**63 - 1
+_MIN_INT64 = -(2**63)
 _MAX_DIGITS = 4000  # Python refuses to parse longer numbers
 
 
@@ -79,7 +80,8 @@ class Quantity:
         if not self.value:
             return "0"
         if self.format == BINARY_SI and not -1024 < self < 1024 and self == (whole := self.scaled(0)):
-            number, times = _factored(whole, 0, 1024)
+            # Go cannot make the smallest integer of 64 bits positive, to take the factors out of it.
+            number, times = _factored(whole, 0, 1024) if self.big or whole != _MIN_INT64 else (whole, 0)
             return f"{number}{_BINARY_SUFFIX.get(times * 10, '')}"
         number, exponent = _factored(self.value, self.exponent, 10)
         number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
@@ -99,6 +101,11 @@ class Quantity:
             return None
         whole = self.scaled(0)
         return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else None
+
+    def go_value(self) -> int:
+        """Return the integer of Go's `Value`: beyond 64 bits it is 0, or the lowest bits of a big decimal."""
+        whole = self.scaled(0)
+        return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else wrapped(whole) if self.big else 0
 
     def round_up(self, exponent: int) -> Quantity:
         """Return the quantity rounded away from zero to a multiple of 10**exponent (upstream: `RoundUp`). The original
@@ -123,6 +130,11 @@ class Quantity:
 
     def __sub__(self, other: Quantity) -> Quantity:
         return self + -other
+
+
+def wrapped(number: int) -> int:
+    """Return a number as Go's integers of 64 bits hold it, which wrap around."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def compare(a: Quantity, b: Quantity) -> int:

@@ -22,6 +22,7 @@ import orjson
 
 from understudy.apiserver.client.hints import unknown_kind
 from understudy.apiserver.encoding.conversion import from_internal, to_internal
+from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry import rest
@@ -160,9 +161,22 @@ class Validator:
             for item in obj["items"]:
                 yield from self.findings(item)
         else:
-            yield from call_deeply(lambda: list(self._of_one(obj)))
+            yield from call_deeply(lambda: list(self._of_one(obj, [])))
 
-    def _of_one(self, obj: Any) -> Iterator[Finding]:
+    def findings_and_warnings(self, obj: Any) -> tuple[list[Finding], list[str]]:
+        """Return the findings of one object, and the texts of the warnings with which a server would answer.
+
+        Most warnings that are about a field begin with its path and a colon.
+        """
+
+        def judge() -> tuple[list[Finding], list[str]]:
+            warnings: list[str] = []
+            return list(self._of_one(obj, warnings)), warnings
+
+        return call_deeply(judge)
+
+    def _of_one(self, obj: Any, warnings: list[str]) -> Iterator[Finding]:
+        """Yield the findings of an object, and add to its warnings."""
         who = described(obj)
         try:
             kind, version, decoded, strict = self.read(encode(obj))
@@ -171,14 +185,26 @@ class Validator:
             return
         for text in strict:
             yield Finding(*who, "BadRequest", _field_in(text), text)
+        ctx = self.context(version, warnings)
+        if text := self._deprecation(kind, version):
+            ctx.warn(text)
         try:
-            internal, errors = self.create(kind, version, decoded)
+            internal, errors = self.create(kind, version, decoded, ctx)
             for wrong in errors:
                 yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
             if self._policies is not None and not errors:
-                self._policies.validate(kind, version, internal, self.context(version))
+                self._policies.validate(kind, version, internal, ctx)
+            if not errors:
+                kind.behavior.strategy.warn_create(internal, ctx)
         except StatusError as refused:
             yield from _causes(who, refused)
+
+    def _deprecation(self, kind: Kind, version: str) -> str:
+        """Return the warning of a kind's version that is deprecated, "" for any other."""
+        defined = self.serving.custom(kind.group, kind.resource) if kind.custom is not None else None
+        if defined is not None:
+            return defined.definition.deprecation_warning(version)
+        return deprecation.warning(kind.gvk(version), self.release)
 
     def stored(self, obj: Obj) -> tuple[Obj, Obj]:
         """Return an object without findings as it was sent and as it is stored, both in its own version.
@@ -228,12 +254,12 @@ class Validator:
         is_custom = "." in group and self.release.group(group) is None
         return is_custom and self.serving.kind(group, str(obj["kind"])) is None
 
-    def create(self, kind: Kind, version: str, decoded: Obj) -> tuple[Obj, Errors]:
+    def create(self, kind: Kind, version: str, decoded: Obj, ctx: Context | None = None) -> tuple[Obj, Errors]:
         """Return the internal form in which an object would be stored, and its errors. The decoded object is edited.
 
         Raises StatusError for what the server refuses before it validates.
         """
-        ctx, strategy = self.context(version), kind.behavior.strategy
+        ctx, strategy = ctx or self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
         if self._policies is not None:
@@ -242,9 +268,13 @@ class Validator:
         strategy.prepare_for_create(obj, ctx)
         return obj, rest.validate(obj, kind, strategy, ctx)
 
-    def context(self, version: str) -> Context:
-        """Return the context of an object that is created now, in an API version."""
-        return Context(self.release.version, self.gates, version, offline=True, now=timestamp(SystemClock().now()))
+    def context(self, version: str, warnings: list[str] | None = None) -> Context:
+        """Return the context of an object that is created now, in an API version.
+
+        warnings  takes the texts of warnings
+        """
+        now, warnings = timestamp(SystemClock().now()), [] if warnings is None else warnings
+        return Context(self.release.version, self.gates, version, offline=True, now=now, warnings=warnings)
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:

@@ -187,3 +187,17 @@ def test_token_review_checks_audiences(server: Server) -> None:
     }
     other = asked(server, reviews, {"spec": {"token": "abc"}})[1]["status"]
     assert other == {"user": {}, "error": "invalid bearer token"}
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [(3607, None), (3608, "subject: system:serviceaccount:default:sa, seconds after warning threshold: 1")],
+)
+def test_stale_tokens_are_audited(later: int, told: str | None) -> None:
+    """A pod's token that is good for a year is to be read again after an hour; the audit log tells who does not."""
+    clock = FixedClock.at("2026-01-01T00:00:00Z")
+    tokens = AccountTokens(clock, V1_36)
+    token = tokens.issue(ACCOUNT, [ISSUER], int(clock.now()) + 3607, {"pod": POD})
+    clock.seconds += later
+    expected = {} if told is None else {"authentication.k8s.io/stale-token": told}
+    assert tokens.annotations(token) == expected

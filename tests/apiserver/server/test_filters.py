@@ -18,6 +18,7 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.options import Query
@@ -48,7 +49,7 @@ class World:
     def __init__(self, authorizer: Authorizer, release: str = "1.32") -> None:
         config = ServerConfig(emulated_version=release)
         users = {"a": User("ann", ["dev"]), "b": User("bob", [])}
-        registry = Registry(config.store(), config.release)
+        registry = Registry(MemoryStore(), config.release)
         tokens = Tokens(AccountTokens(config.clock, config.release.version), registry.lookup, users)
         self.state = ServerState(Serving(config.release), config.gates(), registry, tokens, authorizer)
         self.director = Director(self.state, Authenticator(tokens.user_of, LoopbackTokens()), "http://x")

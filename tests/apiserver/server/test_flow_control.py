@@ -21,6 +21,7 @@ from tests.releases import NEWEST
 from understudy import Server
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.storage.interface import NOTHING_STORED
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32, Version
 
@@ -108,7 +109,7 @@ async def test_a_change_takes_effect() -> None:
     assert await door.matched(*claims, user="bob") == ("global-default", "global-default")
     await door.send("DELETE", f"{SCHEMAS}/mine")
     assert await door.matched(*claims, user="ann") == ("global-default", "global-default")
-    await door.state.registry.store.clear()
+    await door.state.registry.store.rewind(NOTHING_STORED)
     await fill.fill(door.state, 0)
     assert await door.matched(*claims, user="ann") == ("global-default", "global-default")
 

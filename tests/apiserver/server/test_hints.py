@@ -13,8 +13,8 @@ from tests.program import serving
 from tests.releases import NEWEST, served
 from tests.waiting import wait_until
 from understudy import Server, StatusError
-from understudy.apiserver.server.filters import hints
-from understudy.apiserver.server.filters.waits import Waits
+from understudy.apiserver.server.filters.hints import hints
+from understudy.apiserver.server.filters.hints.waits import Waits
 from understudy.machinery.types import Obj
 
 KUBELET = (

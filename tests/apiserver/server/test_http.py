@@ -41,9 +41,10 @@ def spoken(server: Server, text: str) -> bytes:
 
 @pytest.mark.parametrize("path", [MAPS, f"{MAPS}/nobody", "/version", "/nothing", f"{MAPS}?watch=1&timeoutSeconds=-1"])
 def test_headers_of_every_response(server: Server, path: str) -> None:
-    """Every response has an audit id and a date, is not cached, and does not name its server."""
+    """Every response has the audit id of its request or a new one, a date, no caching, and no name of its server."""
     headers = send(server, "GET", path).headers
     assert len(headers["Audit-Id"]) == 36
+    assert send(server, "GET", path, headers={"Audit-ID": "my  own"}).headers.get_all("Audit-Id") == ["my  own"]
     assert headers["Cache-Control"] == "no-cache, private"
     assert "Date" in headers
     assert "Server" not in headers

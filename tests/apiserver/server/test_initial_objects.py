@@ -45,8 +45,9 @@ def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
 
 
 def test_initial_objects_are_of_this_server() -> None:
-    """Initial objects have the times of the server's start, and the service its port."""
+    """Initial objects have the times of the server's start, and the service its port; a later server changes none."""
     objects = list(initial_objects(Release.of(NEWEST), Gates.of(NEWEST, {}), NOW, 6443))
+    list(initial_objects(Release.of(NEWEST), Gates.of(NEWEST, {}), "2027-01-02T03:04:05Z", 6444))
 
     def times(node: Any) -> set[Any]:
         if isinstance(node, dict):

@@ -177,9 +177,13 @@ def test_start_imports_nothing_that_takes_long() -> None:
     heavy = {
         "aiohttp",
         "cryptography",
+        "email.utils",
+        "html",
+        "importlib.resources",
         "jsonschema",
         "re2",
         "ruamel",
+        "tempfile",
         "trustme",
         "understudy.cel.compiler",
         "yarl",

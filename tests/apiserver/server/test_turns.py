@@ -330,9 +330,9 @@ def test_long_search_for_cycles_is_the_last_of_its_objects() -> None:
     """A search for cycles that took long freezes the objects that it saw, so that no later search looks at them."""
     code = """
 import gc, sys
-from understudy.cli import program
-program.LONG_GARBAGE_PAUSE = float(sys.argv[1])
-gc.callbacks.append(program._KeepGarbagePausesShort())
+from understudy.cli import garbage
+garbage.LONG_GARBAGE_PAUSE = float(sys.argv[1])
+gc.callbacks.append(garbage._KeepGarbagePausesShort())
 gc.collect()
 print(gc.get_freeze_count())
 """

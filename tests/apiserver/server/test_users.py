@@ -13,7 +13,7 @@ import yaml
 
 from tests.http import send
 from understudy import Server, StatusError
-from understudy.apiserver.client.server_user import ServerUser
+from understudy.apiserver.client.external.server_user import ServerUser
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
 

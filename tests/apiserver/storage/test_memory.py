@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import subprocess
 import sys
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 
@@ -18,6 +20,7 @@ from understudy.apiserver.storage.interface import (
     CompactedError,
     Entry,
     FutureRevisionError,
+    Kept,
     KeyExistsError,
     RecentEntries,
     RevisionConflictError,
@@ -49,6 +52,15 @@ async def store() -> MemoryStore:
     await store.update(PREFIX + "a", thing("a", x="1"), a.revision)
     await store.delete(PREFIX + "b", b.revision)
     return store
+
+
+async def test_watches_are_woken_in_the_order_in_which_they_began() -> None:
+    """The watch that began first is told first of a write: a simulation has to be repeatable."""
+    store, woken = MemoryStore(), list[int]()
+    for number in range(50):
+        store.watch("/", 0).wake = partial(woken.append, number)
+    await store.create("/a", thing("a"))
+    assert woken == list(range(50))
 
 
 async def test_every_write_has_the_next_revision(store: MemoryStore) -> None:
@@ -282,6 +294,80 @@ async def test_recent_entries_are_bounded_by_their_bytes(store: MemoryStore) -> 
     assert [entry._value is not None for entry in two] == [True, True]
 
 
+async def test_current_revision_is_packed(store: MemoryStore) -> None:
+    """The current revision of an object is packed as well: its value, with its labels and an encoded form."""
+    value: Obj = {"metadata": {"name": "c", "labels": {"of": "7"}}, "data": {"a": "1"}}
+    plain = await store.create(PREFIX + "plain", thing("plain"))
+    entry = await store.create(PREFIX + "c", value)
+    entry.cache.update({"codec": b"{...}", ("event", "codec"): b"frame", Kept("object", "codec"): {"a": 1}})
+    seen = entry.object
+    await store.compact(2)  # the same as many writes
+    assert (entry._value, entry._object) == (None, None)
+    assert (entry.made("codec"), entry.encoded_size) == (b"{...}", 5)
+    assert (entry.made(Kept("object", "codec")), entry.made(("event", "codec"))) == ({"a": 1}, None)
+    assert (plain.made("codec"), plain.made(None), plain.encoded_size) == (None, None, 0)
+    assert (entry.labels, plain.labels) == ({"of": "7"}, {})
+    assert (entry._value, plain._value) == (None, None)  # labels were at hand
+    assert (entry.value, entry.object, pickle.loads(entry.pickled)) == (value, seen, value)
+    changed = await store.update(entry.key, {"metadata": {"name": "c", "labels": {"of": "8"}}}, entry.revision)
+    await store.compact(2)
+    assert (entry.labels, entry.made(Kept("object", "codec")), changed.labels) == ({"of": "7"}, None, {"of": "8"})
+    assert (changed.made("codec"), changed.value["metadata"]["labels"]) == (None, {"of": "8"})
+
+
+async def test_object_that_is_read_again_stays_unpacked(store: MemoryStore) -> None:
+    """An object that is read twice after it was packed is not packed again, until a write replaces it."""
+    entry = await store.create(PREFIX + "c", thing("c"))
+    unpacked = []
+    for _ in range(3):
+        await store.compact(2)
+        unpacked.append(entry._value is not None)
+        assert entry.value == thing("c")
+    assert unpacked == [False, False, True]
+    await store.update(PREFIX + "c", thing("c", x="1"), entry.revision)
+    await store.compact(2)
+    assert entry._value is None
+
+
+async def test_labels_of_an_old_revision_that_is_current_again(store: MemoryStore) -> None:
+    """A revision that was replaced before it was packed has its labels after the store was rewound to it."""
+    entry = await store.create(PREFIX + "c", {"metadata": {"name": "c", "labels": {"of": "7"}}})
+    snapshot = store.snapshot()
+    await store.update(PREFIX + "c", thing("c"), entry.revision)
+    await store.compact(2)
+    await store.rewind(snapshot)
+    again = store.peek(PREFIX + "c")
+    assert again is not None
+    assert again.labels == {"of": "7"}
+
+
+def test_memory_of_stored_objects() -> None:
+    """A stored object that nobody reads takes little more than the bytes of its value and one encoded form."""
+    command = f"from {__name__} import memory_of_a_thousand_objects as used; print(*used())"
+    alone = subprocess.run([sys.executable, "-c", command], cwd=REPOSITORY, stdout=PIPE, check=True)  # no other threads
+    used, packed_size = map(int, alone.stdout.split())
+    assert 1000 * packed_size < used < 1000 * (packed_size + 700)
+
+
+def memory_of_a_thousand_objects() -> tuple[int, int]:
+    """Return the bytes that a thousand more objects take that were encoded, and the size that one says it has."""
+
+    async def fill() -> tuple[int, int]:
+        store, used = MemoryStore(), []
+        for number in range(4000):
+            value: Obj = {"metadata": {"name": f"{number}", "labels": {"of": f"{number}"}}, "data": {"a": {"b": {}}}}
+            entry = await store.create(f"{PREFIX}{number}", value)
+            entry.cache.update({"codec": bytes(400), ("event", "codec"): bytes(500)})
+            if number in (2999, 3999):
+                gc.collect()
+                used.append(tracemalloc.get_traced_memory()[0])
+        (first,) = (await store.range(PREFIX, limit=1)).entries
+        return used[1] - used[0], first.packed_size
+
+    tracemalloc.start()
+    return asyncio.run(fill())
+
+
 async def test_compaction_keeps_no_old_values(store: MemoryStore) -> None:
     """After a compaction no old value stays unpacked; those that can still be read are unpacked again."""
     first = await store.create(PREFIX + "c", thing("c"))
@@ -324,11 +410,11 @@ def test_waiting_for_a_revision(on_loop: bool) -> None:
 async def test_compaction_forgets_old_versions(store: MemoryStore) -> None:
     """After a compaction a key has the version that is read then, and a deleted key none."""
     await store.compact(4)
-    assert {key: len(versions) for key, versions in store._past.items()} == {PREFIX + "a": 1, PREFIX + "b": 2}
+    assert {key: len(store._versions(key)) for key in store._past} == {PREFIX + "a": 1, PREFIX + "b": 2}
     await store.compact(5)
-    assert {key: len(versions) for key, versions in store._past.items()} == {PREFIX + "a": 1}
+    assert {key: len(store._versions(key)) for key in store._past} == {PREFIX + "a": 1}
     b = await store.create(PREFIX + "b", thing("b"))
     await store.delete(b.key, b.revision)
     c = await store.create(PREFIX + "b", thing("b"))
     await store.compact(store.revision)
-    assert [version.entry for version in store._past[PREFIX + "b"]] == [c]
+    assert store._versions(PREFIX + "b") == [c]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from understudy.apiserver.storage.interface import CompactedError, FutureRevisionError
+from understudy.apiserver.storage.interface import NOTHING_STORED, CompactedError, FutureRevisionError
 from understudy.apiserver.storage.memory import MemoryStore
 
 PREFIXES = ("/registry/a/", "/registry/ab/", "/registry/b/")
@@ -121,13 +121,41 @@ async def test_watches_on_a_prefix_are_ended() -> None:
     assert [below.ended, other.ended, above.ended, woken] == [True, False, False, ["below"]]
 
 
-async def test_clear_cuts_watches_off() -> None:
-    """A store that forgets everything begins at revision 1, with no history, and cuts off its watches."""
+async def test_rewind_cuts_watches_off() -> None:
+    """A store that is taken back to its beginning begins at revision 1, with no history, and cuts off its watches."""
     store = MemoryStore()
     entry = await store.create("/registry/a/a", {"metadata": {"name": "a"}})
     await store.update(entry.key, {"metadata": {"name": "a"}}, entry.revision)
     await store.compact(3)
     watch = store.watch("/registry/", 3)
-    await store.clear()
+    await store.rewind(NOTHING_STORED)
     assert (store.revision, store.count("/"), watch.overflown, store.watching("/")) == (1, 0, True, 0)
     assert writes(store, "/", 0) == []
+
+
+async def test_rewind_brings_history_back() -> None:
+    """A snapshot with its history is held again with the same revisions, and can be watched from before."""
+    store = MemoryStore()
+    entry = await store.create("/registry/a/a", {"metadata": {"name": "a"}})
+    entry = await store.update(entry.key, {"metadata": {"name": "a", "labels": {}}}, entry.revision)
+    await store.delete((await store.create("/registry/a/b", {})).key, 4)
+    before, snapshot = writes(store, "/", 0), store.snapshot(with_history=True)
+    assert before
+    await store.delete(entry.key, entry.revision)
+    await store.compact(6)
+    await store.rewind(snapshot)
+    assert (store.revision, writes(store, "/", 0)) == (5, before)
+    assert (await store.create("/registry/a/c", {})).revision == 6
+
+
+async def test_rewind_without_history_compacts() -> None:
+    """A snapshot of a store that has forgotten some writes is held again, without what was before it."""
+    store = MemoryStore()
+    entry = await store.create("/registry/a/a", {"metadata": {"name": "a"}})
+    await store.compact(2)
+    snapshot = store.snapshot(with_history=True)
+    await store.delete(entry.key, entry.revision)
+    await store.rewind(snapshot)
+    assert (store.revision, [each.key for each in store.scan("/")]) == (2, [entry.key])
+    with pytest.raises(CompactedError):
+        store.watch("/", 1)

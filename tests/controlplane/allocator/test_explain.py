@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.controlplane.allocator.objects import (
@@ -178,6 +180,29 @@ def test_feature_that_is_off() -> None:
     bound = slice_(device("gpu-0", bindingConditions=["ready"]))
     explanation = allocator(bound, DRADeviceBindingConditions=False).explain(NODE, [claim(request())])
     assert [line.strip() for line in explanation.lines()][-1].endswith("has binding conditions, which are off")
+
+
+@pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAPartitionableDevices"])
+def test_device_that_needs_no_feature(gate: str) -> None:
+    """A device fits without a feature that it does not need."""
+    off: dict[str, Any] = {gate: False}
+    explanation = allocator(slice_(device("gpu-0")), **off).explain(NODE, [claim(request(count=2))])
+    assert [line.strip() for line in explanation.lines()][-1] == "gpu.example.com/pool/gpu-0: fits"
+
+
+@pytest.mark.parametrize(
+    ("requests", "line"),
+    [
+        ([request("a", count=3)], "request a: 2 of 3 devices found"),
+        ([request("a"), request("b")], "request a: 2 of 1 devices found, but not together with what else is asked for"),
+    ],
+)
+def test_devices_that_are_not_enough(requests: list[Obj], line: str) -> None:
+    """Too few devices, and enough of them that are refused together, are told apart."""
+    same = slice_(*(device(f"gpu-{i}", attributes=attributes(numa=0)) for i in range(2)))
+    apart = [{"distinctAttribute": "gpu.example.com/numa"}]
+    explanation = allocator(same).explain(NODE, [claim(*requests, constraints=apart if len(requests) > 1 else [])])
+    assert f"  default/claim: {line}" in list(explanation.lines())
 
 
 def test_claim_that_is_wrong() -> None:

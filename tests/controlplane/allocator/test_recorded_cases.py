@@ -8,12 +8,12 @@ memory in errors that print a device are `<address>`.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.compare.allocator import normal
 from understudy.cli.commands.allocate_command import answer_of
 from understudy.machinery.releases.version import Version
 
@@ -29,15 +29,3 @@ def test_recorded_allocation(release: Version, case: dict[str, Any]) -> None:
     """A case gets one of the answers that the real allocator gives."""
     answer = normal(answer_of(case, release), {})
     assert answer in [normal(recorded, {}) for recorded in case["answers"]]
-
-
-def normal(value: Any, shares: dict[str, str]) -> Any:
-    """Return a value without what is empty and addresses, with share ids numbered in their order."""
-    if isinstance(value, list):
-        return [normal(item, shares) for item in value]
-    if isinstance(value, str):
-        return re.sub(r"\b0x[0-9a-f]+", "<address>", value)
-    if not isinstance(value, dict):
-        return value
-    named = {k: shares.setdefault(v, f"<share:{len(shares) + 1}>") if k == "shareID" else v for k, v in value.items()}
-    return {k: v for k, item in named.items() if (v := normal(item, shares)) not in (None, "", [], {})}

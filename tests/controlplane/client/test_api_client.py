@@ -11,9 +11,9 @@ from tests.http import send
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.kubeconfig import read_kubeconfig
 from understudy.controlplane.client.resources import NAMESPACES, NODES, PODS, Resource, device_classes
 from understudy.machinery.errors import StatusError
 

@@ -10,9 +10,10 @@ from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
-from understudy.controlplane.client.events.series import SeriesRecorder, micro_time
+from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.resources import NODES, PODS
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import micro_timestamp
 
 POD: Obj = {"metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7"}}
 
@@ -137,4 +138,4 @@ async def test_series(server: Server, client: APIClient) -> None:
         events.finish_series()
         await events.flush()
     (event,) = server.list("events.events.k8s.io")
-    assert event["series"] == {"count": 3, "lastObservedTime": micro_time(last + 0.001)}
+    assert event["series"] == {"count": 3, "lastObservedTime": micro_timestamp(last + 0.001)}

@@ -42,7 +42,7 @@ def node(name: str, **labels: str) -> Obj:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Informers try again at once."""
-    monkeypatch.setattr(informers, "Backoff", lambda: Backoff(first=0.01, longest=0.01))
+    monkeypatch.setattr(informers, "Backoff", lambda **_: Backoff(first=0.01, longest=0.01))
 
 
 async def test_changes_are_told_once() -> None:

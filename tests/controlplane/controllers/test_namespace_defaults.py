@@ -95,9 +95,12 @@ def test_namespace_that_is_deleted_gets_nothing(apiserver: Server) -> None:
 
 def test_rights_of_the_controllers() -> None:
     """The roles that kube-controller-manager has are enough."""
-    with Server(authorization_mode="RBAC", tls=False, controllers=NAMES) as server:
+    with Server(authorization_mode="RBAC", tls=False, controllers=[*NAMES, "namespace"]) as server:
         account(server, "default")
         root_ca(server, "default")
+        server.apply(namespace("a"))
+        server.delete("namespace", "a")
+        wait_until(lambda: stored(server, "namespace", "a", "") is None)
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -52,7 +52,7 @@ class World:
     @asynccontextmanager
     async def controller(self, new_controller: NewController) -> AsyncIterator[tuple[Controller[str], StoreInformers]]:
         context = ControllerContext(self.state, self.clients, lambda user: pytest.fail("no HTTP"))
-        informers = StoreInformers(self.state.registry.store)
+        informers = StoreInformers(self.state.registry.store, self.state.clock)
         controller = new_controller(context, informers)
         async with running(run_controllers(informers, [controller])):
             yield controller, informers

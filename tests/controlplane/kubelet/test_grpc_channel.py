@@ -19,7 +19,7 @@ from understudy.controlplane.kubelet.dra.api import (
     WatchResourcesRequest,
     WatchResourcesResponse,
 )
-from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
+from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
 from understudy.testing import FakeDriver
 
 METHOD = f"{WIRE_NAMES[V1]}/{PREPARE}"

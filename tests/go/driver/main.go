@@ -119,7 +119,8 @@ func main() {
 	check(os.MkdirAll(data, 0o750))
 	helper, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(*name), kubeletplugin.NodeName(*node), kubeletplugin.KubeClient(kubernetes.NewForConfigOrDie(config)),
-		kubeletplugin.RegistrarDirectoryPath(filepath.Join(*root, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data))
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(*root, "plugins_registry")), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RollingUpdate(types.UID(os.Getenv("POD_UID"))))
 	check(err)
 	defer helper.Stop()
 	check(helper.PublishResources(ctx, d.resources(change{})))

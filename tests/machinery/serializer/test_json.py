@@ -9,6 +9,7 @@ import pytest
 
 from understudy.machinery.golang.json_writer import RawObject
 from understudy.machinery.releases.version import V1_32, V1_34, V1_36, Version
+from understudy.machinery.serializer import json
 from understudy.machinery.serializer.json import (
     DecodeError,
     decode_json,
@@ -414,3 +415,32 @@ def test_empty_lists_are_shown_as_they_were_sent() -> None:
     body = b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d.example.com","parameters":{"b":1e2,"a":[]}}}]}}}'
     claim = as_sent(decode_json(body, CLAIM)[0])
     assert b'"parameters":{"b":1e2,"a":[]}' in encode(claim)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":{"b":[1,-2,0,1.5,2e3,-0.0,1E-2,12345678901234567890,true,false,null,"x\\n\\u0041é"]},"c":{},"d":[]}',
+        ' { "a" : [ 1 , { "b" : "" } ] } ',
+        '{"a":1,"a":2}',
+        '{"a":1٢}',
+        '{"a":1.٢}',
+        '{"a":1e٢}',
+        '{"a":NaN}',
+        '{"a":01}',
+        '{"a":1,}',
+        '{"a":[1,]}',
+        '{"a" 1}',
+        '{"a":"\t"}',
+        '{"a":"x',
+        '{"a":1} x',
+        "",
+    ],
+)
+def test_large_bodies_are_read_like_small_ones(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """The scanner that lets other threads have their turn reads what the one in C does, and refuses what it refuses."""
+    monkeypatch.setattr(json, "LARGE", 1 << 30)
+    small = json.parse_json(text.encode())
+    monkeypatch.setattr(json, "LARGE", 0)
+    large = json.parse_json(text.encode())
+    assert (large.value, repr(large.value)) == (small.value, repr(small.value))

@@ -6,7 +6,7 @@ default is the same in every release (`DefaultOffAdmissionPlugins` in k8s.io/kub
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 
 from understudy.admission.chain import Chain, Plugin
@@ -46,6 +46,7 @@ from understudy.admission.plugins.scheduling.priority import Priority
 from understudy.admission.plugins.storage.object_in_use_protection import StorageObjectInUseProtection
 from understudy.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebhook
+from understudy.admission.plugins.webhook.plugin import WebhookPlugin
 from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
 from understudy.admission.webhooks import WebhookClient
 from understudy.machinery.auth.authorization import Authorizer
@@ -101,7 +102,7 @@ def new_chain(
     Raises ValueError for names that are unknown or in both.
     """
     check_plugin_names(enable, disable, version)
-    configurable = (
+    configurable: Sequence[MutatingAdmissionPolicy | ValidatingAdmissionPolicy | WebhookPlugin] = (
         MutatingAdmissionPolicy(objects, authorizer, metrics, version, manifests),
         MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
         ValidatingAdmissionPolicy(objects, authorizer, metrics, version, gates, manifests),

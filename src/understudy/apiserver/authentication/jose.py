@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
+    NoEncryption,
+    PrivateFormat,
     PublicFormat,
     load_der_private_key,
     load_der_public_key,
@@ -239,7 +241,12 @@ def read_private_key(path: Path) -> PrivateKey:
 
     Upstream: `keyutil.PrivateKeyFromFile`.
     """
-    for block in pem.blocks(path.read_bytes()):
+    return private_key(path.read_bytes())
+
+
+def private_key(raw: bytes) -> PrivateKey:
+    """Return the first private key in PEM. Raises ValueError."""
+    for block in pem.blocks(raw):
         with suppress(ValueError, TypeError, UnsupportedAlgorithm):
             key = load_der_private_key(block.data, None)
             if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
@@ -250,6 +257,11 @@ def read_private_key(path: Path) -> PrivateKey:
 def new_private_key() -> PrivateKey:
     """Return a new key for tokens of one server."""
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def pem_of(key: PrivateKey) -> bytes:
+    """Return a private key in PEM."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def kind_of(value: object) -> str:

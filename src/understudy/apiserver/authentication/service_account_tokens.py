@@ -2,17 +2,18 @@
 
 Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount), but for one: a token stops working
 immediately when its pod is deleted, while the real server remembers for 10 seconds that it was good. Without
-`--service-account-*` flags the key is made by the process, so that no token outlives its server; public keys are at
-/openid/v1/jwks.
+`--service-account-*` flags the key is made by the process, so that no token outlives the server's objects; public keys
+are at /openid/v1/jwks.
 """
 
 from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 import orjson
@@ -31,12 +32,15 @@ ISSUER = "https://kubernetes.default.svc"
 EXTRA = "authentication.kubernetes.io"
 LEEWAY = 60  # seconds that clocks may differ by
 WARN_ONLY, YEAR = 60 * 60 + 7, 365 * 24 * 60 * 60  # seconds; upstream: `WarnOnlyBoundTokenExpirationSeconds`
+STALE = "authentication.k8s.io/stale-token"
 INVALIDATED = "service account token has been invalidated"
 _GO_JOSE = ByRelease({V1_31: "square/go-jose", V1_33: "go-jose/go-jose"})  # the library that names itself in an error
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
 
 # (group, resource, namespace, name) to the object, None where there is none.
 Lookup = Callable[[str, str, str, str], Obj | None]
+
+SIGNING_KEY = "service-account-signing-key"  # the name of what is generated
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class AccountTokenOptions:
     audiences    those of this server; without them, its issuers
     signing_key  signs new tokens; made for the server without one
     keys         verify tokens; without them, the signing key does
+    generated    returns a key that the server has made for itself, from its name and what makes it
     """
 
     issuers: Sequence[str] = (ISSUER,)
     audiences: Sequence[str] = ()
     signing_key: PrivateKey | None = None
     keys: Sequence[PublicKey] = ()
+    generated: Callable[[str, Callable[[], bytes]], bytes] = lambda _, make: make()
 
 
 class AccountTokens:
@@ -76,7 +82,9 @@ class AccountTokens:
     def _signing_key(self) -> PrivateKey:
         from understudy.apiserver.authentication import jose  # cryptography: few ask for tokens
 
-        return self._options.signing_key or jose.new_private_key()
+        if self._options.signing_key is not None:
+            return self._options.signing_key
+        return jose.private_key(self._options.generated(SIGNING_KEY, lambda: jose.pem_of(jose.new_private_key())))
 
     @cached_property
     def _keys(self) -> dict[str, PublicKey]:
@@ -131,6 +139,14 @@ class AccountTokens:
         _check_account(place, lookup, now)
         _check_bound(place, lookup, now)
         return _user(claims, place), meant
+
+    def annotations(self, token: str) -> Mapping[str, str]:
+        """Return the annotations of the audit log about a good token, which its client may not read again in time."""
+        claims = orjson.loads(base64.b64decode(token.split(".")[1] + "==", altchars=b"-_"))
+        late = int(self._clock.now()) - (claims.get("kubernetes.io") or {}).get("warnafter", inf)
+        if late <= 0:
+            return {}
+        return {STALE: f"subject: {claims['sub']}, seconds after warning threshold: {late}"}
 
     def _claims(self, token: str) -> Obj:
         """Return the claims of a token that is signed by a key of this server. Raises TokenError."""

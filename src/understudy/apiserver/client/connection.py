@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.apiserver.endpoints.request import Response, WatchResponse
+
+# Answers a request (method, path, headers, body, query) in the event loop of the server.
+AskInside = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, str]], "Awaitable[Response | WatchResponse]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +23,7 @@ class Connection:
     token                  the bearer token of the user, or ""
     client_certificate, client_key
                            the user's certificate and its key (PEM), or None
+    ask_inside             answers requests without a socket, in the event loop of a server; None for HTTP
     """
 
     url: str
@@ -23,3 +32,4 @@ class Connection:
     token: str = field(default="", repr=False)
     client_certificate: bytes | None = None
     client_key: bytes | None = field(default=None, repr=False)
+    ask_inside: AskInside | None = field(default=None, repr=False)

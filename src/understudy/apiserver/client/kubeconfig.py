@@ -9,7 +9,6 @@ import base64
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +92,8 @@ class TemporaryKubeconfigs:
     def path(self, connection: Connection) -> KubeconfigPath:
         """Return a file for a connection, which is written once."""
         if connection not in self._paths:
+            import tempfile  # takes its time to import
+
             handle, name = tempfile.mkstemp(prefix="understudy-", suffix=".kubeconfig")
             os.close(handle)
             self._paths[connection] = KubeconfigPath(name)

@@ -18,6 +18,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import parse_query
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 USER_AGENT = "understudy"  # of clients that tests use
@@ -53,6 +54,11 @@ class Client(Verbs):
         """Return the kinds that the server serves now."""
         return self._state.serving
 
+    @property
+    def gates(self) -> Gates:
+        """Return the feature gates of the server."""
+        return self._state.gates
+
     async def watch(self, path: str, query: Query, frames: Frames) -> Stop:
         """Put the events of a watch where another thread gets them; return what ends it.
 
@@ -60,7 +66,13 @@ class Client(Verbs):
         """
         answer = await self._handler(self._new_request("GET", path, b"", "", {**query, "watch": "true"}))
         if isinstance(answer, WatchResponse):
-            return self._send_watch(answer.source, frames)
+            stop, on_end = self._send_watch(answer.source, frames), answer.on_end
+
+            def end() -> None:
+                stop()
+                on_end()
+
+            return end
         raise answered_error(answer.status, answer.body, loads)
 
     async def request(
@@ -69,6 +81,8 @@ class Client(Verbs):
         raw, content_type = (b"", content_type) if body is None else (encode(body), content_type or JSON)
         answer = await self._handler(self._new_request(method, path, raw, content_type, query or {}))
         assert isinstance(answer, Response)
+        if answer.delivery is not None and answer.delivery.body_bytes is not None:
+            raise ConnectionResetError("a fault resets the connection")
         if answer.status >= 400:
             raise answered_error(answer.status, answer.body, loads)
         if answer.content_type != JSON:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from understudy.machinery.types import Obj
+
+if TYPE_CHECKING:
+    from understudy.worlds.world import WorldObject
 
 # Not Iterable["Manifest"]: a dict is one of its keys, and type checkers would take {**obj, "data": {}} for that.
 Manifest = str | os.PathLike[str] | Obj | Sequence["Manifest"] | Iterator["Manifest"] | ValuesView["Manifest"]
 SUFFIXES = (".yaml", ".yml", ".json")
 NO_MANIFESTS = f"no manifests there: recognized file extensions are {', '.join(SUFFIXES)}"
 T = TypeVar("T")
-WORLDS = Path(__file__).parents[2] / "worlds"
+ReadWorld = Callable[[str], Iterable["WorldObject"]]
 
 
 class LoadError(ValueError):
@@ -51,19 +53,19 @@ def settled(manifest: Manifest, folder: Path | None) -> Manifest:
     return [*map(partial(settled, folder=folder), manifest)]  # a comprehension would be a frame that pytest shows
 
 
-def documents(manifest: Manifest, is_served: Callable[[Obj], bool]) -> Iterator[Document]:
-    """Yield the objects of a manifest, those in a List one by one. `is_served` is that of `read_manifests`.
+def documents(manifest: Manifest, read_world: ReadWorld) -> Iterator[Document]:
+    """Yield the objects of a manifest, those in a List one by one. `read_world` is that of `read_manifests`.
 
     Raises LoadError.
     """
     if isinstance(manifest, str | os.PathLike):
-        yield from read_manifests(manifest, is_served)
+        yield from read_manifests(manifest, read_world)
     elif isinstance(manifest, dict):
         for obj in _items(manifest):
             yield Document(obj, "the given object")
     else:
         for item in manifest:
-            yield from documents(item, is_served)
+            yield from documents(item, read_world)
 
 
 def located(manifest: T, folder: Path | None) -> T | Path:
@@ -74,10 +76,12 @@ def located(manifest: T, folder: Path | None) -> T | Path:
     __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
     if folder is None or not isinstance(manifest, str | os.PathLike) or _is_text(manifest):
         return manifest
+    if isinstance(manifest, str) and manifest.startswith("world:"):
+        return manifest
     beside, path = folder / manifest, Path(manifest)
     if beside.exists():
         return beside
-    if path.is_absolute() or path.exists() or files_of_world(manifest):
+    if path.is_absolute() or path.exists() or is_world(manifest):
         return manifest
     raise LoadError(f"{path}: No such file or directory, neither in {folder} nor in the working directory {Path.cwd()}")
 
@@ -87,40 +91,32 @@ def _is_text(source: str | os.PathLike[str]) -> bool:
     return isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{"))
 
 
-def read_manifests(
-    source: str | os.PathLike[str], is_served: Callable[[Obj], bool] = lambda obj: True
-) -> Iterator[Document]:
+def read_manifests(source: str | os.PathLike[str], read_world: ReadWorld) -> Iterator[Document]:
     """Read the documents of a file, of every manifest below a folder (by name), of a text, or of a world by its name.
 
-    A text has more than one line or begins with "{". The items of a List are read as documents. A world that is written
-    in several versions is read in the newest one of which `is_served` holds for every object. Raises LoadError.
+    A text has more than one line or begins with "{". The items of a List are read as documents.
+
+    read_world  returns the objects of a world, such as "world:nodes?count=3"; raises ValueError
+
+    Raises LoadError.
     """
     if isinstance(source, str) and _is_text(source):
         yield from _documents(source, "the given text")
-        return
-    forms = files_of_world(source)
-    if not forms:
+    elif is_world(source):
+        try:
+            for each in read_world(str(source)):
+                yield Document(each.obj, each.where, each.file, each.line)
+        except ValueError as why:
+            raise LoadError(str(why)) from None
+    else:
         yield from _read_path(Path(source))
-        return
-    read = [list(_read_path(path)) for path in forms]
-    yield from next((form for form in read if all(is_served(document.obj) for document in form)), read[0])
 
 
-def files_of_world(source: str | os.PathLike[str]) -> list[Path]:
-    """Return the files of a world that understudy brings along, such as "gpu-cluster", newest versions first.
+def is_world(source: str | os.PathLike[str]) -> bool:
+    """Report whether a text names a world: `world:NAME`, or a world's NAME if there is no file of that name."""
+    from understudy.worlds.catalog import PREFIX, is_named  # a server that loads nothing needs no worlds
 
-    A file or folder of that name in the working directory comes before it: the list is empty then, as for other names.
-    """
-    name = str(source)
-    if name not in world_names() or Path(name).exists():
-        return []
-    return [WORLDS / f"{name}.yaml", *sorted(WORLDS.glob(f"{name}-v[0-9]*.yaml"), reverse=True)]
-
-
-def world_names() -> list[str]:
-    """List the names of the worlds that understudy brings along."""
-    names = sorted(path.stem for path in WORLDS.glob("*.yaml"))
-    return [name for name in names if not re.search(r"-v\d\w+$", name)]
+    return isinstance(source, str) and is_named(source) and (source.startswith(PREFIX) or not Path(source).exists())
 
 
 def _read_path(path: Path) -> Iterator[Document]:
@@ -135,8 +131,16 @@ def _read_path(path: Path) -> Iterator[Document]:
             yield from _documents(file.read_text(), str(file))
     except (OSError, UnicodeDecodeError) as why:
         is_name = isinstance(why, FileNotFoundError) and path.name == str(path) and not path.suffix
-        names = f"; worlds by name are {', '.join(world_names())}" if is_name else ""
-        raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}{names}") from None
+        hint = _worlds_hint(path.name) if is_name else ""
+        raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}{hint}") from None
+
+
+def _worlds_hint(name: str) -> str:
+    """Return the end of an error about a name that neither a file nor a world has."""
+    from understudy.machinery.util.spelling import did_you_mean
+    from understudy.worlds.catalog import worlds
+
+    return f"; worlds by name are {', '.join(worlds())}{did_you_mean(name, worlds())}"
 
 
 def manifests_below(folder: str | os.PathLike[str]) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.client.kind_names import RequestError, ServedKind, find, find_kind_of
 from understudy.apiserver.client.loopback import USER_AGENT, Client
@@ -13,7 +13,10 @@ from understudy.apiserver.endpoints.negotiation import APPLY_PATCH
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import STRICT, WriteOptions
-from understudy.machinery.types import Obj, named_kind, nested_field
+from understudy.machinery.types import Obj, nested_field
+
+if TYPE_CHECKING:
+    from understudy.worlds.world import WorldObject
 
 Pause = Callable[[float], Awaitable[None]]  # waits for some seconds
 DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
@@ -75,12 +78,30 @@ async def apply(client: Client, pause: Pause, manifest: Manifest, namespace: str
 
 
 async def load(client: Client, pause: Pause, manifest: Manifest) -> None:
-    """Apply the objects that a server begins with. Raises LoadError, which names file and document."""
+    """Apply the objects that a server begins with. Raises LoadError, which names file and document.
+
+    An object may have a uid: it gets a new one, as every object does, and those that come later refer to that one.
+    """
+    uids: dict[str, str] = {}
     for document in _read(client, manifest):
+        uid = _metadata(document.obj, "uid")
+        obj = _with_metadata(_with_uids(document.obj, uids), uid=None) if uid or uids else document.obj
         try:
-            await _apply(client, pause, document.obj, "default", LOADING)
+            stored = await _apply(client, pause, obj, "default", LOADING)
         except (StatusError, RequestError) as error:
             raise LoadError(f"{document.where}: {error}") from None
+        if uid:
+            uids[uid] = stored["metadata"]["uid"]
+
+
+def _with_uids(value: Any, uids: Mapping[str, str]) -> Any:
+    """Return a value in which uids, those of owners, consumers and others, are exchanged by new ones."""
+    if isinstance(value, dict):
+        return {
+            name: uids.get(member, member) if name == "uid" and isinstance(member, str) else _with_uids(member, uids)
+            for name, member in value.items()
+        }
+    return [_with_uids(member, uids) for member in value] if isinstance(value, list) else value
 
 
 def query(options: WriteOptions) -> Mapping[str, str]:
@@ -129,7 +150,13 @@ def _is_decisive(condition: Obj) -> bool:
 
 def _read(client: Client, manifest: Manifest) -> Iterator[Document]:
     """Yield the objects of a manifest; those of a world in versions that are served. Raises LoadError."""
-    return documents(manifest, lambda obj: client.serving.kind_in(*named_kind(obj)) is not None)
+
+    def read(name: str) -> Iterator[WorldObject]:
+        from understudy.apiserver.encoding.world_forms import read_world  # few load a world
+
+        return read_world(name, client.serving.version, client.serving, client.gates)
+
+    return documents(manifest, read)
 
 
 def _only(client: Client, manifest: Manifest) -> Obj:

@@ -1,4 +1,5 @@
-"""The controllers of kube-apiserver itself: those of custom resource definitions, API services and flow schemas.
+"""The controllers of kube-apiserver itself: those of custom resource definitions, API services, flow
+schemas and the end of events.
 
 They always run. Those of kube-controller-manager are in `understudy.controlplane`, and reach a server as its
 `ControllerManager`.
@@ -17,6 +18,7 @@ from typing import Protocol
 from understudy.apiserver.controllers.controller import ControllerContext
 from understudy.apiserver.controllers.custom_resources.api_services import APIServiceController
 from understudy.apiserver.controllers.custom_resources.definitions import DefinitionController
+from understudy.apiserver.controllers.event_expiry import EventExpiry
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.framework.controller import Controller, run_controllers
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
@@ -24,7 +26,7 @@ from understudy.apiserver.controllers.watch_caches import WatchCaches
 
 NewController = Callable[[ControllerContext, StoreInformers], Controller[str]]
 
-OWN: tuple[NewController, ...] = (DefinitionController, APIServiceController, FlowSchemaController)
+OWN: tuple[NewController, ...] = (DefinitionController, APIServiceController, FlowSchemaController, EventExpiry)
 
 
 class ControllerManager(Protocol):
@@ -56,10 +58,13 @@ class Controllers:
         self._manager = manager
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        """Start the controllers in the running event loop, from what is stored now."""
+    def start(self, *, writes: bool = True) -> None:
+        """Start the controllers in the running event loop, from what is stored now; those of kube-apiserver only if
+        they can write."""
         caches = WatchCaches(self._context.state)
-        self._tasks = [start(self._context, OWN), asyncio.create_task(caches.forever())]
+        self._tasks = [asyncio.create_task(caches.forever())]
+        if writes:
+            self._tasks.append(start(self._context, OWN))
         self._manager.start(self._context)
 
     async def stop(self) -> None:
@@ -71,7 +76,7 @@ class Controllers:
 
 def start(context: ControllerContext, controllers: Iterable[NewController]) -> asyncio.Task[None]:
     """Start controllers in the running event loop, from what is stored now; return the task that runs them."""
-    informers = StoreInformers(context.state.registry.store)
+    informers = StoreInformers(context.state.registry.store, context.state.clock)
     return asyncio.create_task(run_controllers(informers, [new(context, informers) for new in controllers]))
 
 

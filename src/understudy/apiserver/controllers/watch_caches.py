@@ -20,6 +20,7 @@ from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP, Wat
 from understudy.machinery.errors import StatusError
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class _Filling:
                 await self._convert(self._store.scan(prefix_of(self._kind)))
             except StatusError as error:
                 self._cache.fail(error.message)
-                await asyncio.sleep(ASKED_AGAIN)
+                await sleep(self._clock, ASKED_AGAIN)
             else:
                 self._cache.advance(revision)
                 return
@@ -120,7 +121,7 @@ class _Filling:
                 failing_since = failing_since or now
                 if now - failing_since > GIVEN_UP:
                     return self._cache.fail(error.message)
-                await asyncio.sleep(ASKED_AGAIN)
+                await sleep(self._clock, ASKED_AGAIN)
                 continue
             converted = entries[:1] if failing_since else entries
             failing_since = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.apiserver.encoding.conversion import from_internal
-from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.interface import Entry, Kept
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.selectors.selector import Selector
@@ -18,11 +18,17 @@ ITEMS = b"\x12"  # tag of the field `items` in the protobuf of every list
 
 def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     """Return the object of an entry in a version. It is shared: do not edit it."""
-    key = ("object", kind.codec(version))
-    cached: Obj | None = entry.cache.get(key)
+    key = _key(kind, version)
+    cached: Obj | None = entry.made(key)
     if cached is None:
         cached = entry.cache[key] = call_deeply(_versioned, entry.object, kind, version)
     return cached
+
+
+def _key(kind: Kind, version: str) -> Kept | tuple[str, Codec]:
+    """Return under which key an entry has its object in a version; it keeps that for which a webhook would be asked."""
+    codec = kind.codec(version)
+    return Kept("object", codec) if kind.custom is not None and kind.custom.calls_webhook else ("object", codec)
 
 
 def _versioned(obj: Obj, kind: Kind, version: str) -> Obj:
@@ -34,7 +40,7 @@ def _versioned(obj: Obj, kind: Kind, version: str) -> Obj:
 
 def is_loaded(entry: Entry, kind: Kind) -> bool:
     """Report whether the object of an entry of a custom resource is at hand in the version of the kind."""
-    return ("object", kind.codec(kind.versions[0])) in entry.cache
+    return _key(kind, kind.versions[0]) in entry.cache
 
 
 def keep_new(entry: Entry, kind: Kind) -> None:
@@ -43,7 +49,7 @@ def keep_new(entry: Entry, kind: Kind) -> None:
     if kind.custom is not None:
         obj = kind.custom.load_new(entry.object)
         if obj is not None:
-            entry.cache["object", kind.codec(kind.versions[0])] = obj
+            entry.cache[_key(kind, kind.versions[0])] = obj
 
 
 def read_again(entry: Entry, kind: Kind) -> Entry:
@@ -59,7 +65,7 @@ def load(entries: Sequence[Entry], kind: Kind) -> None:
         return
     missing = [entry for entry in entries if not is_loaded(entry, kind)]
     if missing:
-        key = ("object", kind.codec(kind.versions[0]))
+        key = _key(kind, kind.versions[0])
         for entry, obj in zip(missing, kind.custom.load([entry.object for entry in missing]), strict=True):
             entry.cache[key] = obj
 
@@ -71,7 +77,7 @@ def left(entry: Entry, previous: Entry, kind: Kind) -> Entry:
     if kind.custom is not None and not is_loaded(made, kind):
         before = internal(previous, kind)
         metadata = {**before["metadata"], "resourceVersion": str(entry.revision)}
-        made.cache["object", kind.codec(kind.versions[0])] = {**before, "metadata": metadata}
+        made.cache[_key(kind, kind.versions[0])] = {**before, "metadata": metadata}
     return made
 
 
@@ -85,13 +91,19 @@ def internal(entry: Entry, kind: Kind) -> Obj:
 
 def matches(selector: Selector, entry: Entry, kind: Kind) -> bool:
     """Report whether a selector matches an entry. What it reads is not converted if no conversion changes it."""
-    is_kept = kind.custom is None or (selector.reads_metadata_only and not kind.custom.calls_webhook)
+    if kind.custom is not None and kind.custom.calls_webhook:
+        return selector.matches(internal(entry, kind))
+    if not selector.matches_labels(entry.labels):
+        return False
+    if selector.reads_labels_only:
+        return True
+    is_kept = kind.custom is None or selector.reads_metadata_only
     return selector.matches(entry.value if is_kept else internal(entry, kind))
 
 
 def encoded_fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:
     """Return the JSON of an entry after the head that its codec gives it. Encodes it once."""
-    cached: bytes | None = entry.cache.get(codec)
+    cached: bytes | None = entry.made(codec)
     if cached is None:
         cached = entry.cache[codec] = codec.encode_fields(versioned(entry, kind, version))
     return cached
@@ -107,7 +119,7 @@ def _message(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as a protobuf message. Encodes it once."""
     codec = kind.codec(version)
     key = ("protobuf", codec)
-    cached: bytes | None = entry.cache.get(key)
+    cached: bytes | None = entry.made(key)
     if cached is None:
         cached = entry.cache[key] = call_deeply(codec.encode_message, versioned(entry, kind, version))
     return cached
@@ -116,22 +128,22 @@ def _message(entry: Entry, kind: Kind, version: str) -> bytes:
 def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as protobuf, in its envelope (`runtime.Unknown`)."""
     key = ("protobuf body", kind.codec(version))
-    cached: bytes | None = entry.cache.get(key)
+    cached: bytes | None = entry.made(key)
     if cached is None:
         cached = make_envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
         entry.cache[key] = cached
     return cached
 
 
-def protobuf_item_key(kind: Kind, version: str) -> tuple[str, Codec]:
+def protobuf_item_key(kind: Kind, version: str) -> Kept:
     """Return under which key an entry keeps what `protobuf_item` returns."""
-    return "protobuf item", kind.codec(version)
+    return Kept("protobuf item", kind.codec(version))
 
 
 def protobuf_item(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the protobuf message of an entry as an item of a list, with tag and length. Encodes it once."""
     key = protobuf_item_key(kind, version)
-    cached: bytes | None = entry.cache.get(key)
+    cached: bytes | None = entry.made(key)
     if cached is None:
         cached = entry.cache[key] = length_delimited(ITEMS, _message(entry, kind, version))
     return cached

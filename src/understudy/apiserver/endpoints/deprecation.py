@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.apiserver.permissions.audit.event import RequestEvents
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.types import GroupVersionKind
 
@@ -17,3 +18,11 @@ def warning(kind: GroupVersionKind, release: Release) -> str:
     if lifecycle.replacement:
         text += f"; use {lifecycle.replacement.api_version} {lifecycle.replacement.kind}"
     return text
+
+
+def annotate(events: RequestEvents, kind: GroupVersionKind, release: Release) -> None:
+    """Note in the audit log that a request is for a deprecated version, and which release has it no longer."""
+    events.annotate("k8s.io/deprecated", "true")
+    lifecycle = release.deprecated.get(kind)
+    if lifecycle is not None and lifecycle.removed:
+        events.annotate("k8s.io/removed-release", str(lifecycle.removed))

@@ -262,10 +262,18 @@ def watch_output(accept: str, endpoint: Endpoint = LIST) -> Output:
 @cache_short_texts(1024)
 def error_output(accept: str) -> Output:
     """Return the form of an error: never a table, and indented JSON for clients that accept none of MEDIA."""
-    try:
-        return _negotiated(accept, PLAIN) if accept else Output()
-    except StatusError:
+    if not accepts_errors(accept):
         return Output(pretty=True)
+    return _negotiated(accept, PLAIN) if accept else Output()
+
+
+@cache_short_texts(1024)
+def accepts_errors(accept: str) -> bool:
+    """Report whether a client accepts a form of errors; others get JSON that is not negotiated."""
+    try:
+        return not accept or bool(_negotiated(accept, PLAIN))
+    except StatusError:
+        return False
 
 
 def wants_pretty(query: Query, user_agent: str) -> bool:

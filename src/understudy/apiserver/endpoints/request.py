@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from time import monotonic
+from typing import Protocol, TypeVar
 
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.permissions.audit.event import RequestEvents
+from understudy.apiserver.permissions.audit.latencies import Latencies
 from understudy.machinery.auth.users import User
+from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
-from understudy.machinery.util.clock import Clock, SystemClock
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 JSON = "application/json"
-SYSTEM_CLOCK = SystemClock()
+NO_ANSWER = -1  # bytes of a body of which not even the head is sent
+T = TypeVar("T")
 
 
 class BodyAwaitedError(Exception):
@@ -22,6 +27,13 @@ class BodyAwaitedError(Exception):
 
 
 MakeError = Callable[[], Exception]
+
+
+class ReadBeside(Protocol):
+    """Calls a function that reads a large body, in a thread beside the event loop."""
+
+    async def __call__(self, read: Callable[[], T], /) -> T:
+        """Return the result of the function. Raises as it does."""
 
 
 @dataclass(slots=True)
@@ -39,9 +51,13 @@ class Request:
     user              the client; set by authentication
     info              what is asked for; set by the first filter
     clock             clock of the server
-    deadline          when the answer is given up, in seconds of `Clock.monotonic`; infinite for long-running requests
+    deadline          when the answer is given up, in seconds of `time.monotonic`; infinite for long-running requests
     write_deadline    when the write of an object is given up, whatever time its client gives it
+    read_beside       reads a large body while the request is answered on the event loop; None otherwise
     is_internal       whether the server itself sends it, which is not in the permission report
+    source            returns the address from which it was sent
+    audit             the events of the audit log, None if it is not logged; set after authentication
+    latencies         where the time of the request goes, None without an audit log; set by authentication
     """
 
     method: str
@@ -59,7 +75,11 @@ class Request:
     clock: Clock = SYSTEM_CLOCK
     deadline: float = inf
     write_deadline: float = inf
+    read_beside: ReadBeside | None = None
     is_internal: bool = False
+    source: Callable[[], str] = lambda: "127.0.0.1"
+    audit: RequestEvents | None = None
+    latencies: Latencies | None = None
 
     async def receive_body(self) -> None:
         """Wait for a body that has not come yet."""
@@ -73,13 +93,33 @@ class Request:
             return self.content
         raise self.content()
 
+    async def read(self, read: Callable[[], T]) -> T:
+        """Call a function that reads the body, a large one beside the event loop, and return its result.
+
+        Raises as it does. It may be called twice, and others may write meanwhile: nothing else is looked at before.
+        """
+        return read() if self.read_beside is None else await self.read_beside(read)
+
     def seconds_left(self) -> float:
         """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""
-        return min(self.deadline, self.write_deadline) - self.clock.monotonic()
+        return min(self.deadline, self.write_deadline) - monotonic()
 
     def check_body(self) -> None:
         """Refuse a request whose body cannot be read, where the real server reads it. Raises 413 and 500."""
         _ = self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The way an answer is sent that a fault slows down or cuts off.
+
+    bytes_per_second  of head and body
+    body_bytes        bytes of the body after which the connection is reset: -1 if not even the head is sent, None if
+                      all is sent
+    """
+
+    bytes_per_second: float = inf
+    body_bytes: int | None = None
 
 
 class Response:
@@ -87,9 +127,10 @@ class Response:
 
     parts         the body, in parts if it is large
     compressible  whether a large body may be compressed if the client accepts that
+    delivery      None for an answer that is sent at once
     """
 
-    __slots__ = ("compressible", "content_type", "headers", "parts", "status")
+    __slots__ = ("compressible", "content_type", "delivery", "headers", "parts", "status")
 
     def __init__(
         self,
@@ -104,6 +145,7 @@ class Response:
         self.content_type = content_type
         self.headers = [] if headers is None else headers
         self.compressible = compressible
+        self.delivery: Delivery | None = None
 
     @property
     def body(self) -> bytes:
@@ -131,6 +173,9 @@ class WatchSource(Protocol):
     def begin_load(self) -> Callable[[], None]:
         """Return a function that prepares the next frame, to be called in a thread. It raises StatusError."""
 
+    def fail(self, error: StatusError) -> None:
+        """End the watch with an error as its last event."""
+
     def close(self) -> None:
         """End the watch."""
 
@@ -140,9 +185,13 @@ class WatchResponse:
     """A watch: the edge sends what `source` yields until it ends.
 
     compressible  whether clients that accept gzip get it gzipped, as streaming lists are since 1.37
+    delivery      None for a watch whose events are sent at once
+    on_end        is called when it has ended
     """
 
     source: WatchSource
     content_type: str = JSON
     compressible: bool = False
     headers: list[tuple[str, str]] = field(default_factory=list)
+    delivery: Delivery | None = None
+    on_end: Callable[[], None] = lambda: None

@@ -59,6 +59,7 @@ class ServerState:
     permissions: PermissionLog = field(default_factory=PermissionLog)
     anonymous: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    event_ttl: float = 0.0
     webhooks: WebhookClient = field(default_factory=NoWebhooks)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
@@ -117,7 +118,7 @@ class ServerState:
 
     def context(self, request: Request, scope: RequestScope) -> Context:
         """Return the context of a request for validation, strategies and admission."""
-        return Context(
+        context = Context(
             release=self.release.version,
             gates=self.gates,
             version=scope.version,
@@ -131,9 +132,14 @@ class ServerState:
             lookup=self.registry.lookup,
             listing=self.registry.listing,
             pending_services=self.registry.pending_services,
+            allocate=self.registry.allocations.allocate,
             action=request.info,
             authorizer=self._authorizer_of(request),
         )
+        if request.audit is not None:
+            context.annotate = request.audit.annotate
+            context.track = request.audit.latencies.track
+        return context
 
     def _authorizer_of(self, request: Request) -> Authorizer:
         """Return the authorizer of the rights that a request needs besides that for its path."""

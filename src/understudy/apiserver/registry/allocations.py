@@ -5,8 +5,8 @@ Services hold IPAddresses. Upstream: `Store.BeginCreate`, `BeginUpdate`, `AfterD
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from understudy.apiserver.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.keys import key_of
@@ -22,32 +22,55 @@ MANAGER = "kube-apiserver"
 
 
 class Allocations:
-    """Creates and deletes what objects hold, in one store.
+    """Allocates addresses and ports, and creates and deletes what objects hold, in one store.
 
     pending  the objects that requests are about to store, by identity: what they hold is not free, though nothing that
-             is stored says so for node ports. Requests in threads share it with those on the loop
+             is stored says so. Requests in threads share it with those on the loop
+    at_once  calls a function that allocates, while no other request does
     """
 
-    def __init__(self, store: Store, resources: Resources, pending: dict[int, Obj] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        resources: Resources,
+        pending: dict[int, Obj] | None = None,
+        at_once: Callable[[Callable[[], None]], None] = lambda function: function(),
+    ) -> None:
         self._store = store
         self._resources = resources
         self.pending: dict[int, Obj] = {} if pending is None else pending
+        self._at_once = at_once
+
+    def allocate(self, obj: Obj, allocate: Callable[[], None]) -> None:
+        """Call what allocates for an object, in place: all of it is the object's until it is stored or given up.
+
+        Raises what it raises.
+        """
+
+        def allocate_and_hold() -> None:
+            allocate()
+            self.pending[id(obj)] = obj
+
+        self._at_once(allocate_and_hold)
+
+    @contextmanager
+    def held(self, obj: Obj) -> Iterator[None]:
+        """Hold what is allocated for an object while the caller prepares, validates and stores it."""
+        try:
+            yield
+        finally:
+            self.pending.pop(id(obj), None)
 
     @asynccontextmanager
     async def changed(self, behavior: Behavior, old: Obj | None, new: Obj, ctx: Context) -> AsyncIterator[None]:
-        """Hold the addresses and ports of `new` while the caller stores it, then release those that only `old` held.
+        """Create what `new` holds while the caller stores it, then delete what only `old` held.
 
-        If the caller fails, what was allocated for it is released. Raises 409 for what somebody else holds, which only
-        happens where another server writes to the same store.
+        If the caller fails, what was created is deleted. Raises 409 for what somebody else holds, which only happens
+        where another server writes to the same store.
         """
         before, after = _held(behavior, old, ctx), _held(behavior, new, ctx)
-        added = {name: obj for name, obj in after.items() if name not in before}
-        self.pending[id(new)] = new
-        try:
-            async with self._created(added, ctx):
-                yield
-        finally:
-            del self.pending[id(new)]
+        async with self._created({name: obj for name, obj in after.items() if name not in before}, ctx):
+            yield
         await self._delete(name for name in before if name not in after)
 
     async def release(self, behavior: Behavior, old: Obj, ctx: Context) -> None:
@@ -58,23 +81,25 @@ class Allocations:
 
     @asynccontextmanager
     async def _created(self, objects: Mapping[ObjectName, Obj], ctx: Context) -> AsyncIterator[None]:
-        """Create objects, and delete them if the caller fails. Raises 409."""
-        await self._create(objects, ctx)
+        """Create objects, and delete them if the caller fails, or one of them is there. Raises 409."""
+        created: list[ObjectName] = []
         try:
+            for name, obj in objects.items():
+                await self._create(name, obj, ctx)
+                created.append(name)
             yield
         except BaseException:
-            await self._delete(objects)
+            await self._delete(created)
             raise
 
-    async def _create(self, objects: Mapping[ObjectName, Obj], ctx: Context) -> None:
-        for name, obj in objects.items():
-            kind = self._resources.kind(name.group, name.kind)
-            if kind is None:
-                continue
-            try:
-                await self._store.create(key_of(kind, name.namespace, name.name), _complete(kind, obj, ctx))
-            except KeyExistsError:
-                raise errors.already_exists(kind.group, kind.resource, name.name) from None
+    async def _create(self, name: ObjectName, obj: Obj, ctx: Context) -> None:
+        kind = self._resources.kind(name.group, name.kind)
+        if kind is None:
+            return
+        try:
+            await self._store.create(key_of(kind, name.namespace, name.name), _complete(kind, obj, ctx))
+        except KeyExistsError:
+            raise errors.already_exists(kind.group, kind.resource, name.name) from None
 
     async def _delete(self, names: Iterable[ObjectName]) -> None:
         for name in names:

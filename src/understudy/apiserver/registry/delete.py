@@ -24,7 +24,6 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions
-from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 from understudy.machinery.util import clock
 
@@ -127,12 +126,10 @@ class Deletion:
             raise self._conflict(metadata, "resourceVersion", options.version, "modified")
 
     def _conflict(self, metadata: Obj, field: str, expected: str, event: str) -> errors.StatusError:
-        """Return the 409 for a field of the metadata. Upstream, kinds that terminate word it themselves."""
+        """Return the 409 for a field of the metadata."""
         kind, name, actual = self.kind, metadata["name"], metadata[field]
         field = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
-        if kind.behavior.begin_termination:
-            small = kind.resource == "customresourcedefinitions" and kind.release >= V1_37
-            failed = "precondition failed" if small else "Precondition failed"
+        if failed := kind.behavior.failed_precondition:
             message = f"{failed}: {field} in precondition: {expected}, {field} in object meta: {actual}"
             return errors.conflict(kind.group, kind.resource, name, message)
         message = (

@@ -6,14 +6,12 @@ Measured are the protobuf messages that kube-apiserver sends (`TxnRequest`) and 
 
 from __future__ import annotations
 
+from understudy.apiserver.registry.stored_values import stored_bytes
 from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
-from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import encode
-from understudy.machinery.serializer.protobuf_wire import encode_varint, make_envelope
-from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.serializer.protobuf_wire import encode_varint
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import call_deeply
 
@@ -47,19 +45,6 @@ def check(kind: Kind, key: str, value: Obj, ctx: Context, current: Entry | None,
             raise TooLargeError(f"rpc error: code = ResourceExhausted desc = {text}")
         if _HEADER + _field(sent) > MAX_REQUEST:
             raise TooLargeError("etcdserver: request is too large")
-
-
-def stored_bytes(kind: Kind, value: Obj) -> bytes:
-    """Return a value as a kube-apiserver stores it: protobuf, or JSON with a newline at the end."""
-    version = kind.stored.version
-    if kind.custom is not None:
-        return kind.codec(version).encode_fields(value) + b"\n"
-    if kind.behavior.stored_as_json is not None:
-        return encode(kind.behavior.stored_as_json(value)) + b"\n"
-    conversion = kind.behavior.conversions.get(version) if kind.group == kind.stored.group else None
-    obj = conversion.from_internal(value) if conversion else value
-    message = protobuf.encode_message(obj, Schemas.of(kind.release).kind(*kind.stored))
-    return make_envelope(kind.stored.api_version, kind.stored.kind, message)
 
 
 def _request_size(kind: Kind, key: int, value: int, revision: int, *, updates: bool) -> int:

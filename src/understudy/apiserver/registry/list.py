@@ -155,6 +155,8 @@ class Listing:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
         if not limit and self.store.count(self.prefix) > MANY:
             await self._turns.queue()
+        if not revision and self.options.version and self._from_cache():
+            revision = self.store.revision  # no need to ask what others have written
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
         load(batch.entries, self.kind)
         return batch

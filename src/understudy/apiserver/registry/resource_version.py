@@ -18,6 +18,8 @@ RETRY_AFTER = 1  # seconds after which clients whose wait timed out may try agai
 async def wait_for(store: Store, version: str, wait_seconds: float) -> None:
     """Wait until the store has reached a version. Raises 504 if that takes more than `wait_seconds`, and 500."""
     revision = resource_version(version)
+    if revision > store.revision:
+        await store.catch_up()  # it may be that of a write which another server has made
     if revision <= store.revision:
         return
     await wait_for_revision(store, revision, wait_seconds)

@@ -17,7 +17,7 @@ from understudy.kinds.declarations.kind import Kind, Strategy
 from understudy.kinds.declared_rules import with_declared_errors
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
-from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
+from understudy.machinery.serializer.json_fast import empty_fields, keep_empty_fields
 from understudy.machinery.types import Obj, same_json, split_api_version
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
@@ -143,7 +143,8 @@ def _raise_invalid(kind: Kind, obj: Obj, field_errors: Errors) -> None:
         group, name = kind.stored.group, kind.stored.kind
         if kind.custom is not None:
             group, name = split_api_version(obj["apiVersion"])[0], obj["kind"]
-        raise errors.invalid(group, name, str(obj["metadata"].get("name", "")), field_errors, kind.release)
+        named, custom = str(obj["metadata"].get("name", "")), kind.custom is not None
+        raise errors.invalid(group, name, named, field_errors, kind.release, pointers_differ=custom)
 
 
 def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:
@@ -208,10 +209,13 @@ def _keep(fields: Obj, before: Obj, name: str) -> None:
 def _spec_changed(obj: Obj, old: Obj, counts_empty: bool) -> bool:
     """Report whether anything but metadata and status differs.
 
-    counts_empty  whether a list or map that is sent empty differs from one that is not sent
+    counts_empty  whether a list or map that is sent empty differs from one that is not sent, and empty bytes from none
     """
     ignored = ("metadata", "status", "kind", "apiVersion")
-    spec = {k: v for k, v in obj.items() if k not in ignored}
-    if counts_empty and has_empty_fields(keep_empty_fields(obj, spec)):
-        return True
-    return spec != {k: v for k, v in old.items() if k not in ignored}
+    spec, before = ({k: v for k, v in some.items() if k not in ignored} for some in (obj, old))
+    if counts_empty:
+        sent = dict(empty_fields(keep_empty_fields(obj, spec)))
+        stored = {path for path, value in empty_fields(before) if value == ""}
+        if sent.keys() != stored:  # an empty list or map is none once it is stored, bytes stay empty
+            return True
+    return spec != before

@@ -59,19 +59,22 @@ class Registry:
     wait_seconds  time that reads wait for a version that the store has not reached yet
     """
 
-    def __init__(self, store: Store, resources: Resources, pending: dict[int, Obj] | None = None) -> None:
-        """Read and write a store; `pending` is that of the `Allocations` of the registry whose store it is, too."""
+    def __init__(self, store: Store, resources: Resources, allocations: Allocations | None = None) -> None:
         self.store = store
         self.resources = resources
-        self.allocations = Allocations(store, resources, pending)
+        self.allocations = allocations or Allocations(store, resources)
         self.wait_seconds = resource_version.WAIT_SECONDS
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Entry:
-        """Return the stored object. Raises 400 for a name that cannot be one, and 404."""
+    async def get(self, kind: Kind, namespace: str, name: str, *, cached: bool = False) -> Entry:
+        """Return the stored object, or (`cached`) what this server knows of it.
+
+        Raises 400 for a name that cannot be one, and 404.
+        """
         check_name(name)
-        entry = await self.store.get(key_of(kind, namespace, name))
+        key = key_of(kind, namespace, name)
+        entry = self.store.peek(key) if cached else await self.store.get(key)
         if entry is None:
             raise errors.not_found(kind.group, kind.resource, name)
         return entry
@@ -135,12 +138,13 @@ class Registry:
 
     async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Complete, validate and store a new object under one name."""
-        await before_create(target, obj)
         behavior = target.kind.behavior
-        if behavior.allocations is None or target.dry_run:
-            return await self._store_new(target, obj, validate)
-        async with self.allocations.changed(behavior, None, obj, target.ctx):
-            return await self._store_new(target, obj, validate)
+        with self.allocations.held(obj):
+            await before_create(target, obj)
+            if behavior.allocations is None or target.dry_run:
+                return await self._store_new(target, obj, validate)
+            async with self.allocations.changed(behavior, None, obj, target.ctx):
+                return await self._store_new(target, obj, validate)
 
     async def _store_new(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Ask validating admission about a complete new object, and store it."""
@@ -223,11 +227,12 @@ class Registry:
         if obj is old:
             return current
         check_version(target, obj, current)
-        await before_update(target, obj, old)
-        if kind.behavior.allocations is None or target.dry_run:
-            return await self._store_changed(target, current, obj, validate)
-        async with self.allocations.changed(kind.behavior, old, obj, target.ctx):
-            return await self._store_changed(target, current, obj, validate)
+        with self.allocations.held(obj):
+            await before_update(target, obj, old)
+            if kind.behavior.allocations is None or target.dry_run:
+                return await self._store_changed(target, current, obj, validate)
+            async with self.allocations.changed(kind.behavior, old, obj, target.ctx):
+                return await self._store_changed(target, current, obj, validate)
 
     async def _store_changed(self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate) -> Entry:
         """Ask validating admission about a complete update, and store it, or remove the object."""

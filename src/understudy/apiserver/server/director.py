@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from html import escape
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import Authenticator
@@ -20,7 +20,7 @@ from understudy.apiserver.authentication.errors import (
     ProviderError,
     TokenAwaitedError,
 )
-from understudy.apiserver.endpoints import routing
+from understudy.apiserver.endpoints import deprecation, routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
     OPENID_KEYS,
@@ -42,9 +42,13 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.chain import build_handler_chain
-from understudy.apiserver.server.filters.hints import Hints
-from understudy.apiserver.server.filters.impersonation import ImpersonationError
+from understudy.apiserver.server.filters.faults.faults import Faults
+from understudy.apiserver.server.filters.faults.meeting import Meeting
+from understudy.apiserver.server.filters.faults.replica import replica_of
+from understudy.apiserver.server.filters.hints.hints import Hints
+from understudy.apiserver.server.filters.impersonation.filter import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
@@ -108,7 +112,10 @@ class Director:
     """Answers every request of one server, at a URL.
 
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
-    `requests` keeps the last ones, `pauses` are those of the event loop.
+    `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop.
+
+    running  number of requests for resources that are being answered
+    begun    number of those that were ever begun
     """
 
     def __init__(
@@ -121,13 +128,18 @@ class Director:
         flags: Mapping[str, str] | None = None,
         hints: Hints | None = None,
         requests: RequestLog | None = None,
+        faults: Faults | None = None,
         pauses: LoopPauses | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
         self._requests = requests or RequestLog()
+        self._faults = faults or Faults(lambda: state.serving, self._requests.components)
         self._hints = hints
+        self._auditor = auditor
         self.clock = state.clock
+        self.running = self.begun = 0
         self._flow_control = FlowControl(state.registry, state.release.version)
         self._filters = build_handler_chain(
             authenticator,
@@ -136,22 +148,23 @@ class Director:
             self._flow_control,
             state.permissions,
             accepted_hosts,
+            auditor,
         )
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
-        self._metrics = Metrics(state.clock.now, native=state.gates[features.NATIVE_HISTOGRAMS])
+        self._metrics = Metrics(lambda: state.clock.now(), native=state.gates[features.NATIVE_HISTOGRAMS])
         self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address)
         self._zpages = ZPages(state, flags or {})
-        self._pages = self._page_mux(url, control)
+        self._pages = self._page_mux(state, url, control)
 
-    def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
+    def _page_mux(self, state: ServerState, url: str, control_page: Control | None) -> PageMux:
         discovery = as_page(lambda request: self._served.discovery.answer(request))
         openid = as_page(OpenID(self.state.tokens.accounts, url).answer)
         checks = healthz.started(self.state.release.health_checks, self.state.gates)
         exact: dict[str, Page] = {
-            **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
+            **dict.fromkeys(healthz.paths(checks), partial(healthz.answer_with_store, checks, state.registry.store)),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
             "/metrics": self._metrics_page,
@@ -172,13 +185,16 @@ class Director:
 
     async def __call__(self, request: Request) -> Answer:
         """Answer a request, whatever happens: errors become answers, but for bugs."""
-        started = self.clock.monotonic()
+        started = monotonic()
         request.clock = self.clock
         answer: Answer
         try:
             for check in self._filters:
                 check(request)
-            answer = await in_time(self._answer_with_body(request), request)
+            if request.audit is not None and not await self._written(request):
+                return _unwritten(request)
+            answering = self._answer_with_body if not self._faults.rules else self._interfered
+            answer = await in_time(answering(request), request)
         except RequestTimeoutError:
             answer = timed_out()
             request.response_headers = ()  # of filters behind that of the deadline
@@ -190,16 +206,29 @@ class Director:
             answer = _internal_error(request, str(error))
         except RequestInfoError as error:
             return _internal_error(request, f"failed to create RequestInfo: {error}")
+        except Exception as error:
+            if request.audit is not None:
+                request.audit.panic(str(error))
+            raise
+        if request.audit is not None and not await self._written(request):  # a filter has refused the request
+            return _unwritten(request)
         answer.headers += request.response_headers
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
-        seconds = self.clock.monotonic() - started
+        seconds = monotonic() - started
         self._request_metrics.observe(request, answer, seconds)
         if self._hints is not None:
             self._hints.observe(request, answer)
+        if self._auditor is not None:
+            self._auditor.answer(request, answer)
+            await self._written(request)
         if self._requests.on:
             self._requests.note(request, answer, seconds)
         return answer
+
+    async def _written(self, request: Request) -> bool:
+        """Wait for the audit log to write the events of a request so far; report whether it has, if it must."""
+        return self._auditor is None or await self._auditor.written(request)
 
     async def _again(self, request: Request, awaited: TokenAwaitedError) -> Answer:
         """Answer a request from the beginning, when its token can be judged."""
@@ -230,6 +259,10 @@ class Director:
             running.add_done_callback(end)
         return running
 
+    def work_inline(self) -> None:
+        """Answer all requests in the event loop, and none in a thread."""
+        self._executor.is_inline = True
+
     async def finish(self) -> None:
         """Wait for the request that is answered outside the event loop, and for no keys of an issuer."""
         for fetch in self._key_fetches.values():
@@ -246,6 +279,20 @@ class Director:
         await request.receive_body()
         return await self._answer(request)
 
+    async def _interfered(self, request: Request) -> Answer:
+        """Answer a request where there are faults, which it may meet."""
+        if self._faults.spares(request) or request.path.startswith(control.PREFIX):
+            return await self._answer_with_body(request)
+        proceed, behind = partial(self._answer_with_body, request), partial(self._answer_behind, request)
+        return await self._faults.interfere(Meeting(request, proceed, behind, self.state.registry.store))
+
+    async def _answer_behind(self, request: Request, revision: int) -> Answer:
+        """Answer a read as a replica does whose cache is at a revision."""
+        route = self._served.route(request.method, request.info)
+        if route is None:
+            return not_found()
+        return await route.handler(replica_of(self.state, revision), request, route.scope)
+
     async def _answer(self, request: Request) -> Answer:
         if not request.info.is_resource:
             return await self._executor.run(self._page, request)
@@ -253,7 +300,12 @@ class Director:
         route = served.route(request.method, request.info)
         if route is None:
             return not_found()
-        return await self._executor.run(partial(self._resource, served.serving, route), request, route)
+        self.running += 1
+        self.begun += 1
+        try:
+            return await self._executor.run(partial(self._resource, served.serving, route), request, route)
+        finally:
+            self.running -= 1
 
     async def _resource(self, serving: Serving, known: Route, state: ServerState, request: Request) -> Answer:
         """Answer a request for a resource by the route that was found; by another one if others are served since."""
@@ -263,6 +315,8 @@ class Director:
         if not route.warning:
             return await route.handler(state, request, route.scope)
         request.warnings.append(route.warning)
+        if request.audit is not None:
+            deprecation.annotate(request.audit, route.scope.kind.gvk(route.scope.version), state.release)
         try:
             return await route.handler(state, request, route.scope)
         except RouteError:
@@ -310,7 +364,14 @@ class Director:
         return Response(200, await written(families, form), form.content_type)
 
 
+def _unwritten(request: Request) -> Response:
+    """Return the answer to a request whose first event must be written to the audit log, and was not."""
+    return _internal_error(request, "failed to store audit event")
+
+
 def _internal_error(request: Request, message: str) -> Response:
     """Return the 500 in plain text of filters ahead of all resources. Upstream: `responsewriters.InternalError`."""
+    from html import escape  # seldom needed, and 2,000 characters have names
+
     text = f"Internal Server Error: {go_quote(request.path)}: {message}\n"
     return text_response(500, escape(text, quote=False))

@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlencode
 
 from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
@@ -19,23 +22,35 @@ from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.endpoints.request import WatchSource
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy
+from understudy.apiserver.server.filters.audit.filter import Auditor
+from understudy.apiserver.server.filters.audit.kept import KeptEvents
+from understudy.apiserver.server.filters.faults.faults import Faults
+from understudy.apiserver.server.filters.faults.page import FaultsPage
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.http.listener import Listener, listening_socket
+from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
-from understudy.apiserver.server.wiring import FrontDoor, new_front_door, new_parts
+from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.wiring import FrontDoor, new_backends, new_front_door, new_parts
 from understudy.apiserver.storage.compaction import compact_periodically
-from understudy.apiserver.storage.interface import StoreSnapshot
+from understudy.apiserver.storage.interface import NOTHING_STORED, StoreSnapshot
 from understudy.machinery.auth.users import User
+from understudy.machinery.options import parse_query
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.server_clock import Steering
+from understudy.machinery.util.timers import SteeredClock, sleep
 
 log = logging.getLogger("understudy")
+NO_SERVICES = ServiceResolver(lambda *_: None, lambda *_: (), {})
+PORT_INSIDE = 6443  # of a server without a socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Lifecycle:
     manager      has the controllers that are not the server's own
     functions    webhooks that are functions of a test
     request_log  has the last requests
+    audit_events has the last events of the audit log
+    faults       are what requests meet
     url          where the server is reached, "" before it has been started
     """
 
@@ -65,21 +82,27 @@ class Lifecycle:
         self._certificates = config.certificates
         self._manager = manager
         self._build()
-        self._started = self._is_stopping = False
+        self._started = self._is_stopping = self._is_inside = False
         self._changing = asyncio.Lock()  # held by a reset and by the end of the server
         self.request_log = RequestLog()
+        self.faults = Faults(lambda: self.state.serving, self.request_log.components, config.new_fault_rules)
+        self.audit_events = KeptEvents()
+        self._auditor: Auditor | None = None
+        self._audit_client = HttpWebhookClient(NO_SERVICES)
         self._pauses = LoopPauses()
         self.url = ""
         self._port = config.port
         self._listener: Listener | None = None
         self._controllers: Controllers | None = None
         self._periodic: list[asyncio.Task[None]] = []
+        self.steering = Steering(config.clock, self._is_busy, self._activity)
 
     def _build(self) -> None:
         """Build the parts of a server that has not started yet."""
         self.functions = FunctionWebhooks()
         self._parts = new_parts(self._config)
         self._door: FrontDoor | None = None
+        self._initial = NOTHING_STORED
 
     @property
     def state(self) -> ServerState:
@@ -94,6 +117,14 @@ class Lifecycle:
         return self._door
 
     @property
+    def handle(self) -> Handler:
+        """Return the handler of requests, on whatever connection they come. Raises RuntimeError for a server that does
+        not run."""
+        if self._listener is None:
+            raise RuntimeError("the server is not running")
+        return self._listener.handle
+
+    @property
     def is_listening(self) -> bool:
         """Report whether clients can reach the server."""
         return self._listener is not None
@@ -105,6 +136,7 @@ class Lifecycle:
             self._build()
         self._started = True
         self._is_stopping, self._changing = False, asyncio.Lock()
+        self.steering.reset()
         config = self._config
         sock = listening_socket(config.bind_address, config.port)
         try:
@@ -112,20 +144,38 @@ class Lifecycle:
             self._warn_of_openness(host)
             self._warn_of_preview()
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
-            url = f"{'https' if self._certificates else 'http'}://{address}"
+            self.url = url = f"{'https' if self._certificates else 'http'}://{address}"
             context, asks = self._certificates.context(), bool(config.client_ca_file)
             door = self._open(url)
             self._parts.webhooks.open()
             await issuers.discover(self.state.tokens.jwt_authenticators)
             await self._fill(door)
+            self.faults.reset()
             self._listener = Listener(door.director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
-            self.url = url
             self._manager.start_components()
         except BaseException:
             sock.close()
             await self._stop_background_tasks()
+            await self._close()
             raise
+
+    async def start_inside(self) -> None:
+        """Load what the server begins with, in the running event loop, whose clients need no socket, nor any thread.
+
+        All of them meet faults: there are no other programs. Raises ValueError for options that need a network.
+        """
+        if self._config.audit_webhook is not None:
+            raise ValueError("a server without a network sends no events: leave out --audit-webhook-config-file")
+        self._started = self._is_inside = True
+        self._port = PORT_INSIDE
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.faults.meet_components()
+        door = self._open(self.url)
+        door.director.work_inline()
+        await self._fill(door)
+        self.faults.reset()
+        self._manager.start_components()
 
     def _warn_of_openness(self, host: str) -> None:
         """Warn if others than the programs of this machine may do everything, or may even use /understudy/."""
@@ -147,7 +197,9 @@ class Lifecycle:
     def _open(self, url: str) -> FrontDoor:
         """Build the front door, and the controllers that ask there."""
         config, state = self._config, self.state
-        control = Control(state, self.reset) if config.control else None
+        faults = FaultsPage(self.faults).answer
+        control = Control(state, self.reset, self.steering, faults) if config.control else None
+        self._auditor = self._new_auditor()
         door = self._door = new_front_door(
             config,
             state,
@@ -155,13 +207,36 @@ class Lifecycle:
             control,
             self._manager.names,
             self.request_log,
+            self.faults,
             self._pauses,
             self._send_watch,
+            self._auditor,
         )
         authority = (self._authority() or b"").decode()
-        context = ControllerContext(state, door.clients, self._component_connection, authority)
+        context = ControllerContext(state, door.clients, self.connection_of, authority)
         self._controllers = Controllers(context, self._manager)
         return door
+
+    def _new_auditor(self) -> Auditor | None:
+        """Open the audit log; return what logs requests there, None if there is no policy. Raises OSError."""
+        config, policy = self._config, self._config.audit_rules
+        if policy is None:
+            return None
+        self._audit_client.open()
+        backends = new_backends(config, self._audit_client)
+        state = self.state
+        of_token = state.tokens.accounts.annotations
+        auditor = Auditor(policy, self.audit_events, backends, state.clock, state.release.version, of_token)
+        auditor.waits = not self._is_inside  # else real time would decide what happens next
+        return auditor
+
+    async def _close(self) -> None:
+        """Write and send what waits for that: to the place of the objects and to the audit log."""
+        await self.state.registry.store.close()
+        auditor, self._auditor = self._auditor, None
+        if auditor is not None:
+            await asyncio.to_thread(auditor.close)
+            await self._audit_client.close()
 
     def _send_watch(self, source: WatchSource, frames: Frames) -> Stop:
         """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
@@ -170,9 +245,18 @@ class Lifecycle:
 
     def connection(self, token: str) -> Connection:
         """Return the connection to the server with a token."""
-        return Connection(url=self.url, certificate_authority=self._authority(), token=token)
+        ask = self._ask_inside if self._is_inside else None
+        return Connection(url=self.url, certificate_authority=self._authority(), token=token, ask_inside=ask)
 
-    def _component_connection(self, user: User) -> Connection:
+    def _ask_inside(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]
+    ) -> Awaitable[Response | WatchResponse]:
+        """Answer a request without a socket."""
+        parameters = parse_query(urlencode({name: value for name, value in query.items() if value}))
+        return self.door.director(Request(method, path, headers, body, parameters, self.state.release.version))
+
+    def connection_of(self, user: User) -> Connection:
+        """Return the connection of a component, whose requests are logged only if they fail."""
         self.request_log.components.add(user.name)
         return self.connection(self.door.tokens.issue(user))
 
@@ -184,21 +268,30 @@ class Lifecycle:
     async def _fill(self, door: FrontDoor) -> None:
         """Store the objects that the server begins with. The controllers run already when manifests are loaded."""
         state = self.state
-        await fill.fill(state, self._port)
-        if self._config.has_bootstrap_policy:
+        await state.registry.store.open()
+        if not self._config.is_read_only:
+            await fill.fill(state, self._port)
+        if self._config.has_bootstrap_policy and not self._config.is_read_only:
             await policy.ensure_policy(door.clients.client(APISERVER_AGENT), state.release, state.gates)
         self._start_background_tasks(door)
         for manifest in self._config.load:
             await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest)
+        self._initial = state.registry.store.snapshot(with_history=True)
 
     def _start_background_tasks(self, door: FrontDoor) -> None:
         """Start the controllers, the upkeep of flow control and the compaction of history."""
         assert self._controllers is not None
-        self._controllers.start()
+        is_read_only = self._config.is_read_only
+        self._controllers.start(writes=not is_read_only)
         state, client = self.state, door.clients.client(APISERVER_AGENT)
-        periodic = [flow_control.ensure_periodically(client, state, asyncio.sleep), self._pauses.measure()]
+        pause = partial(sleep, state.clock)
+        periodic: list[Coroutine[Any, Any, None]] = []
+        if not self._is_inside:
+            periodic.append(self._pauses.measure())
+            if not is_read_only:
+                periodic.append(flow_control.ensure_periodically(client, state, pause))
         if interval := self._config.compaction_seconds:
-            periodic.append(compact_periodically(state.registry.store, interval, asyncio.sleep))
+            periodic.append(compact_periodically(state.registry.store, interval, pause))
         if self._config.admission_control_config_file:
             periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         if authenticators := state.tokens.jwt_authenticators:
@@ -220,11 +313,25 @@ class Lifecycle:
     async def reset(self) -> None:
         """Make the server as it was at the start. Raises RuntimeError for one that is stopping."""
         async with self._at_rest():
-            await self.state.registry.store.clear()
+            self.steering.reset()
+            await self.state.registry.store.rewind(self._initial)
             self.functions.restore({})
             self.state.gates.reset(self._config.feature_gates or {})
-            await self._fill(self.door)
+            self._start_background_tasks(self.door)
             self.request_log.clear()
+            self.audit_events.clear()
+            self.faults.reset()
+
+    def _is_busy(self) -> bool:
+        """Report whether requests are being answered, or components at work."""
+        clock = self._config.clock
+        return self.door.director.running > 0 or (isinstance(clock, SteeredClock) and clock.works > 0)
+
+    def _activity(self) -> tuple[int, ...]:
+        """Return numbers that change whenever the server is asked, writes, or something begins to wait."""
+        clock, director = self._config.clock, self.door.director
+        alarms = clock.alarms_set if isinstance(clock, SteeredClock) else 0
+        return self.state.registry.store.revision, director.begun, alarms
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the server."""
@@ -281,3 +388,4 @@ class Lifecycle:
                 await listener.finish()
         await self._stop_background_tasks()
         await self.functions.stop()
+        await self._close()

@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.external.access import ExternalClients
+from understudy.apiserver.client.external.server_user import ServerUser
 from understudy.apiserver.client.kind_names import RequestError
 from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKubeconfigs, write_kubeconfig
 from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
-from understudy.apiserver.client.server_user import ServerUser
 from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.filters.request_log.requests import Requests
 from understudy.apiserver.server.lifecycle import Lifecycle, Snapshot
@@ -39,6 +41,7 @@ from understudy.machinery.auth.users import ACCOUNT, User, account_groups
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.server_clock import ServerClock
 from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ def _configured_by(
     return decorate
 
 
-class Server(ObjectAccess):
+class Server(ObjectAccess, ExternalClients):
     """A stand-in for kube-apiserver. Its options are those of `ServerConfig`.
 
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
@@ -112,9 +115,44 @@ class Server(ObjectAccess):
         return Requests(self.request_log.requests(), self.state.serving)
 
     @property
+    def clock(self) -> ServerClock:
+        """Return the clock of the server, to stop it and to move it on.
+
+        server.clock.freeze()
+        server.clock.advance(hours=1)
+        """
+        return ServerClock(self._lifecycle.steering, self._run)
+
+    @property
+    def audit(self) -> list[Obj]:
+        """Return the events of the audit log since the start or `reset`, as JSON values; the last 10,000, if many.
+
+            [event] = [event for event in server.audit if event["verb"] == "delete"]
+            assert event["annotations"]["authorization.k8s.io/decision"] == "forbid"
+
+        The option `audit_policy` says what is logged: a level for every request ("Metadata"), a policy as an object or
+        a file; `audit_policy_file` only a file. Raises RuntimeError without any.
+        """
+        if self._config.audit_rules is None:
+            raise RuntimeError('nothing is logged: start with audit_policy="Metadata", or an audit_policy_file')
+        return self._lifecycle.audit_events.events()
+
+    @property
     def request_log(self) -> RequestLog:
         """Return the log of the last requests."""
         return self._lifecycle.request_log
+
+    @property
+    def faults(self) -> Faults:
+        """Return the faults that requests to the server meet: none, until a test adds some.
+
+        with server.faults.add(Fault.conflict(), verb="patch", resource="pods", times=1) as conflict:
+            ...
+        conflict.assert_fired()
+        """
+        if self._thread is not None and self._thread.is_forked:
+            raise RuntimeError(FORKED)
+        return self._lifecycle.faults
 
     async def start(self) -> None:
         """Load what the server begins with, and listen, in the running event loop.
@@ -122,6 +160,14 @@ class Server(ObjectAccess):
         A server that has been stopped can be started again; it has a new `state`, with a new store.
         """
         await self._lifecycle.start()
+
+    async def start_inside(self) -> None:
+        """Load what the server begins with, in the running event loop, and listen nowhere: for `Simulation`."""
+        await self._lifecycle.start_inside()
+
+    def connection_of(self, user: User) -> Connection:
+        """Return the connection of a component that acts as a user."""
+        return self._lifecycle.connection_of(user)
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
@@ -136,7 +182,7 @@ class Server(ObjectAccess):
         if self._thread is not None:
             raise RuntimeError(f"the server is running already, at {self.url}")
         thread = LoopThread()
-        self.request_log.on = True
+        self.request_log.on = self._lifecycle.audit_events.on = True
         try:
             thread.run(self.start())
         except BaseException:
@@ -210,7 +256,7 @@ class Server(ObjectAccess):
         __tracebackhide__ = True
         from understudy.apiserver.permissions.roles import role_with_binding  # most servers let everybody do all
 
-        return self.apply(role_with_binding(user, _texts(verbs), _texts(resources), namespace))
+        return self.apply(role_with_binding(user, texts(verbs), texts(resources), namespace))
 
     def permissions(self, user: str) -> Permissions:
         """Return the permissions that a user has used since the start or `reset`, and the smallest role with them.
@@ -315,6 +361,11 @@ class Server(ObjectAccess):
         __tracebackhide__ = True
         return self._ask_as(self._lifecycle.door.clients.client(USER_AGENT), use)
 
+    def _ask_internally(self, user_agent: str, use: Use[T]) -> T:
+        """Let a client of the server's own ask: its requests meet no faults, and are not among `requests`."""
+        __tracebackhide__ = True
+        return self._ask_as(self._lifecycle.door.clients.client(user_agent), use)
+
     def _ask_as(self, client: Client, use: Use[T]) -> T:
         """Let a client ask. Errors of the server leave without the frames that they went through."""
         __tracebackhide__ = True
@@ -336,5 +387,6 @@ def _groups_of_account(user: str) -> Sequence[str]:
     return account_groups(namespace) if user.startswith(ACCOUNT) and colon else ()
 
 
-def _texts(texts: str | Iterable[str]) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
+def texts(given: str | Iterable[str]) -> Sequence[str]:
+    """Return texts of which one may be given alone."""
+    return [given] if isinstance(given, str) else list(given)

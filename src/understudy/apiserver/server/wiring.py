@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,23 +29,33 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.filters.hints import Hints
+from understudy.apiserver.server.filters.audit.backends import Backend, backend_of
+from understudy.apiserver.server.filters.audit.filter import Auditor
+from understudy.apiserver.server.filters.audit.log import LogPlugin, Rotation
+from understudy.apiserver.server.filters.audit.webhook import WebhookPlugin
+from understudy.apiserver.server.filters.faults.faults import Faults
+from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.serving.release import Release
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 
+_ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
+_SIZE_OF_NONE = ByRelease({V1_37: 0, V1_31: 100})  # megabytes that a limit of 0 stands for
 ADMIN = User("system:admin", [MASTERS])
 
 
@@ -61,7 +74,9 @@ class Parts(NamedTuple):
 def new_parts(config: ServerConfig) -> Parts:
     """Return the parts of a server with a new store. Raises ValueError for manifests with errors."""
     serving, version, gates = Serving(config.release), config.release.version, config.gates()
-    registry = Registry(config.store(), serving)
+    registry = Registry(
+        (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(), serving
+    )
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
     objects = RegistryObjects(registry, Schemas.of(version))
     authorizer, escalation = new_authorization(config.authorization_mode, objects, version, gates)
@@ -75,12 +90,19 @@ def new_parts(config: ServerConfig) -> Parts:
         PermissionLog(on=config.permission_report is not None),
         anonymous=config.anonymous,
         clock=config.clock,
+        event_ttl=config.event_seconds,
         webhooks=webhooks,
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
         manifests=_manifests(config, gates),
     )
     return Parts(state, webhooks, ServedDefinitions(state))
+
+
+def _values(config: ServerConfig, gates: Gates) -> StoredValues:
+    """Return the form in which objects of all kinds of the release, served or not, are stored."""
+    release = Release.named(config.emulated_version)
+    return StoredValues(release, release.version, gates, config.storage_media_type)
 
 
 def _manifests(config: ServerConfig, gates: Gates) -> StaticManifests:
@@ -94,7 +116,8 @@ def _manifests(config: ServerConfig, gates: Gates) -> StaticManifests:
 
 
 def _tokens(config: ServerConfig, registry: Registry) -> Tokens:
-    accounts = AccountTokens(config.clock, config.release.version, config.account_tokens)
+    options = replace(config.account_tokens, generated=config.generated)
+    accounts = AccountTokens(config.clock, config.release.version, options)
     return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config))
 
 
@@ -138,7 +161,8 @@ class FrontDoor(NamedTuple):
     hints    tell users why what they ask for does not happen
     tokens   those of clients inside this process
     clients  makes such clients
-    token    of the first user of --token-auth-file, else of an administrator; "" where everybody may do everything
+    token    of the first user of --token-auth-file, else of an administrator; "" where none is needed: everybody may do
+             everything, and over plain HTTP kubectl does not ask for a user
     """
 
     director: Director
@@ -155,15 +179,42 @@ def new_front_door(
     control: Control | None,
     controllers: Collection[str],
     request_log: RequestLog,
+    faults: Faults,
     pauses: LoopPauses,
     send_watch: SendWatch,
+    auditor: Auditor | None,
 ) -> FrontDoor:
     """Return the front door of a server that has a URL; `controllers` are the names of those that run behind it."""
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
     authenticator = new_authenticator(config, state, tokens)
     hosts, flags = config.accepted_hosts, config.flags()
-    director = Director(state, authenticator, url, control, hosts, flags, hints, request_log, pauses)
+    director = Director(state, authenticator, url, control, hosts, flags, hints, request_log, faults, pauses, auditor)
     token = next(iter(state.tokens.users), "")
-    if config.authenticated and config.tokens is None:
+    if config.tokens is None and (config.authenticated or url.startswith("https:")):
         token = tokens.issue(ADMIN)
     return FrontDoor(director, hints, tokens, ClientBuilder(director, state, tokens, send_watch), token)
+
+
+def new_backends(config: ServerConfig, client: HttpWebhookClient) -> list[Backend]:
+    """Return the backends of the audit log, which write events to a file and send them. Raises OSError."""
+    backends = list[Backend]()
+    if config.audit_log_path:
+        path, rotation = os.fspath(config.audit_log_path), _rotation(config)
+        plugin = LogPlugin(path, config.audit_log_format, rotation)
+        backends.append(backend_of(plugin, config.audit_backend("log"), at_once=False))
+    if config.audit_webhook is not None:
+        hook = WebhookPlugin(config.audit_webhook, client, config.audit_backoff)
+        backends.append(backend_of(hook, config.audit_backend("webhook"), at_once=True))
+    return backends
+
+
+def _rotation(config: ServerConfig) -> Rotation:
+    """Return the limits of files of the audit log; the defaults are those of the release."""
+    defaults, size = _ROTATION[config.release.version], config.audit_log_maxsize
+    limits = defaults.max_size if size is None else size
+    return Rotation(
+        limits or _SIZE_OF_NONE[config.release.version],
+        defaults.max_backups if config.audit_log_maxbackup is None else config.audit_log_maxbackup,
+        defaults.max_age if config.audit_log_maxage is None else config.audit_log_maxage,
+        config.audit_log_compress,
+    )

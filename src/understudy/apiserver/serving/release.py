@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
-from importlib import resources
 from typing import Any, NamedTuple, TypedDict
 
 from understudy.apiserver.encoding.go_codec import GoCodec
@@ -26,6 +25,7 @@ from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.util.spelling import did_you_mean
+from understudy.schemas import SCHEMAS
 
 
 class UnknownReleaseError(ValueError):
@@ -75,7 +75,7 @@ def storage_version_hash(stored: GroupVersionKind) -> str:
 @cache
 def _recorded() -> tuple[Version, ...]:
     """Return the releases and previews that have schemas, oldest first."""
-    names = (item.name for item in resources.files("understudy.schemas").iterdir())
+    names = (item.name for item in SCHEMAS.iterdir())
     return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+(-[a-z]+)?$", name)))
 
 
@@ -187,11 +187,16 @@ class Release:
             for key, (since, removed, replacement) in self._facts["deprecated"].items()
         }
 
-    @cached_property
+    @property
     def _facts(self) -> _Facts:
         """Return the recorded facts of the release besides discovery."""
-        facts: _Facts = read_release_file(self.version, "release.json")
-        return facts
+        return _facts_of(self.version)
+
+
+@cache
+def _facts_of(version: Version) -> _Facts:
+    facts: _Facts = read_release_file(version, "release.json")
+    return facts
 
 
 def _off_by_default(recorded: Iterable[Obj]) -> Iterator[tuple[str, ...]]:

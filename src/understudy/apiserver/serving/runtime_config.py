@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from understudy.apiserver.serving.release import Group, Release
 from understudy.kinds.declarations.kind import Kind, Subresource
@@ -59,6 +61,9 @@ SUFFICIENT_GATES: Mapping[tuple[str, str], Gate] = {
 }
 
 
+_SERVING_GATES = frozenset({*_NEEDED_GATES.values(), *SUFFICIENT_GATES.values()})
+
+
 def served(release: Release, runtime_config: Mapping[str, bool], gates: Gates) -> Release:
     """Return a release with what a server of it serves, given its `--runtime-config` and feature gates.
 
@@ -67,7 +72,24 @@ def served(release: Release, runtime_config: Mapping[str, bool], gates: Gates) -
     it knows many that it serves no more. A resource that is off by default is on, too, if the feature gate that it
     needs is turned on.
     """
-    on = _Switches(release, runtime_config, gates)
+    return _served(release, tuple(runtime_config.items()), _States.of(gates))
+
+
+class _States(NamedTuple):
+    """The gates that decide what is served: those that are on, and those of them that are off by default."""
+
+    on: frozenset[Gate]
+    turned_on: frozenset[Gate]
+
+    @staticmethod
+    def of(gates: Gates) -> _States:
+        on = frozenset(gate for gate in _SERVING_GATES if gates[gate])
+        return _States(on, frozenset(filter(gates.turned_on, on)))
+
+
+@lru_cache(32)  # servers that are started one after the other mostly serve the same
+def _served(release: Release, runtime_config: tuple[tuple[str, bool], ...], gates: _States) -> Release:
+    on = _Switches(release, dict(runtime_config), gates)
     groups = []
     for group in release.groups:
         enabled = {
@@ -83,7 +105,7 @@ def served(release: Release, runtime_config: Mapping[str, bool], gates: Gates) -
 class _Switches:
     """A parsed `--runtime-config`. Calling it reports whether a resource of a group-version is on."""
 
-    def __init__(self, release: Release, config: Mapping[str, bool], gates: Gates) -> None:
+    def __init__(self, release: Release, config: Mapping[str, bool], gates: _States) -> None:
         self.release = release
         self.gates = gates
         self.matchers = [(MATCHERS[key], config[key]) for key in MATCHERS if key in config]
@@ -107,12 +129,12 @@ class _Switches:
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
         needed, sufficient = _NEEDED_GATES.get((group, resource)), SUFFICIENT_GATES.get((group, resource))
-        if needed is not None and not self.gates[needed]:
+        if needed is not None and needed not in self.gates.on:
             return False
         on = (
             (group, version, resource) not in self.release.off_by_default
             or group == DYNAMIC_RESOURCE_ALLOCATION_GROUP
-            or (sufficient is not None and self.gates.turned_on(sufficient))
+            or (sufficient is not None and sufficient in self.gates.turned_on)
         )
         for pattern, enabled in self.matchers:
             if pattern.match(version):
@@ -136,7 +158,7 @@ def _check_known(release: Release, group_versions: Iterable[tuple[str, ...]]) ->
             raise ValueError(f"group version {'/'.join(each)} that has not been registered")
 
 
-def _narrowed(group: Group, gates: Gates) -> Group:
+def _narrowed(group: Group, gates: _States) -> Group:
     """Return the group with kinds that only have the versions in it, and the subresources whose gates are on."""
     served: dict[str, list[str]] = {}
     for version, kinds in group.versions.items():
@@ -152,7 +174,7 @@ def _narrowed(group: Group, gates: Gates) -> Group:
     return Group(group.name, {v: tuple(once[kind.name] for kind in kinds) for v, kinds in group.versions.items()})
 
 
-def _enabled(subresources: Mapping[str, Subresource], kind: Kind, gates: Gates) -> Mapping[str, Subresource]:
+def _enabled(subresources: Mapping[str, Subresource], kind: Kind, gates: _States) -> Mapping[str, Subresource]:
     """Return the subresources of a kind whose feature gates are on."""
     needed = {name: _NEEDED_GATES.get((kind.group, f"{kind.resource}/{name}")) for name in subresources}
-    return {name: sub for name, sub in subresources.items() if (gate := needed[name]) is None or gates[gate]}
+    return {name: sub for name, sub in subresources.items() if (gate := needed[name]) is None or gate in gates.on}

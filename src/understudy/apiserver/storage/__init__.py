@@ -1,1 +1,1 @@
-"""The store behind the registry: its interface, and the one in memory."""
+"""The store behind the registry: its interface, the one in memory, and the one above an engine that keeps its bytes."""

@@ -9,20 +9,24 @@ else is written.
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
-from collections.abc import Callable, Iterable
-from io import BytesIO
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
+from understudy.apiserver.storage import packing
+from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.types import Obj
-from understudy.machinery.util.deep_recursion import on_deep_stack
 
 # Bytes that a remembered write takes besides the value: the event, an entry, a version, and their places in lists.
 EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
+_NO_LABELS: Mapping[str, str] = {}
+
+
+Raw = bytes | memoryview  # bytes in memory, or a part of a mapped file
+Decode = Callable[[str, Raw], Obj]  # returns the value of an entry, given its key and bytes
 
 
 class KeyExistsError(Exception):
@@ -47,27 +51,92 @@ class FutureRevisionError(Exception):
     """A revision that is not written yet."""
 
 
+class StorageError(OSError):
+    """A place that cannot be opened or written; the text is one line for the person who named it."""
+
+
+class LateError(StorageError):
+    """A place that does not answer in time."""
+
+
+class UnreadableError(StatusError):
+    """A stored value of which no object can be made, 500: it is damaged, of an unknown version, or encrypted."""
+
+    def __init__(self, key: str, reason: str, *, is_encrypted: bool) -> None:
+        other = internal_error(reason)
+        named = (other.reason, other.message, other.details) if is_encrypted else ("", reason, None)
+        super().__init__(500, *named)
+        self.key = key
+        self.text = reason
+        self.is_encrypted = is_encrypted
+
+
+class Kept(NamedTuple):
+    """The key in the cache of an entry of what may stay there while the value is packed, but for encoded forms in JSON:
+    those are kept under their codec."""
+
+    what: str
+    codec: Any
+
+
 class Entry:
     """An object at a revision.
 
-    value     the internal form as written, without a resourceVersion
-    revision  0 for an object that is not stored (a dry run)
-    cache     keeps what was made of this revision (above all its encoded forms), each made at most once
+    value        the internal form as written, without a resourceVersion
+    revision     0 for an object that is not stored (a dry run)
+    cache        keeps what was made of this revision (above all its encoded forms), each made at most once
+    is_deletion  whether the object was deleted at this revision; the value is what it was last
+    is_recent    whether it is among the RecentEntries
 
-    A newer revision packs it: only the bytes of the value are left for good, and the rest is made again when it is
-    asked for.
+    A stored entry is packed: only the bytes of its value are kept for good, and the rest is made again when it is asked
+    for. It stays unpacked while it is recent, and, if it is read again and again, for as long as no newer revision
+    replaces it. One encoded form and the labels are packed with the value: lists are made of them. So what thousands of
+    entries take are few large pieces of memory, which go back to the system one by one.
     """
 
-    __slots__ = ("_object", "_packed", "_recent", "_value", "cache", "key", "revision")
+    __slots__ = (
+        "_cache",
+        "_decode",
+        "_is_past",
+        "_kept",
+        "_object",
+        "_packed",
+        "_recent",
+        "_value",
+        "_was_unpacked",
+        "is_deletion",
+        "is_recent",
+        "key",
+        "revision",
+    )
 
     def __init__(self, key: str, value: Obj, revision: int) -> None:
         self.key = key
         self.revision = revision
+        self.is_deletion = False
+        self.is_recent = False
         self._value: Obj | None = value
         self._object: Obj | None = None
-        self.cache: dict[Any, Any] = {}  # filled only with what is made of `value`, which unpacks a packed entry
-        self._packed = b""
+        self._cache: dict[Any, Any] | None = None
+        self._packed: Raw = b""
+        self._decode: Decode | None = None  # how to read what is packed, if an engine has packed it
+        self._kept: Any = None  # the key of the encoded form that is packed with the value
         self._recent: RecentEntries | None = None
+        self._is_past = False
+        self._was_unpacked = False
+
+    @classmethod
+    def of_bytes(cls, key: str, raw: Raw, revision: int, decode: Decode) -> Entry:
+        """Return an entry whose value is decoded, from its key and bytes, when it is asked for."""
+        entry = cls(key, {}, revision)
+        entry._value, entry._packed, entry._decode = None, raw, decode
+        return entry
+
+    def at_revision(self, revision: int) -> Entry:
+        """Return an entry of the same value at a revision, with nothing made of it yet."""
+        entry = Entry(self.key, {}, revision)
+        entry._value, entry._packed, entry._decode = self._value, self._packed, self._decode
+        return entry
 
     @property
     def value(self) -> Obj:
@@ -88,52 +157,108 @@ class Entry:
         return obj
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels of the object, which are at hand while the current revision is packed."""
+        packed = self._own_pack
+        if self._value is None and packed and (labels := packing.labels_of(packed)) is not None:
+            return labels
+        return self.value.get("metadata", _NO_LABELS).get("labels") or _NO_LABELS
+
+    @property
+    def cache(self) -> dict[Any, Any]:
+        """Return the forms that were made of the value, for new ones to be added; `made` finds packed ones as well."""
+        cache = self._cache
+        if cache is None:
+            cache = self._cache = {}
+        return cache
+
+    def made(self, key: Any) -> Any:
+        """Return the form that is in the cache under a key, or packed with the value; None if there is none."""
+        cache = self._cache
+        form = None if cache is None else cache.get(key)
+        if form is None and self._kept is not None and key == self._kept:
+            return packing.form_of(self._own_pack)
+        return form
+
+    @property
+    def _own_pack(self) -> bytes:
+        """Return the packed value; nothing if an engine has packed it."""
+        return self._packed if self._decode is None and isinstance(self._packed, bytes) else b""
+
+    @property
+    def pickled(self) -> bytes:
+        """Return the pickle of the value."""
+        packed = self._own_pack
+        return packing.pickle_of(packed) if packed else packing.pickled(self.value)
+
+    @property
+    def raw(self) -> Raw | None:
+        """Return the bytes of an engine of which the value is still to be made, None for any other entry."""
+        return None if self._decode is None else self._packed
+
+    @property
     def packed_size(self) -> int:
-        """Return the bytes that the packed value takes; 0 for an entry that is not packed."""
+        """Return the bytes that the value takes packed, with labels and encoded form; 0 if it is not packed."""
         return len(self._packed)
 
     @property
     def encoded_size(self) -> int:
         """Return the bytes of the longest encoded form that was made; 0 if there is none."""
-        return max((len(made) for made in tuple(self.cache.values()) if isinstance(made, bytes)), default=0)
+        packed = self._own_pack
+        kept = packing.form_size(packed) if packed else 0
+        made = tuple((self._cache or {}).values())
+        return max((len(form) for form in made if isinstance(form, bytes)), default=kept)
 
     def pack(self, recent: RecentEntries) -> None:
-        """Pack the value of an entry that is not the current one any more. It stays unpacked while it is `recent`."""
-        self._packed = _pickled(self.value)
+        """Pack the value of an entry that is stored now. It stays unpacked while it is `recent`."""
+        if not self._packed and self._decode is None:
+            self._packed = packing.pack(self.value)
         self._recent = recent
-        recent.add(self)
+        if self._value is not None:
+            recent.add(self)
 
-    def pack_like(self, other: Entry, recent: RecentEntries) -> None:
-        """Pack an entry that shares its value with a packed one, whose bytes it shares as well."""
-        self._packed = other._packed
-        self._recent = recent
-        recent.add(self)
+    def replace(self) -> None:
+        """Note that this revision is not the current one any more."""
+        self._is_past = True
+        if self._value is None:
+            self._cache = None
+        elif self._recent is not None:
+            self._recent.add(self)
 
     def drop_unpacked(self) -> None:
-        """Drop everything but the packed value."""
+        """Drop everything but the packed value, and what the current revision keeps."""
+        cache, self._cache = self._cache, None
+        if not self._is_past:
+            self._keep(tuple((cache or {}).items()))
         self._value = self._object = None
-        self.cache = {}
+
+    def _keep(self, made: Iterable[tuple[Any, Any]]) -> None:
+        """Pack the labels, and an encoded form of those that were made; keep what is none in the cache."""
+        kept, form = None, b""
+        for key, what in made:
+            if type(key) is tuple:
+                continue
+            if not isinstance(what, bytes):
+                self.cache[key] = what
+            elif kept is None:
+                kept, form = key, what
+        if self._kept is None:
+            packed = self._own_pack or packing.pack(self.value)
+            self._packed, self._decode, self._kept = packing.with_form(packed, self.labels, form), None, kept
 
     def _unpack(self) -> Obj:
-        assert self._recent is not None
-        value: Obj = pickle.loads(self._packed)
+        packed = self._own_pack
+        value = packing.value_of(packed) if self._decode is None else self._decode(self.key, self._packed)
         self._value = value
-        self._recent.add(self)
+        if self._recent is not None and (self._is_past or not self._was_unpacked):
+            self._recent.add(self)
+        self._was_unpacked = True
         return value
 
 
-def _pickled(value: Obj) -> bytes:
-    """Return the pickle of a value, by Python's own pickler where the one in C recurses too deep."""
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except RecursionError:
-        out = BytesIO()
-        on_deep_stack(pickle._Pickler(out, pickle.HIGHEST_PROTOCOL).dump, value)
-        return out.getvalue()
-
-
 class RecentEntries:
-    """The packed entries that were written or read last; they stay unpacked, since watchers are about to ask for them.
+    """The entries that were written last, or read a first time. They stay unpacked, since watchers are about to ask for
+    them.
 
     `limit` bounds the bytes of their packed values. Unpacked and encoded, they take about ten times as much.
     """
@@ -147,20 +272,35 @@ class RecentEntries:
     def add(self, entry: Entry) -> None:
         """Add an entry; drop the unpacked values of the oldest ones, but not of this one."""
         with self._lock:
+            if entry.is_recent:
+                return
+            entry.is_recent = True
             self._entries.append(entry)
             self._size += EVENT_SIZE + entry.packed_size
             while self._size > self._limit and len(self._entries) > 1:
                 oldest = self._entries.popleft()
                 self._size -= EVENT_SIZE + oldest.packed_size
+                oldest.is_recent = False
                 oldest.drop_unpacked()
 
     def clear(self) -> None:
+        """Forget all entries, which stay as they are."""
+        self._clear()
+
+    def drop_unpacked(self) -> None:
         """Drop the unpacked values of all entries, and forget them."""
+        for entry in self._clear():
+            entry.drop_unpacked()
+
+    def _clear(self) -> list[Entry]:
+        """Forget all entries; return them."""
         with self._lock:
-            for entry in self._entries:
-                entry.drop_unpacked()
+            entries = [*self._entries]
             self._entries.clear()
             self._size = 0
+            for entry in entries:
+                entry.is_recent = False
+        return entries
 
 
 class Event(NamedTuple):
@@ -190,10 +330,17 @@ class Range(NamedTuple):
 
 
 class StoreSnapshot(NamedTuple):
-    """All entries of a store, in the order of their keys, at a revision."""
+    """All entries of a store, in the order of their keys, at a revision.
+
+    history  the writes that have led there, all since revision 1; empty if they were not wanted, or forgotten in part
+    """
 
     entries: tuple[Entry, ...]
     revision: int
+    history: tuple[Event, ...] = ()
+
+
+NOTHING_STORED = StoreSnapshot((), 1)
 
 
 class Watch:
@@ -251,11 +398,30 @@ def _nobody() -> None:
 
 
 class Store(Protocol):
-    """A store. Keys are read in their order; a prefix ends with a slash."""
+    """A store. Keys are read in their order; a prefix ends with a slash.
+
+    suspends  whether a method may wait for something, so that others write meanwhile
+    expires   whether events are deleted without a call when their time is over
+    """
+
+    suspends: bool
+    expires: bool
+
+    async def open(self) -> None:
+        """Open the place where the objects are kept, and read what is there. Raises StorageError."""
+
+    async def close(self) -> None:
+        """Write what is not written yet, and let the place go."""
+
+    async def check(self) -> None:
+        """Raise StorageError unless the place can be read now."""
 
     @property
     def revision(self) -> int:
         """Return the revision of the last write."""
+
+    async def catch_up(self) -> None:
+        """Wait until this process knows what was written before, by whomever. Raises StatusError."""
 
     async def get(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
@@ -296,11 +462,14 @@ class Store(Protocol):
     def watching(self, prefix: str) -> int:
         """Return the number of watches on a prefix or a part of it."""
 
-    async def clear(self) -> None:
-        """Forget everything, revisions included, and cut off every watch."""
-
-    def snapshot(self) -> StoreSnapshot:
+    def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
         """Return all entries that are stored now."""
+
+    async def rewind(self, snapshot: StoreSnapshot) -> None:
+        """Store what a snapshot holds, nothing else, at its revision, and cut off every watch.
+
+        Without the history of the snapshot, what was before it cannot be read any more.
+        """
 
     async def restore(self, snapshot: StoreSnapshot) -> None:
         """Store what a snapshot holds, nothing else, and cut off every watch.

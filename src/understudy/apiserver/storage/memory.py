@@ -9,12 +9,13 @@
 
 `live` holds the current entries; `past` holds every revision of each key that can still be read (x: deleted); the `log`
 serves watches that start in the past. `_commit` is the one place that writes all three and wakes the watches. It also
-packs the entry that a write replaces, and compacts the oldest part of the history when all takes too many bytes.
+packs what is written, and compacts the oldest part of the history when all takes too many bytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import islice
 from operator import attrgetter
@@ -45,23 +46,21 @@ AT_ONCE = 1000  # writes that a compaction forgets until others have their turn
 _revision = attrgetter("revision")
 
 
-class _Version:
-    """A key at a revision; `entry` is None if it was deleted then."""
-
-    __slots__ = ("entry", "revision")
-
-    def __init__(self, revision: int, entry: Entry | None) -> None:
-        self.revision = revision
-        self.entry = entry
-
-
 def _after(prefix: str) -> str:
     """Return the first key behind all keys with a prefix, which ends with a slash."""
     return prefix[:-1] + "0"  # the character behind the slash
 
 
+def _renewed(entry: Entry) -> Entry:
+    """Return a new entry: what was made of the old one depends on the definitions of its time."""
+    return entry.at_revision(entry.revision)
+
+
 class MemoryStore:
     """A store in memory (see `Store`). No method suspends but for `compact`, which lets others have their turn."""
+
+    suspends = False
+    expires = False
 
     def __init__(self, history_limit: int = HISTORY_LIMIT) -> None:
         self._revision = 1
@@ -70,13 +69,25 @@ class MemoryStore:
         self._history_size = 0  # of the events in the log
         self._recent = RecentEntries()
         self._live: SortedDict[str, Entry] = SortedDict()
-        self._past: SortedDict[str, list[_Version]] = SortedDict()
+        self._past: SortedDict[str, Entry | list[Entry]] = SortedDict()  # lists of two and more
         self._log: list[Event] = []
-        self._watches: set[Watch] = set()
+        self._watches: dict[Watch, None] = {}  # in the order in which they began
 
     @property
     def revision(self) -> int:
         return self._revision
+
+    async def open(self) -> None:
+        """Do nothing: there is no place to open."""
+
+    async def close(self) -> None:
+        """Do nothing: there is no place to let go."""
+
+    async def check(self) -> None:
+        """Do nothing: memory can always be read."""
+
+    async def catch_up(self) -> None:
+        """Do nothing: there is nobody else who writes."""
 
     async def get(self, key: str) -> Entry | None:
         return self.peek(key)
@@ -105,10 +116,10 @@ class MemoryStore:
             return Range(entries, self._revision, remaining)
         existing = []
         for key in self._past.irange(first, behind, (True, False)):
-            versions = self._past[key]
+            versions = self._versions(key)
             at = bisect_right(versions, revision, key=_revision) - 1
-            if at >= 0 and (entry := versions[at].entry) is not None:
-                existing.append(entry)
+            if at >= 0 and not versions[at].is_deletion:
+                existing.append(versions[at])
         entries = existing[:limit] if limit else existing
         return Range(entries, revision, len(existing) - len(entries))
 
@@ -127,7 +138,7 @@ class MemoryStore:
 
     async def delete(self, key: str, expected: int) -> Entry:
         current = self._expect(key, expected)
-        entry = Entry(current.key, current.value, self._revision + 1)
+        entry = current.at_revision(self._revision + 1)
         self._commit(Event(True, entry, current))
         return entry
 
@@ -140,21 +151,22 @@ class MemoryStore:
     def _commit(self, event: Event) -> None:
         """Write an event to all parts of the store, and wake the watches."""
         entry = event.entry
+        if event.deleted:
+            entry.is_deletion = True
+            entry.replace()
+        entry.pack(self._recent)
         if event.previous is not None:
-            event.previous.pack(self._recent)
-            if event.deleted:
-                entry.pack_like(event.previous, self._recent)
+            event.previous.replace()
         self._revision = entry.revision
         if event.deleted:
             del self._live[entry.key]
         else:
             self._live[entry.key] = entry
-        version = _Version(entry.revision, None if event.deleted else entry)
-        versions = self._past.get(entry.key)
-        if versions is None:
-            self._past[entry.key] = [version]
+        past = self._past.get(entry.key)
+        if isinstance(past, list):
+            past.append(entry)
         else:
-            versions.append(version)
+            self._past[entry.key] = entry if past is None else [past, entry]
         self._log.append(event)
         self._history_size += event.size
         if self._history_size > self._history_limit:
@@ -170,11 +182,11 @@ class MemoryStore:
         start = bisect_right(self._log, after, key=_revision)
         backlog = (event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
         watch = Watch(prefix, limit, backlog)
-        self._watches.add(watch)
+        self._watches[watch] = None
         return watch
 
     def unwatch(self, watch: Watch) -> None:
-        self._watches.discard(watch)
+        self._watches.pop(watch, None)
 
     def end_watches(self, prefix: str) -> None:
         for watch in tuple(self._watches):
@@ -187,26 +199,63 @@ class MemoryStore:
     def watching(self, prefix: str) -> int:
         return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
-    async def clear(self) -> None:
-        self._revision = 1
-        self._compacted = 0
-        self._hold(())
+    def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
+        history = tuple(self._log) if with_history and not self._compacted else ()
+        return StoreSnapshot(tuple(self._live.values()), self._revision, history)
 
-    def snapshot(self) -> StoreSnapshot:
-        return StoreSnapshot(tuple(self._live.values()), self._revision)
+    async def rewind(self, snapshot: StoreSnapshot) -> None:
+        forgotten = not snapshot.history and snapshot.revision > 1
+        self._revision, self._compacted = snapshot.revision, snapshot.revision if forgotten else 0
+        self._hold(snapshot.entries)
+        self._recall(snapshot.history)
+
+    def _recall(self, history: Sequence[Event]) -> None:
+        """Know the writes again that have led to the entries that are held."""
+        latest: dict[str, Entry] = {}
+        replaced = defaultdict[str, list[Entry]](list)
+        for event in history:
+            key, revision = event.entry.key, event.entry.revision
+            entry = self.peek(key)
+            if entry is None or entry.revision != revision:
+                entry = _renewed(event.entry)
+                entry.replace()
+                entry.pack(self._recent)
+                entry.is_deletion = event.deleted
+                replaced[key].append(entry)
+            previous = latest.pop(key, None)
+            if not event.deleted:
+                latest[key] = entry
+            self._log.append(Event(event.deleted, entry, previous))
+            self._history_size += event.size
+        for key, versions in replaced.items():
+            self._remember(key, [*versions, *self._versions(key)])
+
+    def _versions(self, key: str) -> list[Entry]:
+        """Return the revisions of a key that can be read."""
+        past = self._past.get(key, [])
+        return past if isinstance(past, list) else [past]
+
+    def _remember(self, key: str, versions: list[Entry]) -> None:
+        """Keep these revisions of a key."""
+        if versions:
+            self._past[key] = versions[0] if len(versions) == 1 else versions
+        else:
+            del self._past[key]
 
     async def restore(self, snapshot: StoreSnapshot) -> None:
         self._revision = self._compacted = max(self._revision, snapshot.revision) + 1
-        # new entries: what was made of the old ones depends on the definitions of their time
-        self._hold([Entry(entry.key, entry.value, entry.revision) for entry in snapshot.entries])
+        self._hold(snapshot.entries)
 
-    def _hold(self, entries: Sequence[Entry]) -> None:
-        """Hold these entries and no history, and cut off every watch."""
+    def _hold(self, old: Sequence[Entry]) -> None:
+        """Hold the entries of another time and no history, and cut off every watch."""
+        entries = [*map(_renewed, old)]
         self._history_size = 0
         for part in (self._live, self._past, self._log, self._recent):
             part.clear()
+        for entry in entries:
+            entry.pack(self._recent)
         self._live.update((entry.key, entry) for entry in entries)
-        self._past.update((entry.key, [_Version(entry.revision, entry)]) for entry in entries)
+        self._past.update((entry.key, entry) for entry in entries)
         watches = tuple(self._watches)
         self._watches.clear()
         for watch in watches:
@@ -221,7 +270,7 @@ class MemoryStore:
             self._forget(min(bisect_right(self._log, self._compacted, key=_revision), AT_ONCE))
             if turns.is_over:
                 await turns.next()
-        self._recent.clear()
+        self._recent.drop_unpacked()
 
     def _forget_oldest(self) -> None:
         """Compact at the write up to which the log takes no more bytes than it may, less a part."""
@@ -236,13 +285,12 @@ class MemoryStore:
         """Forget the oldest writes, so many of the log, which are compacted, and the values that they replaced."""
         for event in islice(self._log, count):
             self._history_size -= event.size
-            versions = self._past.get(event.entry.key)
-            if versions is None:
+            versions = self._versions(event.entry.key)
+            if not versions:
                 continue
             at = max(bisect_right(versions, self._compacted, key=_revision) - 1, 0)
-            del versions[:at]
-            if versions[0].entry is None and versions[0].revision <= self._compacted:
-                del versions[0]
-            if not versions:
-                del self._past[event.entry.key]
+            if versions[at].is_deletion and versions[at].revision <= self._compacted:
+                at += 1
+            if at:
+                self._remember(event.entry.key, versions[at:])
         del self._log[:count]

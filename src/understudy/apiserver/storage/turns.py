@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from math import inf
 from time import perf_counter
 from types import coroutine
 
@@ -31,9 +33,20 @@ class _ThisLoop(threading.local):
     def __init__(self) -> None:
         self.waiting: deque[Turns] = deque()
         self.changed = 0.0
+        self.longer = 0.0  # seconds that are added to slices
 
 
 _this_loop = _ThisLoop()
+
+
+@contextmanager
+def endless_turns() -> Iterator[None]:
+    """Let no turn of this thread end meanwhile: where no time passes, nobody waits for theirs."""
+    _this_loop.longer = inf
+    try:
+        yield
+    finally:
+        _this_loop.longer = 0.0
 
 
 class Turns:
@@ -42,7 +55,7 @@ class Turns:
     __slots__ = ("_until",)
 
     def __init__(self) -> None:
-        self._until = perf_counter() + (FIRST if _this_loop.waiting else SLICE)
+        self._until = perf_counter() + (FIRST if _this_loop.waiting else SLICE) + _this_loop.longer
 
     @property
     def is_over(self) -> bool:

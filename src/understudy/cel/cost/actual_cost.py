@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from understudy.cel.cost.overloads import ORDERED_TEXTS
 from understudy.cel.library.list_extensions import LONGEST_RANGE
 from understudy.cel.library.named_formats import NamedFormat
 from understudy.cel.limits.budget import RUNTIME_COST_BUDGET, PanicError
@@ -255,14 +256,7 @@ _STANDARD_COSTS: Mapping[str, CallCost] = {
         _string_traversal,
     ),
     "in_list": _in_list_cost,
-    **dict.fromkeys(
-        (
-            f"{relation}_{kind}"
-            for relation in ("less", "greater", "less_equals", "greater_equals")
-            for kind in ("string", "bytes")
-        ),
-        _comparison_cost,
-    ),
+    **dict.fromkeys(ORDERED_TEXTS, _comparison_cost),
     "not_equals": _comparison_cost,
     "add_string": _concatenation_cost,
     "add_bytes": _concatenation_cost,

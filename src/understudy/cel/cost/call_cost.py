@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from understudy.cel.ast import Const
 from understudy.cel.cost.estimate import LIMIT, ONE, UNKNOWN_SIZE, ZERO, AstNode, Estimate, fixed
+from understudy.cel.cost.overloads import ORDERED_TEXTS
 from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
 
 CallEstimate = tuple[Estimate, Estimate | None]
@@ -355,14 +356,7 @@ _STANDARD_RULES: Mapping[str, Rule] = {
     "add_string": _concatenation_cost,
     "add_bytes": _concatenation_cost,
     "add_list": _list_concatenation_cost,
-    **dict.fromkeys(
-        (
-            f"{relation}_{kind}"
-            for relation in ("less", "greater", "less_equals", "greater_equals")
-            for kind in ("string", "bytes")
-        ),
-        _comparison_cost,
-    ),
+    **dict.fromkeys(ORDERED_TEXTS, _comparison_cost),
     "equals": _comparison_cost,
     "not_equals": _comparison_cost,
 }

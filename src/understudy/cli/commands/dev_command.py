@@ -12,12 +12,14 @@ import logging
 import os
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.cli.flags import add_server_flags, server_options
-from understudy.cli.program import PORT, run_server
+from understudy.cli.output import print_error
+from understudy.cli.program import PORT, USAGE_ERROR, run_server
 from understudy.cli.status_key import StatusKey
 from understudy.controlplane.dev.controllers import CONTROLLERS, DEVICE_TAINT_EVICTION, controllers_of
 
@@ -37,11 +39,27 @@ def add_command(commands: Any) -> None:
     )
     text = "until failed claims are tried again (default: %(default)s)"
     parser.add_argument("--sync-frequency", metavar="SECONDS", type=float, default=10.0, help=text)
+    simulation = parser.add_argument_group("simulation", "run on a clock that jumps, without sockets, and end")
+    simulation.add_argument("--simulate", metavar="DURATION", help="how long, such as 24h: that takes seconds")
+    text = "what chance decides: the same seed gives the same history (default: %(default)s)"
+    simulation.add_argument("--seed", metavar="NUMBER", type=int, default=0, help=text)
+    simulation.add_argument("--history", metavar="FILE", help="write a line of JSON for each write")
+    text = "pods that come and go (default: none)"
+    simulation.add_argument("--workload", metavar="per_hour=10,minutes=30,device_class=NAME,cpu=100m", help=text)
+    text = "nodes and drivers that fail and come back; nodes have heartbeats then (default: none)"
+    metavar = "nodes_per_day=2,node_minutes=15,drivers_per_day=12,driver_minutes=1"
+    simulation.add_argument("--failures", metavar=metavar, help=text)
     parser.set_defaults(run=run, port=PORT)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until a signal comes; return the exit code."""
+    """Run until a signal comes, or for the time of a simulation; return the exit code."""
+    if args.simulate is not None:
+        return simulate(args)
+    for flag in ("history", "workload", "failures"):
+        if getattr(args, flag) is not None:
+            print_error(f"--{flag} goes with --simulate")
+            return USAGE_ERROR
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library reports every connection that a driver ends
 
@@ -49,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def use(server: Server, stopped: Future[None]) -> None:
         from understudy.controlplane.dev.cluster import Cluster, until
-        from understudy.controlplane.kubelet.installation import has_grpc, install_command
+        from understudy.machinery.serializer.rpc.installation import has_grpc, install_command
 
         if args.kubeconfig:
             server.write_kubeconfig(args.kubeconfig)
@@ -67,6 +85,39 @@ def run(args: argparse.Namespace) -> int:
 
     with key:
         return run_server(lambda: _options(args), use)
+
+
+def simulate(args: argparse.Namespace) -> int:
+    """Run a simulation; return the exit code."""
+    from understudy.apiserver.client.manifests import LoadError
+    from understudy.controlplane.simulation.failures import Failures
+    from understudy.controlplane.simulation.simulation import Simulation
+    from understudy.controlplane.simulation.workload import Workload
+    from understudy.machinery.golang.times import parse_duration
+
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)
+    duration = parse_duration(args.simulate) or 0
+    try:
+        if duration <= 0:
+            raise ValueError(f"want a time to simulate such as 24h, not {args.simulate!r}")
+        workload = None if args.workload is None else Workload.parse(args.workload)
+        failures = None if args.failures is None else Failures.parse(args.failures)
+        simulation = Simulation(args.seed, workload=workload, failures=failures, **server_options(args))
+        began = time.monotonic()
+        simulation.run(minutes=duration / 60e9, history=args.history)
+    except (ValueError, OSError, LoadError) as why:
+        print_error(str(why))
+        return USAGE_ERROR
+    took, pods = time.monotonic() - began, simulation.objects("pods")
+    running = sum(pod.get("status", {}).get("phase") == "Running" for pod in pods)
+    counts = [f"{len(pods)} pods, {running} running"]
+    happened = Counter(incident["type"] for incident in simulation.incidents)
+    if args.failures is not None:
+        counts += [f"{happened['NODE_DOWN']} nodes and {happened['DRIVER_DOWN']} drivers failed"]
+    if simulation.faults:
+        counts += [f"{simulation.faults} faults"]
+    print(f"understudy: {args.simulate} in {took:.1f} s, {simulation.writes} writes; {'; '.join(counts)}")
+    return 0
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

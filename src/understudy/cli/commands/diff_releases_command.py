@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from understudy.cli.commands.validate_command import add_manifest_arguments, validators_of
-from understudy.cli.documents import all_objects, objects_in, place, read_manifests
+from understudy.cli.commands.validate_command import add_manifest_arguments
+from understudy.cli.documents import all_objects, place, read_manifests
 from understudy.cli.output import print_error, print_places
-from understudy.cli.report import INVALID, UNREADABLE, VALID
+from understudy.cli.reports.report import INVALID, UNREADABLE, VALID
+from understudy.cli.world_text import WorldsIn
+from understudy.offline.checks import validators_of
+from understudy.offline.documents import objects_in
 from understudy.offline.release_differences import ACCEPTED, Outcome, outcomes
 from understudy.offline.validator import described
 
@@ -70,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
         print_error(why)
         return UNREADABLE
     rows: list[Compared] = []
-    manifests, unreadable = read_manifests(args.paths, args.exclude)
+    manifests, unreadable = read_manifests(
+        args.paths, args.exclude, WorldsIn(args.emulated_version[-1], args.feature_gates or {})
+    )
     print_places(unreadable)
     objects = all_objects(manifests)
     validators = [validator.with_definitions(objects) for validator in validators]

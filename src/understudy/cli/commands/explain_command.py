@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error, print_places
 from understudy.cli.remote_server import connection_of
+from understudy.cli.world_text import WorldsIn
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
@@ -142,15 +143,15 @@ def _objects(args: argparse.Namespace, version: Version, rules: bool) -> dict[st
         return asyncio.run(_objects_of_server(connection_of(args), version, rules))
     if not args.paths:
         raise _UnusableError("name manifests, --server or --kubeconfig")
-    return _objects_of_manifests(args.paths, version)
+    return _objects_of_manifests(args.paths, version, WorldsIn(str(version), args.feature_gates or {}))
 
 
-def _objects_of_manifests(paths: list[str], version: Version) -> dict[str, list[Obj]]:
+def _objects_of_manifests(paths: list[str], version: Version, worlds_in: WorldsIn) -> dict[str, list[Obj]]:
     """Return the objects of each kind in manifests, with their defaults."""
     from understudy.cli.documents import all_objects, read_manifests
     from understudy.offline.validator import Validator
 
-    documents, unreadable = read_manifests(paths)
+    documents, unreadable = read_manifests(paths, worlds_in=worlds_in)
     if unreadable:
         print_places(unreadable)
         raise _UnusableError("some manifests cannot be read")

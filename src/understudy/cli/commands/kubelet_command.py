@@ -42,7 +42,7 @@ def add_command(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; return the exit code."""
-    from understudy.controlplane.client.kubeconfig import KubeconfigError
+    from understudy.apiserver.client.external.kubeconfig_reader import KubeconfigError
 
     logging.basicConfig(
         format="%(asctime)s %(name)s: %(message)s", level=logging.INFO if args.verbose else logging.WARNING

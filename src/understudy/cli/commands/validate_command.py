@@ -11,17 +11,18 @@ Exit code 0: all would be created; 1: some would be refused; 2: some cannot be r
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.server.options.values import names
-from understudy.apiserver.serving.release import DEFAULT, Release
-from understudy.cli.documents import all_objects, line_of, objects_in, read_all, read_manifests
+from understudy.apiserver.serving.release import DEFAULT
+from understudy.cli.documents import all_objects, read_all, read_manifests
 from understudy.cli.flags import add_release_flags
 from understudy.cli.output import print_error
-from understudy.cli.report import FORMS, UNREADABLE, Located, Report
-from understudy.machinery.golang.yaml_reader import Document
-from understudy.machinery.releases.features import Gates, UnknownGateError
+from understudy.cli.reports.report import FORMS, UNREADABLE, Located, Report
+from understudy.cli.world_text import WorldsIn
+from understudy.offline.checks import Checks, duplicates, has_kind, validators_of
+from understudy.offline.documents import Document, line_of, objects_in
 from understudy.offline.validator import Finding, Validator, described, is_list
 
 if TYPE_CHECKING:
@@ -41,10 +42,18 @@ def add_command(commands: _SubParsersAction[Any]) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy validate`."""
     add_manifest_arguments(parser)
+    text = "json: a list of objects; github: annotations; sarif: for code scanning; junit: for CI servers"
+    parser.add_argument("-o", "--output", "--format", choices=tuple(FORMS), default="text", help=text)
+    add_check_arguments(parser)
+
+
+def add_check_arguments(parser: argparse.ArgumentParser, where: str = "the manifests") -> None:
+    """Add the arguments of commands that check objects.
+
+    where  names the place in which definitions are looked for besides
+    """
     add = parser.add_argument
-    text = "json: a list of objects; github: annotations for a workflow of GitHub Actions"
-    add("-o", "--output", choices=tuple(FORMS), default="text", help=text)
-    text = "custom resource definitions whose objects are among the manifests; so are those among the manifests"
+    text = f"custom resource definitions whose objects are among the manifests; so are those among {where}"
     add("--crds", action="append", metavar="FILE|DIR", help=text)
     text = "enforce the admission policies there, and those among the manifests; parameters are found there, too"
     add("--policies", action="append", metavar="FILE|DIR", help=text)
@@ -57,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_manifest_arguments(parser: argparse.ArgumentParser, default_release: str = DEFAULT) -> None:
     """Add the arguments of commands that read manifests for some releases."""
     parser.add_argument("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
+    add_release_arguments(parser, default_release)
+
+
+def add_release_arguments(parser: argparse.ArgumentParser, default_release: str) -> None:
+    """Add the arguments that say which files are left out, and which releases judge the others."""
     text = "leave out files and folders with such a name, or end of path; may be repeated"
     parser.add_argument("--exclude", action="append", default=[], metavar="GLOB", help=text)
     add_release_flags(parser, default_release)
@@ -69,92 +83,56 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as why:
         print_error(why)
         return UNREADABLE
-    manifests, unreadable = read_manifests(args.paths, args.exclude)
+    manifests, unreadable = read_manifests(
+        args.paths, args.exclude, WorldsIn(args.emulated_version[-1], args.feature_gates or {})
+    )
     definitions, no_definitions = read_all(args.crds or [])
     policies, no_policies = read_all(args.policies or [])
-    objects = all_objects(definitions | manifests)
-    validators = {name: validator.with_definitions(objects) for name, validator in validators.items()}
+    checks = Checks(validators, frozenset(args.skip), args.ignore_missing_schemas)
+    checks = checks.with_definitions(all_objects(definitions | manifests))
     if args.policies:
-        objects = all_objects(policies | manifests)
-        validators = {name: validator.with_policies(objects) for name, validator in validators.items()}
+        checks = checks.with_policies(all_objects(policies | manifests))
     report = Report(list(validators), [*unreadable, *no_definitions, *no_policies], len(manifests))
-    checks = _Checks(validators, frozenset(args.skip), args.ignore_missing_schemas)
+    reader = _Reader(checks, report)
     for file, documents in manifests.items():
-        checks.check(file, documents, report)
+        reader.check(file, documents)
     report.print(args.output)
     return report.code
 
 
-def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None) -> dict[str, Validator]:
-    """Return the validators of releases by their names.
+class _Reader:
+    """Checks files, and adds to a report what is found in them."""
 
-    A gate is set in the releases that have it. Raises UnknownGateError for one that none of them has.
-    """
-    if len(releases) == 1:
-        return {releases[0]: Validator.of(releases[0], feature_gates)}
-    known = {name: Gates.of(Release.named(name).version).in_force() for name in releases}
-    unknown = [gate for gate in feature_gates or {} if not any(gate in gates for gates in known.values())]
-    if unknown:
-        raise UnknownGateError(unknown, {gate for gates in known.values() for gate in gates})
-    return {
-        name: Validator.of(name, {gate: on for gate, on in (feature_gates or {}).items() if gate in known[name]})
-        for name in releases
-    }
+    def __init__(self, checks: Checks, report: Report) -> None:
+        self._checks = checks
+        self._report = report
 
-
-class _Checks:
-    """The checks of each object that is not skipped, by the validator of each release.
-
-    skip             kinds (`Secret`), with the version too (`v1/Secret`)
-    skips_undefined  whether custom resources without a definition are skipped
-    """
-
-    def __init__(self, validators: Mapping[str, Validator], skip: frozenset[str], skips_undefined: bool) -> None:
-        self._validators = validators
-        self._skip = skip
-        self._skips_undefined = skips_undefined
-
-    def check(self, file: str, documents: list[Document], report: Report) -> None:
-        """Add the objects of a file to a report, and their findings by line."""
-        pairs = [pair for document in documents for pair in self._findings_in(file, document, report)]
+    def check(self, file: str, documents: list[Document]) -> None:
+        """Add the objects of a file to the report, and their findings by line."""
+        pairs = [pair for document in documents for pair in self._findings_in(file, document)]
         for located, release in sorted(pairs, key=lambda pair: pair[0].line):
-            report.findings.setdefault(located, {})[release] = None
+            self._report.findings.setdefault(located, {})[release] = None
 
-    def _findings_in(self, file: str, document: Document, report: Report) -> Iterator[tuple[Located, str]]:
+    def _findings_in(self, file: str, document: Document) -> Iterator[tuple[Located, str]]:
         """Yield each finding in a document with a release that has it, and count the objects."""
-        if is_list(document.value) or not self._is_skipped(document.value):
-            for line, finding in _duplicates(document):
-                yield from ((Located(file, line, finding), release) for release in self._validators)
+        checks, report = self._checks, self._report
+        if is_list(document.value) or not checks.is_skipped(document.value):
+            for line, finding in duplicates(document):
+                located = Located(file, line, finding, document.source)
+                yield from ((located, release) for release in checks.validators)
         for item, node in objects_in(document):
             report.objects += 1
-            if self._is_skipped(item):
+            if checks.is_skipped(item):
                 report.skipped += 1
                 continue
-            for release, validator in self._validators.items():
+            kind, _, name = described(item)
+            report.checked.append((document.source or file, f"{kind or 'object'}/{name}"))
+            for release, validator in checks.validators.items():
                 for finding in _findings(item, validator):
-                    yield Located(file, line_of(finding.field, node), finding), release
-
-    def _is_skipped(self, obj: Any) -> bool:
-        if not _has_kind(obj):
-            return False
-        if not self._skip.isdisjoint((str(obj["kind"]), f"{obj['apiVersion']}/{obj['kind']}")):
-            return True
-        return self._skips_undefined and all(v.is_undefined(obj) for v in self._validators.values())
-
-
-def _has_kind(obj: Any) -> bool:
-    return isinstance(obj, dict) and bool(obj.get("kind") and obj.get("apiVersion"))
+                    yield Located(file, line_of(finding.field, node), finding, document.source), release
 
 
 def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
-    if _has_kind(obj):
+    if has_kind(obj):
         return validator.findings(obj)
     return iter([Finding(*described(obj), "NoMatch", "", "no object with apiVersion and kind")])
-
-
-def _duplicates(document: Document) -> Iterator[tuple[int, Finding]]:
-    """Yield (line, finding) for each repeated key in a mapping."""
-    for twice in document.duplicates:
-        line, _, message = twice.removeprefix("line ").partition(": ")
-        finding = Finding(*described(document.value), "BadRequest", "", message)
-        yield int(line) if line.isdigit() else document.root.line, finding

@@ -20,6 +20,7 @@ from understudy.controlplane.allocator.rules import Rules, Variant
 from understudy.controlplane.allocator.selectors import SelectorError, Selectors
 from understudy.kinds.resource.common.flat_form import nested_claim
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.quantity import wrapped
 from understudy.machinery.releases.features import DRA_OPTIONAL_NODE_OPERATIONS
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version
@@ -170,7 +171,7 @@ class ClaimReader:
             subrequests = self._subrequests(index, key, request)
             requests.append(subrequests)
             count = self._counted(f"claim {key}, request {request['name']}", subrequests, count)
-        count = _int64(count)
+        count = wrapped(count)
         if count > MAX_RESULTS:
             raise AllocationError(f"claim {key}: number of requested devices {count} {_LIMIT}")
         if count < 0:
@@ -300,11 +301,6 @@ class ClaimReader:
             raise AllocationError(f"{what}: checking capacity for device {device.name}: {error}") from None
         taken = None if self._rules.all_despite_use else self._allocated.capacity.get(device.id)
         return not demand.refusal and (demand.too_much(taken) is None if taken else demand.alone)
-
-
-def _int64(number: int) -> int:
-    """Return a number as a sum of Go's integers is, which wraps around."""
-    return (number + 2**63) % 2**64 - 2**63
 
 
 def internal_claim(claim: Obj) -> Obj:

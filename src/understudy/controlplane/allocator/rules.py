@@ -97,8 +97,8 @@ class Rules(RulesOfRelease):
     shares_counters      whether a second share of a device consumes no counters
     shares_count         whether devices in use by shares consume counters
     bare_shares_count    whether a device is in use by shares that take no capacity
-    keeps_step_format    whether amounts that are rounded to steps are written as the step is
-    refuses_amounts      whether an amount that cannot be rounded, or a negative one, ends the search
+    refuses_amounts      whether an amount that cannot be rounded, or a negative one, ends the search; else it is
+                         rounded as Go's integers are, and rounded amounts are not written as the step is
     compares_all         whether a value is compared with those of all devices; else with the latest one of each request
     effects              effects of taints that keep a device from being allocated; None: all
     capacity_by_position whether the capacity of a device is compared with that of another one, by mistake
@@ -147,7 +147,6 @@ class Rules(RulesOfRelease):
     shares_counters: bool = True
     shares_count: bool = True
     bare_shares_count: bool = True
-    keeps_step_format: bool = True
     refuses_amounts: bool = True
     compares_all: bool = True
     effects: frozenset[str] | None = frozenset({"NoExecute", "NoSchedule"})
@@ -283,7 +282,6 @@ _V36 = replace(
     limits_each_request=False,
     all_despite_use=False,
     bare_shares_count=False,
-    keeps_step_format=False,
     refuses_amounts=False,
     compares_all=False,
     shortens_config=False,

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
-from uuid import uuid4
 
 from understudy.controlplane.allocator import allocated
 from understudy.controlplane.allocator.allocated import AllocatedState, Amounts
@@ -31,6 +30,7 @@ from understudy.controlplane.allocator.pools import NodePools
 from understudy.controlplane.allocator.requests import MAX_RESULTS, ClaimData, Matcher, Request
 from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules, Variant
 from understudy.machinery.releases.version import V1_37
+from understudy.machinery.validation.generated_names import new_uid
 
 
 class Position(NamedTuple):
@@ -355,7 +355,7 @@ class Search:
     def _take_share(self, taken: Allocated) -> None:
         """Take a part of a device that may be shared."""
         id_ = taken.device.id
-        taken.share_id = str(uuid4())
+        taken.share_id = new_uid()
         taken.consumed = taken.request.demand(taken.device).amounts
         taken.was_shared = id_ in self.allocating_capacity
         self.allocating_capacity[id_] = allocated.add(self.allocating_capacity.get(id_, {}), taken.consumed)

@@ -22,13 +22,16 @@ from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.verbs import Query, Verbs, answered_error
 from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
 from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
+from understudy.controlplane.client.inside import InsideResponse, inside
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 Send = Callable[
-    [str, str, bytes | None, Mapping[str, str], Query], AbstractAsyncContextManager[aiohttp.ClientResponse]
+    [str, str, bytes | None, Mapping[str, str], Query],
+    AbstractAsyncContextManager[aiohttp.ClientResponse | InsideResponse],
 ]  # a method, a path, a body, headers and parameters
 CONNECT_SECONDS = 30.0  # for a new connection; requests themselves have no deadline, since watches have none
 
@@ -37,12 +40,14 @@ class APIClient:
     """Sends requests as the user of a connection. It is an asynchronous context manager.
 
     user_agent  "kube-scheduler/v1.36": the part before the slash is the manager in managed fields
+    clock       that of the program whose client it is
 
     Every method raises StatusError for what the server refuses, and ConnectionError if there is no answer.
     """
 
-    def __init__(self, connection: Connection, user_agent: str) -> None:
+    def __init__(self, connection: Connection, user_agent: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.connection = connection
+        self.clock = clock
         self._headers = {"User-Agent": user_agent}
         if connection.token:
             self._headers["Authorization"] = f"Bearer {connection.token}"
@@ -64,6 +69,10 @@ class APIClient:
         """Return the release that the server says it is, a preview for "v1.38.0-alpha.0"."""
         answer = await self._verbs(JSON_ENCODING).get("/version")
         return Version.of_build(answer["gitVersion"])
+
+    async def get_path(self, path: str, query: Query | None = None) -> Obj:
+        """Return the answer at a path, as JSON: discovery, a list of objects of any kind."""
+        return await self._verbs(JSON_ENCODING).get(path, query)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""
@@ -176,10 +185,14 @@ class APIClient:
     @asynccontextmanager
     async def send(
         self, method: str, path: str, raw: bytes | None, headers: Mapping[str, str], query: Query
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[aiohttp.ClientResponse | InsideResponse]:
         """Send a request; a connection that breaks before all of the answer is read raises ConnectionError."""
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
+        if (ask := self.connection.ask_inside) is not None:
+            async with inside(ask, method, path, {**self._headers, **headers}, raw, query) as answer:
+                yield answer
+            return
         url = f"{self.connection.url}{path}"
         params = {name: value for name, value in query.items() if value}
         try:

@@ -12,4 +12,4 @@ NAMESPACE = "kube-system"
 def controller_client(context: ComponentContext, account: str) -> APIClient:
     """Return the client of a controller that has a service account, such as "resource-claim-controller"."""
     user = User(account_name(NAMESPACE, account), account_groups(NAMESPACE))
-    return APIClient(context.connection(user), f"kube-controller-manager/v{context.version}")
+    return APIClient(context.connection(user), f"kube-controller-manager/v{context.version}", context.clock)

@@ -29,7 +29,7 @@ class Informer(SharedInformer[Key, Obj, Store]):
     def __init__(
         self, client: APIClient, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> None:
-        super().__init__(resource.plural, Store())
+        super().__init__(resource.plural, Store(), client.clock)
         self.resource = resource
         self._client = client
         self._namespace = namespace
@@ -68,4 +68,4 @@ class Informers(SharedInformers[Resource, Informer]):
     """The informers of one client, one for each resource."""
 
     def __init__(self, client: APIClient) -> None:
-        super().__init__(lambda resource: Informer(client, resource))
+        super().__init__(lambda resource: Informer(client, resource), client.clock)

@@ -10,8 +10,9 @@
     root-ca-certificate-publisher
                         publishes in every namespace whose certificates the server's clients have to trust
     podgroup-protection lets a PodGroup that is being deleted go when its pods have ended
-    node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; it runs with the
-                        scheduler in any case
+    node-lifecycle      taints nodes by their conditions, and removes the taint that new nodes have; this part runs with
+                        the scheduler in any case. Asked for by name, it looks at the heartbeats of nodes as well
+    taint-eviction      evicts pods from nodes that are not ready or unreachable
 
 Their names may end in `-controller`, as kube-controller-manager's do. They run in the server's process. Further ones
 are components: clients of the server (`understudy.controlplane.components`).
@@ -21,10 +22,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from understudy.apiserver.controllers import NewController, cancel, start
 from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.controlplane.components import (
     ComponentContext,
     component_names,
@@ -35,11 +39,19 @@ from understudy.controlplane.controllers.cluster_role_aggregation import Cluster
 from understudy.controlplane.controllers.garbage import GarbageCollector
 from understudy.controlplane.controllers.namespace import NamespaceController
 from understudy.controlplane.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
+from understudy.controlplane.controllers.node_health import NodeHealthController
 from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
 from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
+
+
+def _taint_eviction(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
+    from understudy.controlplane.controllers.taint_eviction import TaintEvictionController  # aiohttp
+
+    return TaintEvictionController(context, informers)
+
 
 KNOWN: dict[str, NewController] = {
     "namespace": NamespaceController,
@@ -50,7 +62,10 @@ KNOWN: dict[str, NewController] = {
     "root-ca-certificate-publisher": RootCAPublisher,
     "podgroup-protection": PodGroupProtectionController,
     "node-lifecycle": NodeLifecycleController,
+    "taint-eviction": _taint_eviction,
 }
+# Further parts of those that were asked for by name.
+PARTS: dict[str, NewController] = {"node-lifecycle": NodeHealthController}
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
 COMPANIONS = {"scheduler": "node-lifecycle"}
 
@@ -79,15 +94,19 @@ def short_names(names: Iterable[str]) -> list[str]:
 class ControllerManager:
     """The controllers and components with some names, behind one server of a release.
 
-    names  of those that were asked for, in their short form
+    names    of those that were asked for, in their short form
+    instead  makes controllers with some names in place of those in KNOWN
 
     Raises UnknownControllerError, UnsupportedControllerError.
     """
 
-    def __init__(self, names: Iterable[str], version: Version) -> None:
+    def __init__(
+        self, names: Iterable[str], version: Version, instead: Mapping[str, NewController] = MappingProxyType({})
+    ) -> None:
         self.names: Collection[str] = short_names(names)
         run = dict.fromkeys([*self.names, *(COMPANIONS[name] for name in self.names if name in COMPANIONS)])
-        self._controllers = [KNOWN[name] for name in run if name in KNOWN]
+        self._controllers = [instead.get(name, KNOWN[name]) for name in run if name in KNOWN]
+        self._controllers += [PARTS[name] for name in self.names if name in PARTS and name not in instead]
         self._components = {name: load_component(name, version) for name in run if name not in KNOWN}
         self._context: ComponentContext | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -96,7 +115,7 @@ class ControllerManager:
     def start(self, context: ControllerContext) -> None:
         """Start the controllers in the running event loop, from what is stored now."""
         state = context.state
-        self._context = ComponentContext(context.connection, state.release.version, state.gates)
+        self._context = ComponentContext(context.connection, state.release.version, state.gates, state.clock)
         if self._controllers:
             self._tasks = [start(context, self._controllers)]
 

@@ -17,7 +17,7 @@ deletion of its dependents). https://kubernetes.io/docs/concepts/architecture/ga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
@@ -114,10 +114,16 @@ class GarbageCollector(Controller[str]):
                     self._look_at_dependents(now.uid)
 
     def _learn(self, key: str, item: Item) -> None:
-        self._items[key] = item
+        self._items[key] = self._with_shared_owners(item)
         self._keys[item.uid] = key
         for owner in item.owners:
             self._dependents.setdefault(owner["uid"], {})[key] = None
+
+    def _with_shared_owners(self, item: Item) -> Item:
+        """Return an item that shares its owners with another dependent of the first one, if they are the same."""
+        dependents = self._dependents.get(item.owners[0]["uid"]) if item.owners else None
+        owners = self._items[next(iter(dependents))].owners if dependents else ()
+        return replace(item, owners=owners) if owners == item.owners else item
 
     def _forget(self, key: str, item: Item) -> None:
         del self._items[key]

@@ -49,14 +49,19 @@ CONDITIONS = (
 
 
 class NamespaceController(Controller[str]):
-    """Empties namespaces; keys are their names."""
+    """Empties namespaces; keys are their names.
 
-    def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
+    grace_period  seconds after the deletion of a namespace until its content is deleted (upstream:
+                  `namespaceDeletionGracePeriod`, 5 seconds)
+    """
+
+    def __init__(self, context: ControllerContext, informers: StoreInformers, grace_period: float = 0.0) -> None:
         super().__init__(informers)
         self._context = context
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account("namespace-controller"))
-        self._going: set[str] = set()
+        self._grace_period = grace_period
+        self._going: dict[str, float] = {}  # namespaces that are being deleted, and when their content may be
         namespaces = informers.of(NAMESPACES)
         namespaces.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
         informers.of(EVERYTHING).on_change(self._object_changed)
@@ -65,16 +70,20 @@ class NamespaceController(Controller[str]):
         """Look at a namespace that is being deleted."""
         if "deletionTimestamp" in entry.value["metadata"]:
             name = entry.key.removeprefix(NAMESPACES)
-            self._going.add(name)
-            self.queue.add(name)
+            self._going.setdefault(name, self._context.state.clock.monotonic() + self._grace_period)
+            self._add(name)
+
+    def _add(self, name: str) -> None:
+        """Look at a namespace, but not before its grace period is over."""
+        self.queue.add_after(name, self._going[name] - self._context.state.clock.monotonic())
 
     def _deleted(self, entry: Entry) -> None:
-        self._going.discard(entry.key.removeprefix(NAMESPACES))
+        self._going.pop(entry.key.removeprefix(NAMESPACES), None)
 
     def _object_changed(self, entry: Entry) -> None:
         """Look at a namespace that had an object written while it is being deleted."""
         if self._going and (namespace := entry.value["metadata"].get("namespace", "")) in self._going:
-            self.queue.add(namespace)
+            self._add(namespace)
 
     async def sync(self, key: str) -> None:
         """Delete the content of a namespace that is being deleted, and remove its finalizer once it is empty."""
@@ -89,20 +98,25 @@ class NamespaceController(Controller[str]):
         await emptying.run(ordered=self._state.gates[features.ORDERED_NAMESPACE_DELETION])
         conditions = emptying.conditions((entry.value.get("status") or {}).get("conditions") or [])
         if conditions is not None:
-            await self._client.patch(f"{reference.path}/status", {"status": {"conditions": conditions}})
+            namespace = await self._current(reference)
+            namespace["status"] = {**namespace["status"], "conditions": conditions}
+            await self._client.update(f"{reference.path}/status", namespace)  # its role allows no PATCH
         if emptying.failures:
             raise emptying.failures[0]
         if not emptying.remaining:
             await self._finalize(reference)
 
     async def _finalize(self, reference: ObjectReference) -> None:
-        namespace = dict(
-            versioned(await self._state.registry.get(reference.kind, "", reference.name), reference.kind, "v1")
-        )
+        namespace = await self._current(reference)
         kept = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
         if kept != namespace["spec"]["finalizers"]:
             namespace["spec"] = {**namespace["spec"], "finalizers": kept}
             await self._client.update(f"{reference.path}/finalize", namespace)
+
+    async def _current(self, reference: ObjectReference) -> Obj:
+        """Return a copy of a namespace as it is stored now; what is in it is shared."""
+        entry = await self._state.registry.get(reference.kind, "", reference.name)
+        return dict(versioned(entry, reference.kind, "v1"))
 
 
 class _Emptying:

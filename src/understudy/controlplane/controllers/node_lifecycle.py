@@ -5,8 +5,7 @@
     Ready is True, or not known    loses it
     spec.unschedulable (a cordon)  has node.kubernetes.io/unschedulable; pressures have their own taints
 
-All have the effect NoSchedule. Unlike kube-controller-manager it does not watch heartbeats: a node without kubelet
-stays as its status says, has no taint with the effect NoExecute, and its pods stay.
+All have the effect NoSchedule. Heartbeats, and the taints that evict pods, are the part of `node_health`.
 
 Source: `doNoScheduleTaintingPass` and `reconcileNodeLabels` of k8s.io/kubernetes/pkg/controller/nodelifecycle.
 """

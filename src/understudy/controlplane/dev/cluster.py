@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informers
-from understudy.controlplane.client.kubeconfig import read_kubeconfig
 from understudy.controlplane.client.resources import (
     EVENTS,
     NODES,
@@ -69,8 +69,9 @@ class Cluster:
         kubelets.addHandler(handler)
         kubelets.setLevel(logging.INFO)
         kubelets.propagate = False  # what they log is told once
-        async with APIClient(self._connection, "understudy-dev") as client:
-            nodes = Nodes(self._connection, client, self._root, version, gates, self._tell, self._sync_frequency)
+        async with APIClient(self._connection, "understudy-dev", self._state.clock) as client:
+            clock = self._state.clock
+            nodes = Nodes(self._connection, client, self._root, version, gates, self._tell, self._sync_frequency, clock)
             try:
                 await self._follow(client, nodes, WhyNot(version, gates), version)
             finally:

@@ -15,7 +15,7 @@ from understudy.controlplane.kubelet.sandboxes import read_boot_id
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.clock import SystemClock
+from understudy.machinery.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,12 @@ class Nodes:
     root            folder of the kubelets; that of a node has its name
     tell            is called with a line about each kubelet
     sync_frequency  seconds until a kubelet tries failed claims again
+    clock           that of the kubelets
     """
 
     def __init__(
         self, connection: Connection, client: APIClient, root: Path, version: Version, gates: Gates,
-        tell: Callable[[str], None], sync_frequency: float,
+        tell: Callable[[str], None], sync_frequency: float, clock: Clock,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._client = client
@@ -39,6 +40,7 @@ class Nodes:
         self._gates = gates
         self._tell = tell
         self._sync_frequency = sync_frequency
+        self._clock = clock
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def add(self, node: Obj) -> None:
@@ -66,7 +68,7 @@ class Nodes:
             async with AsyncExitStack() as stack:
                 kubelet = self._kubelet(name)
                 if kubelet is None:
-                    keeper = NodeKeeper(self._client, name, self._version, self._gates, read_boot_id(), SystemClock())
+                    keeper = NodeKeeper(self._client, name, self._version, self._gates, read_boot_id(), self._clock)
                     await keeper.register()
                 else:
                     await stack.enter_async_context(kubelet)
@@ -95,4 +97,5 @@ class Nodes:
             backoff_period=self._sync_frequency,
             reconcile_period=self._sync_frequency,
             wipe_at_start=False,
+            clock=self._clock,
         )

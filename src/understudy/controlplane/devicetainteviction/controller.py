@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from understudy.apiserver.controllers.framework import controller as framework
 from understudy.apiserver.controllers.framework.controller import run_controllers
@@ -66,6 +65,7 @@ class Controller(framework.Controller[WorkItem]):
 
     def __init__(self, version: Version, gates: Gates, client: APIClient, events: EventRecorder) -> None:
         self.informers = Informers(client)
+        self._clock = client.clock
         super().__init__(self.informers, WORKERS, NAME)
         self._version = version
         self._pods = self.informers.of(PODS)
@@ -174,7 +174,7 @@ class Controller(framework.Controller[WorkItem]):
                 self._eviction.tell(reference, "Cancelling deletion")
             return
         self._evictions[reference] = eviction
-        self.queue.add_after(reference, eviction.when - time.time())
+        self.queue.add_after(reference, eviction.when - self._clock.now())
         self._update_rules_later(eviction)
 
     # --- work -------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Controller(framework.Controller[WorkItem]):
         eviction = self._evictions.get(reference)
         if eviction is None or (REMEMBERS_EVICTED[self._version] and reference.uid in self._evicted):
             return
-        wait = eviction.when - time.time()
+        wait = eviction.when - self._clock.now()
         if wait > 0:
             self.queue.add_after(reference, wait)
             return

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
-from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
+from understudy.controlplane.client.pod_deletion import add_condition_and_delete
 from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.devicetainteviction.references import PodReference
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_35, Version
-from understudy.machinery.types import Obj, condition_of, nested_field
-from understudy.machinery.util.clock import timestamp
 
 EVENT = "DeviceTaintManagerEviction"
 CONDITION = {
@@ -44,8 +40,7 @@ class PodEviction:
             if pod["metadata"].get("deletionTimestamp") and self._version >= V1_35:
                 return True
             self._tell_deletion(reference)
-            await self._add_condition(pod)
-            await self._client.delete(PODS, reference.name, reference.namespace, uid=reference.uid)
+            await add_condition_and_delete(self._client, pod, CONDITION)
         except StatusError as why:
             if why.code != 404:
                 raise
@@ -61,20 +56,3 @@ class PodEviction:
     def tell(self, reference: PodReference, message: str) -> None:
         """Record an event about the eviction of a pod."""
         self._events.event(PODS, reference.partial(), "Normal", EVENT, message)
-
-    async def _add_condition(self, pod: Obj) -> None:
-        """Add the condition to a pod, unless it has it."""
-        metadata = pod["metadata"]
-        old = condition_of(pod, CONDITION["type"])
-        if CONDITION.items() <= old.items():
-            return
-        now = timestamp(time.time())
-        since = old["lastTransitionTime"] if old.get("status") == CONDITION["status"] else now
-        new = {**CONDITION, "lastProbeTime": None, "lastTransitionTime": since}
-        conditions = nested_field(pod, "status", "conditions", default=())
-        order = [{"type": condition["type"]} for condition in (*conditions, *([] if old else [CONDITION]))]
-        status = {"$setElementOrder/conditions": order, "conditions": [new]}
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        await self._client.patch(
-            PODS, metadata["name"], patch, metadata["namespace"], content_type=STRATEGIC_PATCH, subresource="status"
-        )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.informer import Informer
 from understudy.controlplane.client.store import Store
@@ -47,7 +45,7 @@ class RuleStatus:
             return 0.0
         old = condition_of(rule, CONDITION)
         generation = rule["metadata"].get("generation", 0)
-        now = time.time()
+        now = self._client.clock.now()
         if old and old.get("observedGeneration", 0) == generation:
             wait = parse_timestamp(old["lastTransitionTime"]) + PERIOD - now
             if wait > 0:

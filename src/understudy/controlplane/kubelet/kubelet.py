@@ -30,7 +30,8 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.clock import Clock, SystemClock
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.timers import sleep
 
 RECONCILE_PERIOD = 60.0  # seconds until claims of pods that are gone are looked for again
 
@@ -48,6 +49,7 @@ class Kubelet:
     reconcile_period  seconds between two searches for prepared claims whose pods are gone
     wiping_delay      seconds until the ResourceSlices of a driver that went away are deleted, None for the release's
     wipe_at_start     whether the node's ResourceSlices are deleted at the start, since drivers publish theirs again
+    clock             by which it waits, that of the machine by default
     boot_id           another one than before means a reboot: no pod runs any more. That of the machine by default
 
     Raises CheckpointError at its start if the file of prepared claims is broken.
@@ -71,7 +73,8 @@ class Kubelet:
         clock: Clock | None = None,
     ) -> None:
         self._version = version = Version.parse(version) if isinstance(version, str) else version
-        self._client = APIClient(connection, f"kubelet/v{version.number}.0")
+        self._clock: Clock = clock or SYSTEM_CLOCK
+        self._client = APIClient(connection, f"kubelet/v{version.number}.0", self._clock)
         self._node = node
         self._root = Path(root).resolve()
         self._gates = gates or Gates.of(version)
@@ -81,7 +84,6 @@ class Kubelet:
         self._wiping_delay = wiping_delay
         self._wipe_at_start = wipe_at_start
         self._boot_id = read_boot_id() if boot_id is None else boot_id
-        self._clock: Clock = clock or SystemClock()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -105,7 +107,7 @@ class Kubelet:
         """Run all parts until cancelled; `ready` is set when the node's pods are known."""
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self._client)
-            events = await stack.enter_async_context(EventRecorder(client, "kubelet", self._clock.now, self._node))
+            events = await stack.enter_async_context(EventRecorder(client, "kubelet", host=self._node))
             keeper = NodeKeeper(client, self._node, self._version, self._gates, self._boot_id, self._clock)
             if self._register_node:
                 await keeper.register()
@@ -128,7 +130,7 @@ class Kubelet:
                 dra=dra,
                 status=PodStatusWriter(self._gates, health.allocated_resources_status),
                 sandboxes=Sandboxes(self._root, self._boot_id),
-                pod_ips=PodIPs(_pod_network(self._node, node)),
+                pod_ips=PodIPs(pod_network(self._node, node)),
                 host_ip=address_of(node),
                 clock=self._clock,
                 **self._periods,
@@ -147,10 +149,10 @@ class Kubelet:
                 ready.set()
                 while True:
                     await dra.reconcile(workers.active())
-                    await asyncio.sleep(self._reconcile_period)
+                    await sleep(self._clock, self._reconcile_period)
 
 
-def _pod_network(name: str, node: Obj | None) -> str:
+def pod_network(name: str, node: Obj | None) -> str:
     """Return the network of a node's pods: its `podCIDR`, or one that its name decides."""
     network: str | None = (node or {}).get("spec", {}).get("podCIDR")
     return network or f"10.{1 + zlib.crc32(name.encode()) % 254}.0.0/16"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import platform
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
@@ -15,15 +15,17 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, condition_of
 from understudy.machinery.util.clock import Clock, timestamp
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
-RENEW_EVERY = 10.0  # seconds
+RENEW_EVERY, RENEW_TRIES = 10.0, 5  # seconds
+UPDATE_EVERY, REPORT_EVERY = 10.0, 300.0  # seconds: when the status is looked at, and written though it is the same
 RETRY_EVERY = 1.0  # to register
 MAX_PODS = 110
 DEFAULT_ADDRESS = "127.0.0.1"
@@ -72,6 +74,7 @@ class NodeKeeper:
         self._gates = gates
         self._boot_id = boot_id
         self._clock = clock
+        self._lease: Obj | None = None  # as it was written last
 
     async def register(self) -> None:
         """Create the Node, or make one that exists ready; try until the server agrees.
@@ -87,7 +90,7 @@ class NodeKeeper:
                 return
             except (StatusError, ConnectionError) as why:
                 log.warning("cannot register node %s: %s", self._name, why)
-            await asyncio.sleep(RETRY_EVERY)
+            await sleep(self._clock, RETRY_EVERY)
 
     async def get(self) -> Obj | None:
         """Return the Node, None if there is none. Raises StatusError, ConnectionError."""
@@ -113,7 +116,7 @@ class NodeKeeper:
                 await self._renew_lease()
             except (StatusError, ConnectionError) as why:
                 log.warning("cannot renew the lease of node %s: %s", self._name, why)
-            await asyncio.sleep(RENEW_EVERY)
+            await sleep(self._clock, RENEW_EVERY)
 
     async def _register(self) -> None:
         node = self._node()
@@ -151,25 +154,68 @@ class NodeKeeper:
             log.info("the taint of node %s stays: %s", self._name, why)
         return True
 
+    async def report_status(self, node: Callable[[], Obj | None]) -> None:
+        """Write the conditions of the node every five minutes, and soon after they are changed, until cancelled.
+
+        node  returns the Node as it is known, None if there is none
+
+        Upstream: `syncNodeStatus`, with `nodeStatusUpdateFrequency` and `nodeStatusReportFrequency`.
+        """
+        reported = self._clock.monotonic()
+        while True:
+            await sleep(self._clock, UPDATE_EVERY)
+            known = node()
+            due = self._clock.monotonic() - reported >= REPORT_EVERY
+            if known is None or not (changed := self._changed_conditions(known, due)):
+                continue
+            try:
+                status = {"status": {"conditions": changed}}
+                await self._client.patch(NODES, self._name, status, content_type=STRATEGIC_PATCH, subresource="status")
+                reported = self._clock.monotonic()
+            except (StatusError, ConnectionError) as why:
+                log.warning("cannot write the status of node %s: %s", self._name, why)
+
+    def _changed_conditions(self, node: Obj, due: bool) -> list[Obj]:
+        """Return the conditions of a node that differ from what the kubelet says; all of them if a report is due."""
+        changed = []
+        for condition in self._conditions():
+            old = condition_of(node, condition["type"])
+            if old.get("status") == condition["status"]:
+                condition["lastTransitionTime"] = old["lastTransitionTime"]
+                if not due:
+                    continue
+            changed.append(condition)
+        return changed
+
     async def _renew_lease(self) -> None:
-        """Create the lease, or set its time. Upstream: `backoffEnsureLease`, `retryUpdateLease`."""
+        """Create the lease, or set its time; a few tries. Upstream: `backoffEnsureLease`, `retryUpdateLease`."""
+        for tries_left in reversed(range(RENEW_TRIES)):
+            try:
+                self._lease = await self._renewed_lease()
+                return
+            except (StatusError, ConnectionError):
+                self._lease = None
+                if not tries_left:
+                    raise
+
+    async def _renewed_lease(self) -> Obj:
+        """Return the lease with the time of now, as stored."""
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         renewed = {"spec": {"renewTime": now}}
         try:
-            lease = await self._client.get(LEASES, self._name, LEASE_NAMESPACE)
+            lease = self._lease or await self._client.get(LEASES, self._name, LEASE_NAMESPACE)
         except StatusError as why:
             if why.code != 404:
                 raise
         else:
-            await self._client.update(LEASES, {**lease, "spec": {**lease["spec"], **renewed["spec"]}})
-            return
+            return await self._client.update(LEASES, {**lease, "spec": {**lease["spec"], **renewed["spec"]}})
         node = await self.get()
         metadata: Obj = {"name": self._name, "namespace": LEASE_NAMESPACE}
         if node is not None:
             owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
             metadata["ownerReferences"] = [owner]
         spec = {"holderIdentity": self._name, "leaseDurationSeconds": LEASE_SECONDS, **renewed["spec"]}
-        await self._client.create(LEASES, {"metadata": metadata, "spec": spec})
+        return await self._client.create(LEASES, {"metadata": metadata, "spec": spec})
 
     def _node(self) -> Obj:
         """Return the Node of this machine. Upstream: `initialNode`."""

@@ -19,8 +19,8 @@ from os import scandir
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
-from understudy.controlplane.kubelet.protobuf import Message, boolean, text, texts
+from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
+from understudy.machinery.serializer.rpc.messages import Message, boolean, text, texts
 
 log = logging.getLogger(__name__)
 

@@ -64,7 +64,7 @@ class PodStatusWriter:
             conditions = {condition["type"]: condition for condition in old.get("conditions") or ()}
             changed = [c for c in new["conditions"] if conditions.get(c["type"]) != c]
             order = [{"type": c["type"]} for c in new["conditions"]]
-            status["conditions"] = changed
+            status["conditions"] = [{**dict.fromkeys(conditions.get(c["type"], ())), **c} for c in changed]
             if [c["type"] for c in old.get("conditions") or ()] != [c["type"] for c in new["conditions"]]:
                 status["$setElementOrder/conditions"] = order
         for key in _IP_LISTS & status.keys():  # they are merged by address: the old ones have to be named

@@ -23,6 +23,7 @@ from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.timers import timeout, working
 
 log = logging.getLogger(__name__)
 
@@ -140,21 +141,24 @@ class PodWorker:
         while True:
             self._changed.clear()
             try:
-                delay = await self._step()
+                with working(self._runtime.clock):
+                    delay = await self._step()
             except StatusError as why:
-                gone = why.code in (404, 409)  # another pod has the name now, or none
+                gone = why.code in (404, 409)  # perhaps another pod has the name now, or none
                 log.log(logging.DEBUG if gone else logging.WARNING, "pod %s: %s", self._name, why)
-                delay = None if gone else self._runtime.backoff_period
+                delay = self._runtime.backoff_period
             except Exception as why:  # no error of one pod ends the others
                 unexpected = not isinstance(why, ConnectionError)
-                log.log(logging.ERROR, "pod %s: %s", self._name, why, exc_info=unexpected)
+                log.log(
+                    logging.ERROR if unexpected else logging.WARNING, "pod %s: %s", self._name, why, exc_info=unexpected
+                )
                 delay = self._runtime.backoff_period
             if self._removed and self.stopped:
                 return
             if delay is not None:
                 delay *= random.uniform(1.0, 1.0 + JITTER)
             try:
-                async with asyncio.timeout(delay):
+                async with timeout(self._runtime.clock, delay):
                     await self._changed.wait()
             except TimeoutError:
                 continue

@@ -59,7 +59,7 @@ class ClaimCreation:
         self._events = events
         self._informers = informers
         self._resource = claims.resource
-        self._created = CreatedClaims(claims.store, context.version)
+        self._created = CreatedClaims(claims.store, context.version, context.clock.monotonic)
         self._claims = claims.store
         self._templates = templates
         self._with_groups = context.gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]

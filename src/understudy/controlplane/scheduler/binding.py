@@ -1,23 +1,20 @@
-"""Sends the requests of an attempt: writes claims, binds the pod, or reports why a pod gets no node.
+"""Sends the requests of an attempt: has claims written, binds the pod, or reports why a pod gets no node.
 
-For a claim without devices: the finalizer by an update, then allocation and reservation in one status update. For one
-that has devices already: the reservation in a status update. Then the pod is bound. Upstream: `bindingCycle`,
-`bindClaim`.
+Upstream: `bindingCycle`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import logging
-import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.series import SeriesRecorder
 from understudy.controlplane.client.pod_claims import full_name, is_reserved_for
-from understudy.controlplane.client.resources import PODS, pod_groups, resource_claims
+from understudy.controlplane.client.resources import PODS, pod_groups
+from understudy.controlplane.scheduler.claim_writer import BindingError, ClaimWriter, named
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement
 from understudy.controlplane.scheduler.framework.pods import PodInfo
@@ -36,25 +33,20 @@ from understudy.controlplane.scheduler.plugins.dynamicresources.claims_state imp
     GroupClaims,
     allocation_of,
 )
-from understudy.controlplane.scheduler.plugins.dynamicresources.dynamic_resources import FINALIZER, with_requests
 from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import Demand, is_in_memory
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, V1_37, Version
+from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.util.clock import timestamp
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
 LONGEST_NOTE = 1024  # characters of an event's note. Upstream: `NoteLengthLimit`
 ATTACHED_POLL = 0.5  # seconds between two looks at devices; upstream looks every five seconds
 SCHEDULED = "PodGroupInitiallyScheduled"  # the condition of a group of pods
-CONFLICT_TRIES, CONFLICT_PAUSE = 5, 0.01  # seconds. Upstream: `retry.DefaultRetry`
-
-
-class BindingError(Exception):
-    """A pod that could not be bound; `str(error)` is the text of its condition."""
 
 
 class Binder:
@@ -66,9 +58,8 @@ class Binder:
         self._client = client
         self._events = events
         self._claims = claims
-        self._version = version
         self._gates = gates
-        self._resource = resource_claims(version)
+        self._writer = ClaimWriter(client, version, gates)
         self._groups = pod_groups(version)
         self._groups_have_claims = version >= V1_37 and gates[features.DRA_WORKLOAD_RESOURCE_CLAIMS]
 
@@ -101,7 +92,7 @@ class Binder:
             return
         doing = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"
         try:
-            await _named(doing, self._patch_status(pod, status))
+            await named(doing, self._patch_status(pod, status))
         except BindingError as why:
             raise _in_pre_bind(why) from why
 
@@ -114,7 +105,7 @@ class Binder:
         self._event(placement.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
         try:
             while not self._are_attached(data):
-                await asyncio.sleep(ATTACHED_POLL)
+                await sleep(self._client.clock, ATTACHED_POLL)
         except BindingConditionError as why:
             raise _in_pre_bind(why) from why
 
@@ -130,7 +121,7 @@ class Binder:
                 raise BindingConditionError(f'resourceclaim.resource.k8s.io "{name}" not found')
             data.claims[index] = current
             if not is_ready(current):
-                if is_overdue(current, time.time()):
+                if is_overdue(current, self._client.clock.now()):
                     raise BindingConditionError(f"device binding timeout: claim={name}")
                 return False
         return True
@@ -142,22 +133,16 @@ class Binder:
         for claim in data.claims:
             if data.resources and claim is data.claims[-1]:
                 if not is_in_memory(claim):
-                    await self._try(f"delete {full_name(claim)}", lambda: self._delete_claim(data.claims[-1]))
+                    await self._try(f"delete {full_name(claim)}", lambda: self._writer.delete(data.claims[-1]))
             elif allocation_of(claim) and is_reserved_for(pod.obj, claim):
                 await self._take_back(claim, pod.uid)
         if placement.state.pod_status:
             cleared: Obj = {"metadata": {"uid": pod.uid}, "status": {name: [] for name in placement.state.pod_status}}
-            write = functools.partial(self._client.patch, subresource="status")
+            write = partial(self._client.patch, subresource="status")
             await self._try(f"clear the status of {pod.key}", lambda: write(PODS, pod.name, cleared, pod.namespace))
 
     async def _take_back(self, claim: Obj, uid: str) -> None:
-        """Take back the reservation of a claim for the pod or group with a uid."""
-        metadata = claim["metadata"]
-        reserved = [{"$patch": "delete", "uid": uid}]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"reservedFor": reserved}}
-        name, namespace = metadata["name"], metadata["namespace"]
-        write = functools.partial(self._client.patch, content_type=STRATEGIC_PATCH, subresource="status")
-        await self._try(f"unreserve {full_name(claim)}", lambda: write(self._resource, name, patch, namespace))
+        await self._try(f"unreserve {full_name(claim)}", partial(self._writer.take_back, claim, uid))
 
     async def report_group(self, outcome: GroupOutcome, group: Obj) -> Obj | None:
         """Write into the condition of a group whether it was scheduled; return the changed group, None for no change.
@@ -179,7 +164,7 @@ class Binder:
         changed: list[Obj] = []
         status = {"status": {"conditions": [condition]}}
         name, namespace = group["metadata"]["name"], group["metadata"]["namespace"]
-        patch = functools.partial(self._client.patch, content_type=STRATEGIC_PATCH, subresource="status")
+        patch = partial(self._client.patch, content_type=STRATEGIC_PATCH, subresource="status")
 
         async def write() -> None:
             changed.append(await patch(self._groups, name, status, namespace))
@@ -202,7 +187,7 @@ class Binder:
         if all(old.get(name) == value for name, value in condition.items()):
             return None
         kept = old.get("status") == condition["status"]
-        condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else timestamp(int(time.time()))
+        condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else self._now()
         return condition
 
     async def report(self, failure: Failure, pod: PodInfo) -> None:
@@ -238,7 +223,7 @@ class Binder:
         changed: Obj = {}
         if any(old.get(name) != value for name, value in condition.items()):
             kept = old.get("status") == "False"
-            condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else timestamp(int(time.time()))
+            condition["lastTransitionTime"] = old["lastTransitionTime"] if kept else self._now()
             condition["lastProbeTime"] = None
             changed["conditions"] = [condition]
         if pod.status.get("nominatedNodeName"):
@@ -259,84 +244,29 @@ class Binder:
         if is_in_memory(chosen) and allocation is None:
             return
         if is_in_memory(chosen):
-            data.claims[index] = await self._create_claim(chosen, data.demands[placement.node])
-        data.claims[index] = await self._write_claim(data.claims[index], allocation, data.consumers[index])
+            data.claims[index] = await self._writer.create(chosen, data.demands[placement.node])
+        data.claims[index] = await self._writer.write(data.claims[index], allocation, data.consumers[index])
         self._claims.put(data.claims[index])
         if is_in_memory(chosen):
             await self._name_claim(data.claims[index], data.demands[placement.node], pod)
         self._claims.remove_pending(chosen, for_all=True)
 
-    async def _create_claim(self, chosen: Obj, demand: Demand) -> Obj:
-        """Create the claim for extended resources; return it as stored. Raises BindingError."""
-        metadata = {key: value for key, value in chosen["metadata"].items() if key not in ("name", "uid")}
-        claim = {**with_requests(chosen, demand), "metadata": metadata}
-        doing = f"create claim for extended resources {metadata['namespace']}/"
-        return await _named(doing, self._client.create(self._resource, claim))
-
     async def _name_claim(self, claim: Obj, demand: Demand, pod: PodInfo) -> None:
         """Write into the status of a pod which claim its extended resources come from. Raises BindingError."""
-        named = {"requestMappings": demand.mappings, "resourceClaimName": claim["metadata"]["name"]}
-        status = {"extendedResourceClaimStatus": named}
-        await _named(f"update pod {pod.key} ExtendedResourceClaimStatus", self._patch_status(pod, status))
-
-    async def _delete_claim(self, claim: Obj) -> None:
-        """Delete a claim for extended resources, its finalizer first."""
-        metadata = claim["metadata"]
-        finalizers = [name for name in metadata.get("finalizers") or () if name != FINALIZER]
-        await self._client.update(self._resource, {**claim, "metadata": {**metadata, "finalizers": finalizers}})
-        await self._client.delete(self._resource, metadata["name"], metadata["namespace"])
-
-    async def _write_claim(self, claim: Obj, allocation: Obj | None, consumer: Obj) -> Obj:
-        """Write a claim; after a conflict once more, from its newest state. Raises BindingError, StatusError."""
-        for attempt in range(CONFLICT_TRIES):
-            if attempt:
-                await asyncio.sleep(CONFLICT_PAUSE)
-                metadata = claim["metadata"]
-                doing = f"get updated claim {full_name(claim)} after conflict"
-                claim = await _named(doing, self._client.get(self._resource, metadata["name"], metadata["namespace"]))
-            try:
-                return await self._write_claim_once(claim, allocation, consumer)
-            except BindingError as why:
-                conflict = isinstance(why.__cause__, StatusError) and why.__cause__.code == 409
-                if not conflict or attempt == CONFLICT_TRIES - 1:
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    async def _write_claim_once(self, claim: Obj, allocation: Obj | None, consumer: Obj) -> Obj:
-        key = full_name(claim)
-        if "deletionTimestamp" in claim["metadata"]:
-            raise BindingError(f"claim {key} got deleted in the meantime")
-        if allocation is not None:
-            if allocation_of(claim):
-                raise BindingError(f"claim {key} got allocated elsewhere in the meantime")
-            finalizers = claim["metadata"].get("finalizers") or []
-            if FINALIZER not in finalizers:
-                guarded = {**claim, "metadata": {**claim["metadata"], "finalizers": [*finalizers, FINALIZER]}}
-                claim = await _named(f"add finalizer to claim {key}", self._client.update(self._resource, guarded))
-        status = dict(claim.get("status") or {})
-        status["allocation"] = allocation or status.get("allocation")
-        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
-        if are_enabled(self._gates):
-            if status["allocation"] is None:
-                raise BindingError(f"claim {key} got deallocated elsewhere in the meantime")
-            status["allocation"] = {"allocationTimestamp": timestamp(int(time.time())), **status["allocation"]}
-        doing = "add allocation and reservation" if allocation is not None else "add reservation"
-        written = self._client.update_status(self._resource, {**claim, "status": status})
-        return await _named(f"{doing} to claim {key}", written)
+        mapped = {"requestMappings": demand.mappings, "resourceClaimName": claim["metadata"]["name"]}
+        status = {"extendedResourceClaimStatus": mapped}
+        await named(f"update pod {pod.key} ExtendedResourceClaimStatus", self._patch_status(pod, status))
 
     async def _free(self, deallocate: Obj | None, delete: Obj | None) -> None:
         """Free a claim that is not in use, and delete one that was made for extended resources."""
         if deallocate is not None:
-            await self._try("deallocate", lambda: self._deallocate(deallocate))
+            await self._try("deallocate", lambda: self._writer.deallocate(deallocate))
         if delete is not None:
-            await self._try("delete", lambda: self._delete_claim(delete))
+            await self._try("delete", lambda: self._writer.delete(delete))
 
-    async def _deallocate(self, claim: Obj) -> None:
-        """Free a claim that no pod uses."""
-        status = {name: value for name, value in claim["status"].items() if name not in ("allocation", "reservedFor")}
-        if self._version >= V1_34:
-            status.pop("devices", None)
-        await self._client.update_status(self._resource, {**claim, "status": status})
+    def _now(self) -> str:
+        """Return the time as objects hold it."""
+        return timestamp(self._client.clock.now())
 
     async def _patch_status(self, pod: PodInfo, status: Obj) -> Obj:
         return await self._client.patch(
@@ -361,11 +291,3 @@ def _in_pre_bind(why: Exception) -> BindingError:
 def _claims_state(placement: Placement) -> ClaimsState:
     data: ClaimsState = placement.state.data[dynamic_resources.NAME]
     return data
-
-
-async def _named(doing: str, request: Awaitable[Obj]) -> Obj:
-    """Return the answer of a request. Raises BindingError that says what was being done."""
-    try:
-        return await request
-    except (StatusError, ConnectionError) as why:
-        raise BindingError(f"{doing}: {why}") from why

@@ -6,7 +6,6 @@ Pods are looked at one after the other and bound in parallel.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
@@ -25,8 +24,9 @@ from understudy.controlplane.client.resources import (
     resource_slices,
 )
 from understudy.controlplane.components import ComponentContext
-from understudy.controlplane.scheduler.binding import Binder, BindingError
+from understudy.controlplane.scheduler.binding import Binder
 from understudy.controlplane.scheduler.cache import NodeCache
+from understudy.controlplane.scheduler.claim_writer import BindingError
 from understudy.controlplane.scheduler.claims import ClaimTracker
 from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.devices import Devices
@@ -43,6 +43,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.timers import timeout
 
 USER = User("system:kube-scheduler", [AUTHENTICATED])
 AGENT = "kube-scheduler"
@@ -52,7 +53,8 @@ NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"  # field selector: po
 
 async def run(context: ComponentContext) -> None:
     """Schedule the pods of a server until cancelled."""
-    async with APIClient(context.connection(USER), AGENT) as client, SeriesRecorder(client, NAME) as events:
+    client = APIClient(context.connection(USER), AGENT, context.clock)
+    async with client, SeriesRecorder(client, NAME) as events:
         await Component(client, events, context.version, context.gates).run()
 
 
@@ -60,19 +62,20 @@ class Component:
     """Follows a server, and schedules its pods."""
 
     def __init__(self, client: APIClient, events: SeriesRecorder, version: Version, gates: Gates) -> None:
+        self._clock = client.clock
         self._devices = Devices(version, gates)
         self._claims = ClaimTracker(self._devices.allocated)
         self._cache = NodeCache()
         self._groups = PodGroups(self._cache)
         has_groups = version >= V1_37 and gates[features.GENERIC_WORKLOAD]
         groups = self._groups if has_groups else None
-        plugins = default_plugins(version, gates, self._cache, self._claims, self._devices, groups)
+        plugins = default_plugins(version, gates, self._cache, self._claims, self._devices, groups, client.clock)
         framework = Framework(plugins)
         self._scheduler = Scheduler(framework, self._cache, version)
         self._group_scheduler = GroupScheduler(self._scheduler, framework, self._groups)
         self._queue = SchedulingQueue(
             plugins,
-            time.monotonic,
+            client.clock.monotonic,
             pops_from_backoff=gates[features.SCHEDULER_POP_FROM_BACKOFF_Q],
             has_hints=gates[features.SCHEDULER_QUEUEING_HINTS],
             groups=groups,
@@ -119,7 +122,7 @@ class Component:
             if entity is None:
                 self._woken.clear()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._queue.seconds_to_next()):
+                    async with timeout(self._clock, self._queue.seconds_to_next()):
                         await self._woken.wait()
                 continue
             self._attempt(entity)

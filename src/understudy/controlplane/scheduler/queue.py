@@ -281,8 +281,9 @@ class SchedulingQueue:
 
     def _wake_the_long_forgotten(self) -> None:
         """Have pods looked at that have waited for too long."""
-        latest = self._clock() - LONGEST_UNSCHEDULABLE
-        for entity in list(takewhile(lambda entity: entity.parked <= latest, self._unschedulable.values())):
+        now = self._clock()
+        entities = self._unschedulable.values()
+        for entity in list(takewhile(lambda entity: entity.parked + LONGEST_UNSCHEDULABLE <= now, entities)):
             self._requeue(entity)
 
     def _park(self, entity: Entity) -> None:

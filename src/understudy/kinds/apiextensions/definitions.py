@@ -108,8 +108,9 @@ def internal(spec: Obj) -> Obj:
         return spec
     out: Obj = {**spec, "version": versions[0].get("name", "")}
     for name, above in _SHARED.items():
-        first = versions[0].get(name)
-        if all((version.get(name) or None) == (first or None) for version in versions):
+        values = [version.get(name) for version in versions]
+        first, *others = (None if value == [] else value for value in values)  # an empty struct is not none
+        if all(value == first for value in others):
             out[above] = first
             versions = [{k: v for k, v in version.items() if k != name} for version in versions]
     return {**out, "versions": versions}

@@ -9,12 +9,13 @@ from understudy.kinds import apiregistration
 from understudy.kinds.admissionregistration.strategy import service_port
 from understudy.kinds.apiextensions import definitions, schema_warnings
 from understudy.kinds.apiextensions.definitions import CLEANUP
+from understudy.kinds.apiextensions.stored_definition import STORED_DEFINITION
 from understudy.kinds.common.compose import all_of, as_on_create
 from understudy.kinds.common.disabled_fields import Guard, drop_disabled_fields, remove_fields
 from understudy.kinds.common.objectmeta import PLAIN
 from understudy.kinds.common.printers import created_at, row
 from understudy.kinds.context import Context
-from understudy.kinds.declarations.kind import Behavior
+from understudy.kinds.declarations.kind import Behavior, StoredDocument
 from understudy.kinds.declarations.strategies import (
     METADATA_RESET,
     SPEC_RESET,
@@ -141,36 +142,11 @@ def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:
     definition["status"] = {**current_status, "conditions": [*(current_status.get("conditions") or ()), condition]}
 
 
-# {field of a version in v1: field of the spec in v1beta1, for what all versions have in common}
-_HOISTED = {
-    "subresources": "subresources",
-    "schema": "validation",
-    "additionalPrinterColumns": "additionalPrinterColumns",
-    "selectableFields": "selectableFields",
-}
-
-
-def _stored_definition(definition: Obj) -> Obj:
-    """Return a definition as the real server stores it: in v1beta1, which says only once what all versions share."""
-    spec = definition["spec"]
-    first, *others = spec["versions"]
-    common = [name for name in _HOISTED if all(other.get(name) == first.get(name) for other in others)]
-    versions = [{name: value for name, value in item.items() if name not in common} for item in spec["versions"]]
-    hoisted = {_HOISTED[name]: first[name] for name in common if name in first}
-    stored = {**spec, "version": first["name"], "versions": versions, "preserveUnknownFields": False, **hoisted}
-    webhook = nested_field(spec, "conversion", "webhook")
-    if webhook is not None:
-        client = {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") else {}
-        reviews = {"conversionReviewVersions": webhook["conversionReviewVersions"]}
-        stored["conversion"] = {"strategy": spec["conversion"]["strategy"], **client, **reviews}
-    current_status = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, **definition["status"]}
-    kind = {"kind": "CustomResourceDefinition", "apiVersion": f"{CRDS}/v1beta1"}
-    return {**kind, **definition, "spec": stored, "status": current_status}
-
-
 def _stored_service(api_service: Obj) -> Obj:
     """Return an API service as the real server stores it."""
-    return {"kind": "APIService", "apiVersion": f"{SERVICES}/v1", "status": {}, **api_service}
+    fields = {name: value for name, value in api_service.items() if name != "status"}
+    kind = {"kind": "APIService", "apiVersion": f"{SERVICES}/v1"}
+    return {**kind, **fields, "status": api_service.get("status") or {}}
 
 
 def _service(api_service: Obj) -> str:
@@ -224,6 +200,7 @@ def _definition_row(definition: Obj, now: float) -> list[Any]:
     ]
 
 
+_FAILED_PRECONDITION = ByRelease({V1_37: "precondition failed", V1_31: "Precondition failed"})
 _ROWS = ByRelease({V1_37: _definition_row, V1_31: created_at})
 
 
@@ -253,7 +230,8 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             ),
             table_row=_ROWS[version],
             begin_termination=_terminate,
-            stored_as_json=_stored_definition,
+            failed_precondition=_FAILED_PRECONDITION[version],
+            stored_as_json=STORED_DEFINITION,
         ),
         (SERVICES, "APIService"): Behavior(
             defaults=_default_service,
@@ -274,6 +252,6 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 reset_fields=METADATA_RESET,
             ),
             table_row=row(_service, _available),
-            stored_as_json=_stored_service,
+            stored_as_json=StoredDocument(write=_stored_service),
         ),
     }

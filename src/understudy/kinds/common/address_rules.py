@@ -27,8 +27,8 @@ class AddressRules:
 
     def ip_rule(self, stored: Sequence[str] | None = ()) -> AddressRule:
         """Return the rule for addresses that accepts those that are stored."""
-        return partial(ip, strict=self.strict, stored=(stored or ()) if self.keeps_stored else ())
+        return partial(ip, strict=self.strict, stored=frozenset((stored or ()) if self.keeps_stored else ()))
 
     def cidr_rule(self, stored: Sequence[str] | None = ()) -> AddressRule:
         """Return the rule for networks that accepts those that are stored."""
-        return partial(cidr, strict=self.strict, stored=(stored or ()) if self.keeps_stored else ())
+        return partial(cidr, strict=self.strict, stored=frozenset((stored or ()) if self.keeps_stored else ()))

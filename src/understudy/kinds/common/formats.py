@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from understudy.machinery.golang.netip import parse_cidr, parse_ip
@@ -137,7 +137,7 @@ def port_name_texts(value: str) -> list[str]:
     return [text for wrong, text in checks if wrong]
 
 
-def ip(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = ()) -> Errors:
+def ip(value: str, path: Path, *, strict: bool = False, stored: Collection[str] = ()) -> Errors:
     """Check an IP address (upstream: `IsValidIPForLegacyField`). `stored` addresses are accepted as they are.
 
     If `strict`, leading zeros and IPv4 addresses in the form of IPv6 are refused.
@@ -154,7 +154,7 @@ def ip(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = 
     return []
 
 
-def cidr(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = ()) -> Errors:
+def cidr(value: str, path: Path, *, strict: bool = False, stored: Collection[str] = ()) -> Errors:
     """Check a network such as 10.9.8.0/24 (upstream: `IsValidCIDRForLegacyField`). `stored` ones are accepted.
 
     If `strict`, leading zeros, IPv4 networks in the form of IPv6 and bits beyond the prefix are refused.

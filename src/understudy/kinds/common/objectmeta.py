@@ -250,14 +250,13 @@ def _owner(owner: Obj, path: Path, index: int) -> Errors:
 
 def _owners(owners: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
-    first = ""
+    first, bad_value = "", Typed(owners, f"[]{OWNER_REFERENCE}")
     for i, owner in enumerate(owners):
         errors += _owner(owner, path, i)
         if owner.get("controller"):
             controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
                 text = 'Only one reference can have Controller set to true. Found "true" in references for'
-                bad_value = Typed(owners, f"[]{OWNER_REFERENCE}")
                 errors.append(invalid(path, bad_value, f"{text} {first} and {controller}"))
             else:
                 first = controller

@@ -95,6 +95,23 @@ class Conversion:
     lossless: bool = False
 
 
+def _unchanged(obj: Obj) -> Obj:
+    """Return an object as it is."""
+    return obj
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """The document of a kind that is always stored as JSON: servers of their own keep these kinds.
+
+    write  turns an internal object into the document
+    read   turns a document into an object of a version that the release has
+    """
+
+    write: Callable[[Obj], Obj]
+    read: Callable[[Obj], Obj] = _unchanged
+
+
 @dataclass(frozen=True, slots=True)
 class Behavior:
     """The ways in which a kind differs from others: its strategies, its table, its deletion.
@@ -118,6 +135,8 @@ class Behavior:
                              "Unsupported": objects never have dependents, whatever the options say (events)
     begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces),
                              the garbage collector's finalizers included
+    failed_precondition      begins the error of a deletion whose precondition fails, of kinds that check it themselves;
+                             "" for those that leave it to the store
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
                  created before it is stored, and deleted after it is gone (the IPAddresses of services)
@@ -130,8 +149,7 @@ class Behavior:
     scale_paths  paths of the replicas that the scale subresource shows, as a definition declares them; None: workloads
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     expires      whether the real server lets etcd forget objects after a time (--event-ttl)
-    stored_as_json  turns an object into the document that the real server stores, of kinds that it does not store as
-                 protobuf
+    stored_as_json  the document that the real server stores, of kinds that it never stores as protobuf
     """
 
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
@@ -148,6 +166,7 @@ class Behavior:
     default_gc_policy: str = "Background"
     orphan_warning: str = ""
     begin_termination: Callable[[Obj, DeleteOptions, Context], None] | None = None
+    failed_precondition: str = ""
     allocations: Callable[[Obj, Context], Mapping[ObjectName, Obj]] | None = None
     deleted_with: Callable[[Obj], ObjectName] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
@@ -160,7 +179,7 @@ class Behavior:
     replicas_paths: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     cached: bool = True
     expires: bool = False
-    stored_as_json: Callable[[Obj], Obj] | None = None
+    stored_as_json: StoredDocument | None = None
 
     def returns_deleted_object(self, version: str) -> bool:
         """Report whether DELETE answers the object in a version."""

@@ -88,14 +88,17 @@ class Node:
     """A node of the document tree (go-yaml: `node`).
 
     `kind` is scalar, sequence, mapping or alias. `children` are the items, or keys and values in turn, or the anchored
-    node. `line` counts from 1. `busy` is true while the node is converted, to notice an anchor that contains itself.
+    node. `line` counts from 1. `start` and `end` are marks of the parser, whose `line` and `column` count from 0: where
+    the node begins, and where a scalar ends. `busy` is true while the node is converted, to notice an anchor that
+    contains itself.
     """
 
-    __slots__ = ("anchor", "busy", "children", "kind", "line", "plain", "tag", "text")
+    __slots__ = ("anchor", "busy", "children", "end", "kind", "line", "plain", "start", "tag", "text")
 
     def __init__(self, kind: str, event: Any) -> None:
         self.kind = kind
-        self.line: int = event.start_mark.line + 1
+        self.start, self.end = event.start_mark, event.end_mark
+        self.line: int = self.start.line + 1
         self.anchor: str = event.anchor or ""
         self.tag = "" if kind == "alias" else _short_tag(event.tag or "")
         self.text: str = event.value if kind == "scalar" else ""

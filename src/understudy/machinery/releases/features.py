@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import NamedTuple, NewType
 
 import orjson
@@ -20,6 +19,7 @@ import orjson
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import V1_31, ByRelease, Version
 from understudy.machinery.util.spelling import did_you_mean
+from understudy.schemas import SCHEMAS
 
 Gate = NewType("Gate", str)
 
@@ -178,7 +178,7 @@ class UnknownGateError(ValueError):
 
     def __init__(self, names: list[str], known: Iterable[str] = ()) -> None:
         self.names = names
-        hint = _history_text(names[0]) or did_you_mean(names[0], known)
+        hint = history_text(names[0]) or did_you_mean(names[0], known)
         super().__init__(f"unrecognized feature gate: {', '.join(names)}{hint}")
 
 
@@ -208,6 +208,22 @@ class FeatureSpec(NamedTuple):
     locked: bool = False
 
 
+class _Recorded:
+    """The gates that were recorded of a release, with their defaults and what they depend on; it never changes.
+
+    specs  of every gate that any release ever had, None for one that came later
+    known  of the gates of this release
+    """
+
+    def __init__(self, version: Version) -> None:
+        self.specs = {gate: history.get(version) for gate, history in _histories().items()}
+        self.known = {gate: spec for gate, spec in self.specs.items() if spec and spec.stage != REMOVED}
+        self.defaults = {gate: spec is not None and spec.default for gate, spec in self.specs.items()}
+        self.defaults[DYNAMIC_RESOURCE_ALLOCATION] = True
+        dependencies: dict[str, list[str]] = read_release_file(version, "release.json")["gateDependencies"]
+        self.dependencies = {Gate(name): [*map(Gate, needed)] for name, needed in dependencies.items()}
+
+
 class Gates:
     """The gates of one release and whether each is on (`featuregate.MutableFeatureGate`).
 
@@ -215,20 +231,16 @@ class Gates:
     gates of other releases too: one that came later is off, one that was removed keeps its last default.
     """
 
-    def __init__(self, specs: Mapping[Gate, FeatureSpec | None], dependencies: Mapping[str, list[str]]) -> None:
-        self._specs = specs
-        self._known = {gate: spec for gate, spec in specs.items() if spec and spec.stage != REMOVED}
-        self._defaults = {gate: spec is not None and spec.default for gate, spec in specs.items()}
-        self._defaults[DYNAMIC_RESOURCE_ALLOCATION] = True
-        self._dependencies = {Gate(name): [Gate(other) for other in needed] for name, needed in dependencies.items()}
-        self._on = dict(self._defaults)
+    def __init__(self, recorded: _Recorded) -> None:
+        self._recorded = recorded
+        self._on = dict(recorded.defaults)
 
     @staticmethod
     def of(version: Version, changes: Mapping[str, bool] | None = None) -> Gates:
         """Return the gates of a release, with changes as users write them. Raises the errors of `set`."""
-        specs = {gate: history.get(version) for gate, history in _histories().items()}
-        gates = Gates(specs, read_release_file(version, "release.json")["gateDependencies"])
-        gates.set(changes or {})
+        gates = Gates(_recorded(version))
+        if changes:
+            gates.set(changes)
         return gates
 
     def __getitem__(self, gate: Gate) -> bool:
@@ -237,34 +249,34 @@ class Gates:
 
     def has(self, gate: Gate) -> bool:
         """Report whether the release has a gate, or an earlier release had it."""
-        return self._specs[gate] is not None
+        return self._recorded.specs[gate] is not None
 
     def turned_on(self, gate: Gate) -> bool:
         """Report whether a gate is on that is off by default."""
-        return self._on[gate] and not self._defaults[gate]
+        return self._on[gate] and not self._recorded.defaults[gate]
 
     def set(self, changes: Mapping[str, bool]) -> None:
         """Turn gates on and off, AllAlpha and AllBeta before the others.
 
         Raises UnknownGateError, LockedGateError and GateDependencyError, with nothing changed.
         """
-        unknown = [name for name in changes if name not in self._known]
+        unknown = [name for name in changes if name not in self._recorded.known]
         if unknown:
-            raise UnknownGateError(unknown, self._known)
+            raise UnknownGateError(unknown, self._recorded.known)
         on = dict(self._on)
         for every, stage in STAGES.items():
             if every in changes:
                 on |= {
                     gate: changes[every]
-                    for gate, spec in self._known.items()
+                    for gate, spec in self._recorded.known.items()
                     if spec.stage == stage and not spec.locked
                 }
         for name, value in changes.items():
-            spec = self._known[Gate(name)]
+            spec = self._recorded.known[Gate(name)]
             if spec.locked and value != spec.default:
                 raise LockedGateError(name, spec.default)
             on[Gate(name)] = value
-        for gate, needed in self._dependencies.items():
+        for gate, needed in self._recorded.dependencies.items():
             off = [str(other) for other in needed if not on.get(other, True)]
             if on.get(gate) and off:
                 raise GateDependencyError(gate, off)
@@ -272,7 +284,7 @@ class Gates:
 
     def reset(self, changes: Mapping[str, bool]) -> None:
         """Turn every gate to its default, then make the changes. Raises the errors of `set`."""
-        self._on = dict(self._defaults)
+        self._on = dict(self._recorded.defaults)
         self.set(changes)
 
     def snapshot(self) -> Mapping[Gate, bool]:
@@ -285,14 +297,14 @@ class Gates:
 
     def in_force(self) -> dict[str, bool]:
         """Return {gate: on} for every gate of the release, sorted by name."""
-        return {gate: self._on[gate] for gate in sorted(self._known)}
+        return {gate: self._on[gate] for gate in sorted(self._recorded.known)}
 
     def described(self) -> dict[str, tuple[str, bool]]:
         """Return {gate: (stage, on)} for every gate of the release, sorted by name."""
-        return {gate: (self._known[gate].stage, self._on[gate]) for gate in sorted(self._known)}
+        return {gate: (self._recorded.known[gate].stage, self._on[gate]) for gate in sorted(self._recorded.known)}
 
 
-def _history_text(name: str) -> str:
+def history_text(name: str) -> str:
     """Return "; it came with 1.32 and went with 1.35" for a gate of other releases, "" for a name that none has."""
     history = _histories().get(Gate(name))
     if history is None:
@@ -304,9 +316,14 @@ def _history_text(name: str) -> str:
 
 
 @cache
+def _recorded(version: Version) -> _Recorded:
+    return _Recorded(version)
+
+
+@cache
 def _histories() -> dict[Gate, ByRelease[FeatureSpec]]:
     """Return every gate that a release ever had, with what it was from each release on."""
-    table = orjson.loads((resources.files("understudy.schemas") / "feature_gates.json").read_bytes())
+    table = orjson.loads((SCHEMAS / "feature_gates.json").read_bytes())
     return {
         Gate(name): ByRelease({Version.parse(since): FeatureSpec(*spec) for since, *spec in history})
         for name, history in table.items()

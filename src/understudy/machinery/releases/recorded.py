@@ -5,13 +5,13 @@ The folder of a preview has only the files that differ from those of the release
 
 from __future__ import annotations
 
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from understudy.machinery.releases.version import Version
+from understudy.schemas import SCHEMAS
 
 
 def read_release_file(version: Version, name: str) -> Any:
@@ -19,10 +19,9 @@ def read_release_file(version: Version, name: str) -> Any:
     return orjson.loads(release_file(version, name).read_bytes())
 
 
-def release_file(version: Version, name: str) -> Traversable:
+def release_file(version: Version, name: str) -> Path:
     """Return the file `schemas/RELEASE/NAME`, which may be missing."""
-    schemas = resources.files("understudy.schemas")
-    own = schemas / str(version) / name
+    own = SCHEMAS / str(version) / name
     if version.is_preview and not own.is_file():
-        return schemas / str(version.previous) / name
+        return SCHEMAS / str(version.previous) / name
     return own

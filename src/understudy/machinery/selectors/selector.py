@@ -37,6 +37,11 @@ class Selector:
         return all(term.label in _OF_METADATA for term in self._fields)
 
     @property
+    def reads_labels_only(self) -> bool:
+        """Report whether it matters to no object what it has besides its labels."""
+        return not self._fields
+
+    @property
     def everything(self) -> bool:
         """Report whether every object matches (upstream: `Everything`)."""
         return not self._labels and not self._fields
@@ -57,13 +62,13 @@ class Selector:
     def matches(self, obj: Obj) -> bool:
         """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
         have."""
-        metadata = obj["metadata"]
-        if self._label_tests:
-            labels = metadata.get("labels") or _NO_LABELS
-            for test in self._label_tests:
-                if not test(labels):
-                    return False
+        if not self.matches_labels(obj["metadata"].get("labels") or _NO_LABELS):
+            return False
         return all((self._value(term.label, obj) == term.value) is term.equal for term in self._fields)
+
+    def matches_labels(self, labels: Mapping[str, str]) -> bool:
+        """Report whether the labels of an object meet all requirements."""
+        return all(test(labels) for test in self._label_tests)
 
     def _value(self, label: str, obj: Obj) -> str:
         if label in ("metadata.name", "name"):

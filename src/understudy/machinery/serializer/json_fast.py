@@ -8,7 +8,7 @@ closure. Anything unusual (a wrong type, an unknown field, raw bytes that cannot
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -21,8 +21,8 @@ from understudy.machinery.types import Obj
 
 
 class WithEmptyFields(dict[str, Any]):
-    """A decoded struct that remembers which of its lists and maps were sent empty (Go: non-nil, length 0), before they
-    were left out or became null.
+    """A decoded struct that remembers which of its lists, maps and optional bytes were sent empty (Go: non-nil, length
+    0), before they were left out or became null.
 
     `empty` has them by JSON name. Only error texts that print Go values (`validation.dump`), managed fields
     (`patch.apply.go_equality`) and webhooks, which see objects before they are stored, need the difference.
@@ -270,6 +270,8 @@ def _lazily(struct: Struct) -> Converter:
     return convert
 
 
+_BYTES = Scalar("bytes", "[]uint8")
+
 # Packages whose types are stored as JSON, not as protobuf: an empty list that is not left out stays a list.
 _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 
@@ -283,7 +285,7 @@ def struct_converter(struct: Struct) -> Converter:
             field.json,
             converter_of(field.type, field.json, field.pointer),
             _is_left_out(field),
-            isinstance(field.type, (List, Map)) and (field.omitempty or not stored_as_json),
+            _is_nil_if_empty(field, stored_as_json),
             _missing(field),
         )
         for field in struct.fields.values()
@@ -356,6 +358,15 @@ def has_empty_fields(value: Any) -> bool:
     return any(has_empty_fields(item) for item in items)
 
 
+def empty_fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the path and value ([], {} or "") of each field of a decoded value that was sent empty and has none yet."""
+    if isinstance(value, WithEmptyFields):
+        yield from (((*path, name), item) for name, item in value.empty.items() if not value.get(name))
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, dict | list):
+            yield from empty_fields(item, (*path, name))
+
+
 def as_sent(value: Any) -> Any:
     """Return a decoded value with its lists and maps that were sent empty instead of the nulls that they became."""
     if isinstance(value, Raw):
@@ -368,6 +379,13 @@ def as_sent(value: Any) -> Any:
     return [as_sent(item) for item in value] if isinstance(value, list) else value
 
 
+def _is_nil_if_empty(field: Field, stored_as_json: bool) -> bool:
+    """Report whether a field that is sent empty is none once it is stored and read."""
+    if isinstance(field.type, (List, Map)):
+        return field.omitempty or not stored_as_json
+    return field.type == _BYTES and field.omitempty and not field.pointer and not stored_as_json
+
+
 def _is_left_out(field: Field) -> bool:
     """Report whether Go leaves the field out when it is empty: never a struct, nor what a pointer points to."""
     return field.omitzero or (field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map)))
@@ -375,7 +393,7 @@ def _is_left_out(field: Field) -> bool:
 
 def _missing(field: Field) -> Callable[[], Any] | None:
     """Return a function that makes what stands for a field that is not set, or None if the field is left out."""
-    nullable = field.pointer or isinstance(field.type, (List, Map)) or field.type == Scalar("bytes", "[]uint8")
+    nullable = field.pointer or isinstance(field.type, (List, Map)) or field.type == _BYTES
     if nullable:
         return None if field.omitempty else lambda: None
     if field.omitzero or (field.omitempty and isinstance(field.type, Scalar)):

@@ -26,6 +26,9 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
 
+SYSTEM_CLOCK = SystemClock()
+
+
 def timestamp(seconds: float) -> str:
     """Return a time, in seconds since 1970, as `metav1.Time` is written: RFC 3339, UTC, whole seconds."""
     return _timestamp(math.floor(seconds))
@@ -34,6 +37,12 @@ def timestamp(seconds: float) -> str:
 @lru_cache(1)  # every write asks for the time, thousands in a second
 def _timestamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def micro_timestamp(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as `metav1.MicroTime` is written: RFC 3339, UTC, six digits."""
+    micros = int(seconds * 1_000_000)
+    return f"{timestamp(micros // 1_000_000)[:-1]}.{micros % 1_000_000:06}Z"
 
 
 def parse_timestamp(text: str) -> float:

@@ -20,13 +20,12 @@ from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import Raw, encode
-from understudy.machinery.golang.text import go_float, go_quote
+from understudy.machinery.golang.text import ADDRESS, go_float, go_quote
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.serializer.json_fast import WithEmptyFields, zero_value_of
 from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
-_ADDRESS = "0xc000a1e5d0"  # any will do: clients cannot rely on it
 _ZERO_TIME = "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)"
 _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
@@ -71,7 +70,7 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
         if value is not _MISSING and value is not None:
             return value
         if isinstance(obj, WithEmptyFields) and name in obj.empty:
-            return [] if isinstance(field.type, List) else {}
+            return obj.empty[name]
     lowered = field.json.lower()
     return next((value for name, value in obj.items() if name.lower() == lowered), None)
 
@@ -122,7 +121,7 @@ def _go_pointer(value: Any, shape: Shape) -> str:
     """Print a pointer: a time prints itself, anything else its address."""
     if isinstance(shape, Custom) and shape.name in ("Time", "MicroTime"):
         return "<nil>" if value is None else _go_custom(value, shape)
-    return f"(*{shape.go})({'nil' if value is None else _ADDRESS})"
+    return f"(*{shape.go})({'nil' if value is None else ADDRESS})"
 
 
 def _go_list(value: Any, shape: List) -> str:
@@ -179,7 +178,7 @@ def _go_time(value: str | None) -> str:
 def _go_quantity(value: Any) -> str:
     amount = quantity.parse(str(value)) if value is not None else quantity.Quantity(0, 0, "")
     number, scale = (0, 0) if amount.big else (amount.value, amount.exponent)
-    decimal = _ADDRESS if amount.big else "nil"
+    decimal = ADDRESS if amount.big else "nil"
     i = f"resource.int64Amount{{value:{number}, scale:{scale}}}"
     d = f"resource.infDecAmount{{Dec:(*inf.Dec)({decimal})}}"
     return f"resource.Quantity{{i:{i}, d:{d}, s:{go_quote(amount.text)}, Format:{go_quote(amount.format)}}}"

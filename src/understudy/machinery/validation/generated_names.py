@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random, SystemRandom
+from understudy.machinery.util import chance
 
 # No vowels and no digits that look like letters, so that no words arise (k8s.io/apimachinery/pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX
 _VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # the first digit of the fourth part
-_random = SystemRandom()
-_bits = Random().getrandbits  # begins with random bytes of the system, and asks for no more
 
 
 def generate_name(base: str) -> str:
@@ -18,10 +16,10 @@ def generate_name(base: str) -> str:
 
     Upstream: `names.SimpleNameGenerator`.
     """
-    return base[:_LONGEST_BASE] + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+    return base[:_LONGEST_BASE] + chance.choices(_ALPHABET, _SUFFIX)
 
 
 def new_uid() -> str:
     """Return a random UUID (RFC 9562, version 4), three times as fast as `uuid.uuid4`. Upstream: `uuid.NewUUID`."""
-    text = f"{_bits(128):032x}"
+    text = f"{chance.bits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANTS[text[16]]}{text[17:20]}-{text[20:]}"

@@ -1,4 +1,4 @@
-"""An issuer of OpenID Connect for tests: its tokens, and its documents as files or over HTTPS."""
+"""An issuer of OpenID Connect for tests and attacks: its tokens, and its documents as files or over HTTPS."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class Issuer:
     def keys(self) -> dict[str, Any]:
         return {"keys": [{"kty": "oct", "k": "AAAA"}, jose.jwk_of(self.key.public_key())]}
 
+    def document(self, path: str) -> dict[str, Any] | None:
+        """Return the document at a path, None if there is none."""
+        if path.endswith("/openid-configuration"):
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        if path == "/keys":
+            self.answers.wait(60)
+        return self.keys() if self.shows_keys or path != "/keys" else None
+
     def write_keys(self, folder: Path) -> str:
         """Write the keys to a file, and return its address."""
         path = folder / "keys.json"
@@ -47,21 +55,17 @@ class Issuer:
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[tuple[Issuer, Path, list[str]]]:
-    """Serve an issuer over HTTPS; yield it, the file of its authority and the paths that were asked for."""
+def serve(folder: Path, issuer: Issuer) -> Iterator[tuple[Path, list[str]]]:
+    """Serve an issuer over HTTPS, which gets its address; yield the file of its authority and the paths asked for."""
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             paths.append(self.path)
-            if self.path == "/keys":
-                issuer.answers.wait(60)
-            if self.path == "/keys" and not issuer.shows_keys:
+            document = issuer.document(self.path)
+            if document is None:
                 self.send_error(404)
                 return
-            document = issuer.keys()
-            if self.path.endswith("/openid-configuration"):
-                document = {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}
             body = json.dumps(document).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -77,12 +81,12 @@ def serve(folder: Path) -> Iterator[tuple[Issuer, Path, list[str]]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    issuer = Issuer(f"https://127.0.0.1:{server.server_port}")
+    issuer.url = f"https://127.0.0.1:{server.server_port}"
     authority.cert_pem.write_to_path(str(folder / "issuer.crt"))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield issuer, folder / "issuer.crt", paths
+        yield folder / "issuer.crt", paths
     finally:
         server.shutdown()
         thread.join()

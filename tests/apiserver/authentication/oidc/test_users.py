@@ -224,7 +224,8 @@ def test_new_keys_of_the_issuer(tmp_path: Path, admin: Path) -> None:
 )
 def test_flags(tmp_path: Path, admin: Path, options: dict[str, str], name: str, groups: list[str]) -> None:
     """With the flags, the keys come from the issuer's own address; prefixes are put before users and groups."""
-    with serve(tmp_path) as (issuer, authority, paths):
+    issuer = Issuer()
+    with serve(tmp_path, issuer) as (authority, paths):
         flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority, **options}
         with Server(token_auth_file=admin, tls=False, **flags) as server:
             user = review(server, issuer.token(email="ann@example.com"))["user"]
@@ -239,7 +240,8 @@ def test_flags(tmp_path: Path, admin: Path, options: dict[str, str], name: str, 
 
 def test_keys_are_fetched_when_a_token_needs_them(tmp_path: Path, admin: Path) -> None:
     """An issuer that shows its keys after the start is no matter: the first token is good."""
-    with serve(tmp_path) as (issuer, authority, paths):
+    issuer = Issuer()
+    with serve(tmp_path, issuer) as (authority, paths):
         issuer.shows_keys = False
         flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
         with Server(token_auth_file=admin, tls=False, **flags) as server:
@@ -252,7 +254,8 @@ def test_keys_are_fetched_when_a_token_needs_them(tmp_path: Path, admin: Path) -
 
 def test_requests_share_a_fetch_of_keys(tmp_path: Path, admin: Path) -> None:
     """Requests whose tokens need newer keys wait for the same fetch: good ones are taken, forged ones are refused."""
-    with serve(tmp_path) as (issuer, authority, paths):
+    issuer = Issuer()
+    with serve(tmp_path, issuer) as (authority, paths):
         flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
         with Server(token_auth_file=admin, tls=False, **flags) as server, ExitStack() as stack:
             assert review(server, issuer.token())["authenticated"]

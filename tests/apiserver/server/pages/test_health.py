@@ -25,7 +25,9 @@ CHECKS = Release.of(NEWEST).health_checks
 
 
 def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Response:
-    return healthz.answer(CHECKS, Request("GET", path, {}, b"", Query(query), NEWEST), failing)
+    return healthz.answer(
+        CHECKS, Request("GET", path, {}, b"", Query(query), NEWEST), {name: f"{name} failed" for name in failing}
+    )
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/shutdown", "/livez/etcd"])
@@ -91,10 +93,15 @@ def test_failed_check_is_listed_without_reason() -> None:
 )
 def test_metrics_name_verbs_as_http_does(apiserver: Server, method: str, path: str, verb: str) -> None:
     """Requests are counted by their method, lists and watches apart; methods that clients make up are one verb."""
-    send(apiserver, method, f"/api/v1/{path}")
     resource = path.partition("/")[0] if verb != "other" else ""
-    counted = re.findall(r"apiserver_request_total\{(.*)\} 1", send(apiserver, "GET", "/metrics").body.decode())
-    assert [line for line in counted if f'verb="{verb}"' in line and (f'resource="{resource}"' in line)]
+
+    def counted() -> int:
+        lines = re.findall(r"apiserver_request_total\{(.*)\} (\d+)", send(apiserver, "GET", "/metrics").body.decode())
+        return sum(int(n) for labels, n in lines if f'verb="{verb}"' in labels and f'resource="{resource}"' in labels)
+
+    before = counted()  # of other tests
+    send(apiserver, method, f"/api/v1/{path}")
+    assert counted() == before + 1
 
 
 async def test_metrics_count_requests() -> None:

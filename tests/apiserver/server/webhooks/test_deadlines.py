@@ -13,6 +13,7 @@ from tests.clock import FixedClock
 from tests.http import TIMEOUT, Response, exchange, send, watch
 from tests.waiting import wait_until
 from understudy import Server
+from understudy.apiserver.endpoints import request
 from understudy.apiserver.extensions import conversion
 from understudy.apiserver.server.filters import request_deadline
 from understudy.machinery.types import Obj
@@ -117,19 +118,23 @@ def seen(answer: Response) -> tuple[int, bytes, str | None, str | None]:
         ("?timeout=-1s", 10.0, ["20s", "20s", "2s", "14s"]),
     ],
 )
-def test_webhooks_are_told_what_is_left(webhook: Webhook, timeout: str, taken: float, told: list[str]) -> None:
+def test_webhooks_are_told_what_is_left(
+    webhook: Webhook, timeout: str, taken: float, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A webhook is told its own timeout, or what is left of the request's time if that is less.
 
     taken  seconds that each mutating webhook takes
     """
-    clock = FixedClock.at("2026-01-01T00:00:00Z")
+    clock = FixedClock(0)
+    for module in (request, request_deadline):
+        monkeypatch.setattr(module, "monotonic", clock.monotonic)
 
     def answer(review: Obj) -> Obj:
         clock.seconds += taken if "mutating" in webhook.paths[-1] else 0
         return dict(answered(review))
 
     webhook.convert = answer
-    with Server(clock=clock) as server:
+    with Server() as server:
         ask(server, webhook, "Mutating", 20, 20)
         ask(server, webhook, "Validating", 2, 30)
         send(server, "POST", f"{MAPS}{timeout}", config_map())

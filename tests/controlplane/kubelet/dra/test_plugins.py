@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
 import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
 from tests.waiting import PATIENCE, until
+from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
 from understudy.controlplane.kubelet.dra.api import HEALTH_V1, HEALTH_V1ALPHA1, V1, V1ALPHA4, V1BETA1
@@ -25,7 +25,7 @@ INVALID = "invalid supported gRPC versions of DRA driver plugin gpu at endpoint 
 
 
 def manager(release: Version) -> DRAPluginManager:
-    return DRAPluginManager(cast(APIClient, None), NODE, release)
+    return DRAPluginManager(APIClient(Connection(url=""), "test"), NODE, release)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.plugins.pod_security.levels import ANYTHING, PRIVILEGED, Policy, Standard, policy
+from understudy.admission.plugins.pod_security.levels import PRIVILEGED, Policy, Standard, policy
 from understudy.admission.plugins.pod_security.pod import Pod, Violation
 from understudy.admission.plugins.pod_security.standards import violations
 from understudy.kinds.context import Context
@@ -16,6 +16,7 @@ from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
+ANNOTATIONS = "pod-security.kubernetes.io/"
 MOST = 3000  # pods that are checked when a namespace changes its level
 
 
@@ -58,17 +59,22 @@ class PodSecurity:
                 _check_namespace_update(obj, old, ctx)
         elif resource != _PODS:
             _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), ctx)
-        elif old is None or _images(obj) != _images(old):
-            _check_pod(obj, ctx)
+        else:
+            _check_pod(obj, old, ctx)
 
 
-def _check_pod(pod: Obj, ctx: Context) -> None:
+def _check_pod(pod: Obj, old: Obj | None, ctx: Context) -> None:
     """Raise 403 for a pod that violates the enforced level; warn if it violates the level of warnings."""
     standards = _policy(pod, ctx)
-    if standards == ANYTHING:
+    if all(standard.level == PRIVILEGED for standard in standards):
+        ctx.annotate(f"{ANNOTATIONS}enforce-policy", str(Standard()))
         return
+    if old is not None and _images(pod) == _images(old):
+        return
+    ctx.annotate(f"{ANNOTATIONS}enforce-policy", str(standards.enforce))
     checked = _checked(pod["metadata"], pod["spec"], ctx)
     refused = violations(standards.enforce, checked, ctx.release)
+    _annotate_violations(standards.audit, checked, ctx)
     if refused:
         text = f'violates PodSecurity "{standards.enforce}": {_detail(refused)}'
         raise errors.admission_forbidden("", "pods", pod["metadata"], text)
@@ -84,9 +90,12 @@ def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
     """Warn if pods from a template would violate the level of warnings."""
     if template is None:
         return
-    standard = _policy(obj, ctx).warn
-    if standard.level != PRIVILEGED:
-        _warn(standard, _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx), ctx)
+    standards = _policy(obj, ctx)
+    if (standards.warn.level, standards.audit.level) == (PRIVILEGED, PRIVILEGED):
+        return
+    pod = _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx)
+    _annotate_violations(standards.audit, pod, ctx)
+    _warn(standards.warn, pod, ctx)
 
 
 def _policy(obj: Obj, ctx: Context) -> Policy:
@@ -99,6 +108,13 @@ def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
     """Return a pod as the checks read it."""
     relaxed = ctx.gates[features.USER_NAMESPACES_POD_SECURITY_STANDARDS] and spec.get("hostUsers") is False
     return Pod(metadata, spec, relaxed, ctx.release >= V1_33)
+
+
+def _annotate_violations(standard: Standard, pod: Pod, ctx: Context) -> None:
+    """Note in the audit log that a pod violates the level of audits."""
+    if standard.level != PRIVILEGED and ctx.is_audited and (violated := violations(standard, pod, ctx.release)):
+        text = f'would violate PodSecurity "{standard}": {_detail(violated)}'
+        ctx.annotate(f"{ANNOTATIONS}audit-violations", text)
 
 
 def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:

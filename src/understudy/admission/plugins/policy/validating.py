@@ -1,8 +1,7 @@
 """ValidatingAdmissionPolicy: refuse requests, or warn of them, as the expressions of policies say.
 
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/ (upstream:
-k8s.io/apiserver/pkg/admission/plugin/policy/validating). There is no audit log, so that the action Audit and audit
-annotations have no effect, but for annotations whose evaluation fails.
+k8s.io/apiserver/pkg/admission/plugin/policy/validating).
 """
 
 from __future__ import annotations

@@ -25,20 +25,29 @@ from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.budget import Budget, OutOfBudgetError
 from understudy.cel.limits.interrupts import evaluated
+from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, admission_forbidden
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 
 _LONGEST_MESSAGE = 5 * 1024  # bytes
+_LONGEST_ANNOTATION = 10 * 1024  # bytes
+_MOST_FAILURES = 50  # that the audit log tells of one request
+_FAILURES = "validation.policy.admission.k8s.io/validation_failure"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
 class Decision(NamedTuple):
-    """A reason to refuse a request.
+    """A reason to refuse a request, or a value for the audit log.
 
     always   whether it is refused whatever actions the binding names
     ignored  whether it is not refused, whatever they are: an error that the failure policy ignores
     seconds  how long the expression took
+    expression
+             the index of the validation
+    publishes
+             the key of the audit annotation whose value the message is, "" for a reason to refuse
     """
 
     message: str
@@ -46,6 +55,8 @@ class Decision(NamedTuple):
     always: bool = False
     ignored: bool = False
     seconds: float = 0.0
+    expression: int = 0
+    publishes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +115,14 @@ class Validator:
         if self.common.failure_policy != "Ignore":
             failed = (result for result in annotations if result.error)
             decisions += [Decision(result.error, always=True, seconds=result.seconds) for result in failed]
+        for item, result in zip(self.policy["spec"].get("auditAnnotations") or (), annotations, strict=True):
+            if isinstance(result.value, str) and (text := result.value.strip()):
+                decisions.append(Decision(_cut(text), publishes=item["key"]))
         return decisions
 
-    def _failed(self, text: str, seconds: float = 0.0) -> list[Decision]:
+    def _failed(self, text: str, seconds: float = 0.0, index: int = 0) -> list[Decision]:
         """Return the decision about a request of which an expression has failed, as the failure policy says."""
-        return [Decision(text, ignored=self.common.failure_policy == "Ignore", seconds=seconds)]
+        return [Decision(text, ignored=self.common.failure_policy == "Ignore", seconds=seconds, expression=index)]
 
     def _decisions(self, results: list[Result], activation: Activation, budget: Budget) -> list[Decision]:
         """Return the reasons to refuse a request, from the results of all validations.
@@ -122,13 +136,20 @@ class Validator:
             failure = f"failed messageExpression: {error}"
         decisions: list[Decision] = []
         validations = self.policy["spec"].get("validations") or ()
-        for validation, result, message in zip(validations, results, messages, strict=True):
+        for index, (validation, result, message) in enumerate(zip(validations, results, messages, strict=True)):
             if result.error or failure:
-                decisions += self._failed(result.error or failure, result.seconds)
+                decisions += self._failed(result.error or failure, result.seconds, index)
             elif result.value is not True:
                 reason = validation.get("reason") or "Invalid"
-                decisions.append(Decision(_message(validation, message), reason, seconds=result.seconds))
+                decisions.append(
+                    Decision(_message(validation, message), reason, seconds=result.seconds, expression=index)
+                )
         return decisions
+
+
+def _cut(text: str) -> str:
+    """Return the value of an audit annotation, cut to as many bytes as it may have."""
+    return text.encode()[:_LONGEST_ANNOTATION].decode(errors="replace")
 
 
 def _message(validation: Obj, result: Result) -> str:
@@ -139,12 +160,46 @@ def _message(validation: Obj, result: Result) -> str:
     return text or validation.get("message", "").strip() or f"failed expression: {validation['expression'].strip()}"
 
 
+class _AuditAnnotations:
+    """The annotations that policies set in the audit log for one request."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[str]] = {}
+        self._failures: list[Obj] = []
+
+    def add(self, key: str, value: str) -> None:
+        """Add a value of an annotation: bindings may give several, each of which is told of once."""
+        values = self._values.setdefault(key, [])
+        if value not in values:
+            values.append(value)
+
+    def fail(self, policy: Obj, binding: Obj, decision: Decision) -> None:
+        """Add a validation that failed (`ValidationFailureValue`)."""
+        self._failures.append(
+            {
+                "message": decision.message,
+                "policy": policy["metadata"]["name"],
+                "binding": binding["metadata"]["name"],
+                "expressionIndex": decision.expression,
+                "validationActions": binding["spec"]["validationActions"],
+            }
+        )
+
+    def publish(self, ctx: Context) -> None:
+        """Set the annotations."""
+        for key, values in self._values.items():
+            ctx.annotate(key, ", ".join(values))
+        if self._failures:
+            ctx.annotate(_FAILURES, encode(self._failures[:_MOST_FAILURES]).decode())
+
+
 class Dispatcher(RequestDispatcher):
     """Asks policies about one request."""
 
     async def dispatch(self, hooks: Iterable[PolicyHook[Validator]]) -> None:
         """Raise the refusal of the first policy that refuses the request, after all of them have warned."""
         denied: list[tuple[Obj, Obj | None, Decision]] = []
+        self._audit = _AuditAnnotations()
         versions: dict[GroupVersionKind, VersionedAttributes] = {}
         for item in invocations(hooks, self._attributes, self._ctx, self._objects):
             if isinstance(item, Misconfiguration):
@@ -157,6 +212,7 @@ class Dispatcher(RequestDispatcher):
             for params in item.params:
                 for decision in await self._ask(item, versions[kind], params):
                     denied += self._act(item, decision)
+        self._audit.publish(self._ctx)
         if denied:
             raise _refusal(self._attributes, *denied[0])
 
@@ -181,6 +237,9 @@ class Dispatcher(RequestDispatcher):
         """Warn of a decision if the binding says so, and count it; return it with its policy and binding if the request
         is refused."""
         policy, binding = item.hook.policy, item.binding
+        if decision.publishes:
+            self._audit.add(f"{policy['metadata']['name']}/{decision.publishes}", decision.message)
+            return []
         actions: list[str] = binding["spec"]["validationActions"]
         if decision.ignored:
             actions = ["Allow"]
@@ -189,6 +248,8 @@ class Dispatcher(RequestDispatcher):
         names = policy["metadata"]["name"], binding["metadata"]["name"]
         for action in actions:
             self._metrics.observe_validation(*names, action.lower(), decision.message, decision.seconds)
+        if "Audit" in actions:
+            self._audit.fail(policy, binding, decision)
         if "Warn" in actions:
             self._ctx.warn(f"Validation failed for {_names(policy, binding)}: {decision.message}")
         return [(policy, binding, decision)] if "Deny" in actions else []

@@ -56,6 +56,11 @@ class Hook:
         return name
 
     @property
+    def configuration(self) -> str:
+        """Return the name of the configuration that the webhook stands in."""
+        return self.key.removesuffix(f"/{self.key.rpartition('/')[2]}").removesuffix(f"/{self.name}")
+
+    @property
     def ignores_failures(self) -> bool:
         """Report whether a request goes on if the webhook cannot be asked."""
         return self.fields.get("failurePolicy") == "Ignore"

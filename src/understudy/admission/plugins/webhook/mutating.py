@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
-from understudy.admission.chain import Attributes, Point
-from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
+from understudy.admission.chain import Attributes
 from understudy.admission.matching.resources import Match
-from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, OtherKindError, VersionedAttributes, loses_times
-from understudy.admission.plugins.webhook.hooks import ADMIT, Hook, HookSource
+from understudy.admission.plugins.webhook.hooks import ADMIT, Hook
 from understudy.admission.plugins.webhook.metrics import observe
+from understudy.admission.plugins.webhook.plugin import WebhookPlugin
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Verdict, question, verdict
-from understudy.admission.webhooks import WebhookClient
 from understudy.kinds.context import Context
-from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error, unknown_error
+from understudy.machinery.golang.json_scalars import loads
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import json_patch
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
@@ -27,37 +26,26 @@ from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_k
 _BAD_PATCH_IS_CALL_FAILURE = ByRelease({V1_34: True, V1_31: False})
 
 
-class MutatingAdmissionWebhook:
+AUDIT = "webhook.admission.k8s.io"  # in keys of annotations in the audit log
+
+
+class MutatingAdmissionWebhook(WebhookPlugin):
     """Asks the webhooks of MutatingWebhookConfigurations, one after the other."""
 
     name = "MutatingAdmissionWebhook"
-
-    def __init__(
-        self,
-        objects: ObjectInterfaces,
-        authorizer: Authorizer,
-        client: WebhookClient,
-        metrics: AdmissionMetrics,
-        manifests: StaticManifests = NO_MANIFESTS,
-    ) -> None:
-        static = partial(manifests.of, self.name)
-        self.source = HookSource("mutatingwebhookconfigurations", ADMIT, objects, authorizer, metrics, static)
-        self._objects = objects
-        self._client = client
-        self._metrics = metrics
-
-    def handles(self, point: Point) -> bool:
-        return self.source.handles(point)
+    configurations = "mutatingwebhookconfigurations"
+    admission_type = ADMIT
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
         """Change the object of a request. Raises the error of the first webhook that refuses it or cannot be asked."""
         state = attributes.reinvocation.of(self.name, attributes.object)
         versions = _Versions(attributes, self._objects)
-        for hook in self.source.hooks(attributes.point):
+        for index, hook in enumerate(self.source.hooks(attributes.point)):
             match = await self.source.match(hook, attributes, ctx, versions.of)
             if match is None or (attributes.reinvocation.begun and hook.key not in state.again):
                 continue
-            changed = await self._ask(hook, match, versions, attributes, ctx)
+            place = f"round_{int(attributes.reinvocation.begun)}_index_{index}"
+            changed = await self._ask(hook, match, versions, attributes, ctx, place)
             if changed:
                 state.require()
                 attributes.reinvocation.needed = True
@@ -66,22 +54,34 @@ class MutatingAdmissionWebhook:
         versions.check()
         state.output = deep_copy(attributes.object)
 
-    async def _ask(self, hook: Hook, match: Match, versions: _Versions, attributes: Attributes, ctx: Context) -> bool:
-        """Ask a webhook and apply its patch; report whether that changed the object. Raises StatusError."""
+    async def _ask(
+        self, hook: Hook, match: Match, versions: _Versions, attributes: Attributes, ctx: Context, place: str
+    ) -> bool:
+        """Ask a webhook and apply its patch; report whether that changed the object. Raises StatusError.
+
+        place  names the call in the audit log
+        """
         versioned, seconds, changed = versions.of(match.kind), 0.0, False
         outcome: CallingWebhookError | StatusError | None = None
         try:
             asked = question(hook, match, versioned, self._objects, ctx)
             (answer,) = await self._client.call([asked.call])
             seconds = answer.seconds
-            changed = self._apply(hook, match, versions, verdict(asked, answer.result, ctx, mutating=True), ctx)
+            ctx.track("mutating-webhook", seconds)
+            given = verdict(asked, answer.result, ctx, mutating=True)
+            changed = self._apply(hook, match, versions, given, ctx)
+            if json_patch.parse(given.patch or b"[]", validate=False).operations:
+                _annotate(ctx, f"patch.{AUDIT}/{place}", hook, patch=loads(given.patch), patchType="JSONPatch")
         except (CallingWebhookError, StatusError) as error:
             outcome = error
+        _annotate(ctx, f"mutation.{AUDIT}/{place}", hook, mutated=changed)
         observe(self._metrics, hook, attributes, ADMIT, seconds, outcome)
         if isinstance(outcome, StatusError):
             raise outcome
         if outcome is not None and not hook.ignores_failures:
             raise outcome.status_error()
+        if outcome is not None:
+            ctx.annotate(f"failed-open.mutation.{AUDIT}/{place}", hook.name)
         return changed
 
     def _apply(self, hook: Hook, match: Match, versions: _Versions, given: Verdict, ctx: Context) -> bool:
@@ -112,6 +112,13 @@ class MutatingAdmissionWebhook:
         )
         versions.replace(patched, match.kind)
         return changed
+
+
+def _annotate(ctx: Context, key: str, hook: Hook, **fields: Any) -> None:
+    """Note in the audit log what a webhook has done; its patch only where the bodies of requests are logged."""
+    if ctx.is_audited:
+        named = {"configuration": hook.configuration, "webhook": hook.name}
+        ctx.annotate(key, encode({**named, **fields}).decode(), detailed="patch" in fields)
 
 
 def _operations(hook: Hook, patch: bytes, version: Version) -> json_patch.Patch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import uuid
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from understudy.admission.matching.resources import Match
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes, admission_request
@@ -22,10 +23,14 @@ from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj, named_kind
+from understudy.machinery.validation.names import qualified_name_texts
 
 _GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _DEFAULT_TIMEOUT = 10  # seconds
+# What Go says of a certificate that names its host as the common name only, and what the audit log says of it.
+_NO_NAMES = "certificate relies on legacy Common Name field"
+_MISSING_SAN = "relies on a legacy Common Name field instead of the SAN extension for subject validation"
 _CODE_OF_FAILED_CALLS = ByRelease({V1_34: 503, V1_31: 400})  # as which those without an answer are counted
 
 
@@ -114,11 +119,17 @@ def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutatin
             raise answer
         review = read_review(answer, asked.kind, Schemas.of(ctx.release))
     except CallError as error:
+        if _NO_NAMES in str(error):
+            host = urlsplit(asked.call.target.url).hostname or ""
+            ctx.annotate(f"missing-san.invalid-cert.kubernetes.io/{host}", _MISSING_SAN)
         code = _CODE_OF_FAILED_CALLS[ctx.release] if error.code is None else error.code
         raise CallingWebhookError(hook, f"failed to call webhook: {error}", code) from None
     if problem := _problem(review, asked, mutating=mutating):
         raise CallingWebhookError(hook, f"received invalid webhook response: {problem}")
     response = review["response"]
+    for key, value in (response.get("auditAnnotations") or {}).items():
+        if "/" not in key and not qualified_name_texts(f"{hook.name}/{key}"):
+            ctx.annotate(f"{hook.name}/{key}", value)
     for warning in response.get("warnings") or ():
         ctx.warn(warning)
     if not response.get("allowed"):

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from understudy.admission.chain import Attributes, Point
-from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
-from understudy.admission.metrics import AdmissionMetrics
-from understudy.admission.objects import ObjectInterfaces
-from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, HookSource, versions_by_kind
+from understudy.admission.chain import Attributes
+from understudy.admission.plugins.webhook.hooks import VALIDATING, Hook, versions_by_kind
 from understudy.admission.plugins.webhook.metrics import observe
+from understudy.admission.plugins.webhook.plugin import WebhookPlugin
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
-from understudy.admission.webhooks import WebhookClient
 from understudy.kinds.context import Context
-from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError
 
 
-class ValidatingAdmissionWebhook:
+class ValidatingAdmissionWebhook(WebhookPlugin):
     """Asks the webhooks of ValidatingWebhookConfigurations, all at once."""
 
     name = "ValidatingAdmissionWebhook"
-
-    def __init__(
-        self,
-        objects: ObjectInterfaces,
-        authorizer: Authorizer,
-        client: WebhookClient,
-        metrics: AdmissionMetrics,
-        manifests: StaticManifests = NO_MANIFESTS,
-    ) -> None:
-        static = partial(manifests.of, self.name)
-        self.source = HookSource("validatingwebhookconfigurations", VALIDATING, objects, authorizer, metrics, static)
-        self._objects = objects
-        self._client = client
-        self._metrics = metrics
-
-    def handles(self, point: Point) -> bool:
-        return self.source.handles(point)
+    configurations = "validatingwebhookconfigurations"
+    admission_type = VALIDATING
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise the error of the first webhook, in their order, that refuses a request or cannot be asked."""
@@ -58,6 +37,7 @@ class ValidatingAdmissionWebhook:
         answers = await self._client.call([item.call for item in asked]) if asked else []
         for item, answer in zip(asked, answers, strict=True):
             outcome: CallingWebhookError | StatusError | None = None
+            ctx.track("validating-webhook", answer.seconds)
             try:
                 verdict(item, answer.result, ctx, mutating=False)
             except (CallingWebhookError, StatusError) as error:
@@ -65,6 +45,11 @@ class ValidatingAdmissionWebhook:
             outcomes.append((item.hook, answer.seconds, outcome))
         for hook, seconds, outcome in outcomes:
             observe(self._metrics, hook, attributes, VALIDATING, seconds, outcome)
+        asked_hooks = [hook.key for hook, match in matches if match is not None]
+        for hook, _, outcome in outcomes:
+            if isinstance(outcome, CallingWebhookError) and hook.ignores_failures:
+                key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{asked_hooks.index(hook.key)}"
+                ctx.annotate(key, hook.name)
         for hook, _, outcome in outcomes:
             if outcome is not None:
                 _raise_failure(hook, outcome)

@@ -23,7 +23,7 @@ class Controller(ABC, Generic[K]):
     """
 
     def __init__(self, informers: SharedInformers[Any, Any], workers: int = 1, name: str = "") -> None:
-        self.queue: WorkQueue[K] = WorkQueue(name or type(self).__name__)
+        self.queue: WorkQueue[K] = WorkQueue(name or type(self).__name__, informers.clock)
         self._informers = informers
         self._workers = workers
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import aclosing
@@ -25,6 +24,8 @@ from understudy.apiserver.controllers.framework.backoff import Backoff
 from understudy.apiserver.controllers.framework.indexer import Indexer
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +50,19 @@ class SharedInformer(ABC, Generic[K, T, S]):
 
     name   what logs call the objects: "pods"
     store  holds them as they were last seen
+    clock  by which pauses between tries are
     """
 
-    def __init__(self, name: str, store: S) -> None:
+    def __init__(self, name: str, store: S, clock: Clock = SYSTEM_CLOCK) -> None:
         self.name = name
         self.store = store
+        self.clock = clock
         self._indexer: Indexer[K, T] = store
         self._handlers: list[Handler[T]] = []
         self._version = ""
         self._waiting: dict[asyncio.Future[None], int] = {}  # for the store to have some version
         self._synced = asyncio.Event()
-        self._backoff = Backoff()
+        self._backoff = Backoff(clock=clock.monotonic)
 
     # --- where objects come from ----------------------------------------------------------------------------------
 
@@ -145,7 +148,7 @@ class SharedInformer(ABC, Generic[K, T, S]):
                 from_version = ""
             except (StatusError, ConnectionError) as why:
                 log.warning("cannot list %s: %s", self.name, why)
-                await asyncio.sleep(self._backoff.delay())
+                await sleep(self.clock, self._backoff.delay())
 
     async def _list(self, from_version: str) -> None:
         """Make the store as the list is, and tell the handlers what is new, changed and gone, in turns with others."""
@@ -164,7 +167,7 @@ class SharedInformer(ABC, Generic[K, T, S]):
     async def _watch_until_expired(self) -> None:
         """Watch again and again, from where the last watch ended, until that version has been forgotten."""
         while True:
-            started, version = time.monotonic(), self._version
+            started, version = self.clock.monotonic(), self._version
             try:
                 await self._watch()
             except StatusError as why:
@@ -172,13 +175,13 @@ class SharedInformer(ABC, Generic[K, T, S]):
                     log.info("watch of %s expired: %s", self.name, why)
                     return
                 log.warning("cannot watch %s: %s", self.name, why)
-                await asyncio.sleep(self._backoff.delay())
+                await sleep(self.clock, self._backoff.delay())
             except ConnectionError as why:
                 log.info("watch of %s ended: %s", self.name, why)
-                await asyncio.sleep(self._backoff.delay())
+                await sleep(self.clock, self._backoff.delay())
             else:
-                if version == self._version and time.monotonic() - started < SHORT_WATCH_SECONDS:
-                    await asyncio.sleep(self._backoff.delay())
+                if version == self._version and self.clock.monotonic() - started < SHORT_WATCH_SECONDS:
+                    await sleep(self.clock, self._backoff.delay())
 
     async def _watch(self) -> None:
         """Take in the events of one watch until it ends. Raises StatusError for an error among them."""
@@ -211,9 +214,13 @@ I = TypeVar("I", bound=SharedInformer[Any, Any, Any])  # noqa: E741 - an informe
 
 
 class SharedInformers(Generic[R, I]):
-    """Informers that several share: one for each of what they follow. Upstream: `SharedInformerFactory`."""
+    """Informers that several share: one for each of what they follow. Upstream: `SharedInformerFactory`.
 
-    def __init__(self, new_informer: Callable[[R], I]) -> None:
+    clock  that of the informers, and of the controllers that follow them
+    """
+
+    def __init__(self, new_informer: Callable[[R], I], clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
         self._new_informer = new_informer
         self._informers: dict[R, I] = {}
 

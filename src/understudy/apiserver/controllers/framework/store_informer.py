@@ -18,6 +18,7 @@ from understudy.apiserver.storage.interface import CompactedError, Entry, Store,
 from understudy.apiserver.storage.pages import pages
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 EXPIRED = "too many writes wait for their reader"
 
@@ -25,8 +26,8 @@ EXPIRED = "too many writes wait for their reader"
 class StoreInformer(SharedInformer[str, Entry, Indexer[str, Entry]]):
     """Follows the entries under a prefix of a store."""
 
-    def __init__(self, store: Store, prefix: str) -> None:
-        super().__init__(prefix, Indexer(attrgetter("key")))
+    def __init__(self, store: Store, prefix: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(prefix, Indexer(attrgetter("key")), clock)
         self._store = store
 
     async def _read(self, version: str) -> tuple[list[Entry], str]:
@@ -72,5 +73,5 @@ class StoreInformer(SharedInformer[str, Entry, Indexer[str, Entry]]):
 class StoreInformers(SharedInformers[str, StoreInformer]):
     """The informers of one store, one for each prefix."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(lambda prefix: StoreInformer(store, prefix))
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(lambda prefix: StoreInformer(store, prefix, clock), clock)

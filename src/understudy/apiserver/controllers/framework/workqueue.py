@@ -13,10 +13,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
+from functools import partial
 from typing import Generic, TypeVar
 
 from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.timers import Alarm, call_later
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +43,19 @@ class TryAgainError(Exception):
 class WorkQueue(Generic[K]):
     """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards.
 
-    name  what logs begin with
+    name   what logs begin with
+    clock  by which keys wait
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._prefix = f"{name}: " if name else ""
         self._ready: deque[K] = deque()
         self._dirty: set[K] = set()  # to be handed out
         self._processing: set[K] = set()
-        self._waiting: dict[K, asyncio.TimerHandle] = {}
+        self._waiting: dict[K, tuple[float, Alarm]] = {}
         self._failures: dict[K, int] = {}
-        self._retries = TokenBucket(RETRIES_PER_SECOND, RETRY_BURST)
+        self._retries = TokenBucket(RETRIES_PER_SECOND, RETRY_BURST, clock.monotonic)
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -82,14 +87,13 @@ class WorkQueue(Generic[K]):
         if delay <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
-        when = loop.time() + delay
+        when = self._clock.monotonic() + delay
         waiting = self._waiting.get(key)
         if waiting is not None:
-            if waiting.when() <= when:
+            if waiting[0] <= when:
                 return
-            waiting.cancel()
-        self._waiting[key] = loop.call_at(when, self._add_delayed, key)
+            waiting[1].cancel()
+        self._waiting[key] = when, call_later(self._clock, delay, partial(self._add_delayed, key))
 
     def add_rate_limited(self, key: K) -> None:
         """Add a key again after a failure, after a delay that doubles with each until `forget`."""
@@ -153,8 +157,8 @@ class WorkQueue(Generic[K]):
 
     def stop(self) -> None:
         """Drop the keys that wait for their time."""
-        for handle in self._waiting.values():
-            handle.cancel()
+        for _, alarm in self._waiting.values():
+            alarm.cancel()
         self._waiting.clear()
 
     def _add_delayed(self, key: K) -> None:

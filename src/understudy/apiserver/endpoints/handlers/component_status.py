@@ -16,6 +16,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.options import list_options, minimum_version
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
 
 PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of health checks, by name of the part
@@ -36,11 +37,13 @@ def _components(state: ServerState) -> dict[str, Entry]:
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer GET of a part. Raises 406, then 400, then 500 for an unknown one."""
+    """Answer GET of a part. Raises 406, then 400, then for an unknown one 404, before 1.33 500."""
     negotiate_output(request)
     minimum_version(request.query)
     component = _components(state).get(scope.name)
     if component is None:
+        if request.release >= V1_33:
+            raise errors.not_found("", "componentstatus", scope.name)
         raise errors.unknown_error(f"Component not found: {scope.name}")
     return object_response(request, scope, component)
 

@@ -31,6 +31,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
     obj = request_body.read_object(request, scope.codec, options.field_validation)
+    write.audit(obj)
     check_namespace(obj, scope)
     write.default(obj)
     wipe_object_meta_system_fields(obj, {} if scope.kind.custom else state.schemas.uncreated_metadata)
@@ -55,5 +56,11 @@ async def read_part(
 
     `check` raises the errors of the body; validating admission comes after it.
     """
-    sent = request_body.read(request, scope.decoder, options.field_validation).obj
-    return await WriteRequest(state, request, scope, options).admit_new_part(sent, check)
+    write = WriteRequest(state, request, scope, options)
+
+    def read() -> Obj:
+        sent = request_body.read(request, scope.decoder, options.field_validation)
+        write.audit_part(sent)
+        return sent.obj
+
+    return await write.admit_new_part(read, check)

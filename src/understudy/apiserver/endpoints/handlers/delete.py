@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from understudy.admission.chain import Operation
+from understudy.apiserver.encoding.conversion import bare
 from understudy.apiserver.endpoints.handlers import unsafe_delete
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -21,6 +23,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.context import Context
 from understudy.machinery import errors
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import (
     UNSAFE_DELETE,
     DeleteOptions,
@@ -45,7 +48,7 @@ ALL = 2**63 - 1
 async def delete(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer DELETE of an object (`DeleteResource`): with the object, or with a Status once it is removed."""
     form_of(request, scope)
-    options = delete_options(state, request)
+    options = await request.read(partial(delete_options, state, request))
     if reason := scope.behavior.protected.get(scope.name):
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, reason)
     ctx = state.context(request, scope)
@@ -74,7 +77,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     form_of(request, scope)
     listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     selector = selector_of(scope, listing)
-    options = delete_options(state, request)
+    options = await request.read(partial(delete_options, state, request))
     if options.ignore_read_error:
         raise unsafe_delete.refused_for_collections(request.release)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
@@ -124,10 +127,19 @@ def _validate(
 
 def delete_options(state: ServerState, request: Request) -> DeleteOptions:
     """Return the options of a DELETE, from its body or else its query. Raises 400, 415, 422, 500."""
-    options = read_delete_options(_body(state, request)) if request.body else _of_query(request.query)
+    options = read_delete_options(_sent(state, request)) if request.body else _of_query(request.query)
     if not unsafe_delete.is_served(state):
         options.ignore_read_error = None
     return validated_delete_options(options, request.release)
+
+
+def _sent(state: ServerState, request: Request) -> Obj:
+    """Return the DeleteOptions of a body, and note them for the audit log."""
+    body = _body(state, request)
+    if request.audit is not None:
+        named = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal", **bare(body)}
+        request.audit.note_request({}, lambda: encode(named))
+    return body
 
 
 def _of_query(query: Query) -> DeleteOptions:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from understudy.apiserver.encoding.encoded import load, read_again
+from understudy.apiserver.endpoints.handlers.corrupt_objects import (
+    corrupt_object,
+    not_decodable,
+    unreadable_list,
+    unreadable_object,
+)
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
@@ -15,8 +21,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.storage.interface import Entry
-from understudy.machinery.errors import StatusError, internal_error
+from understudy.apiserver.storage.interface import UnreadableError
+from understudy.machinery.errors import StatusError
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
@@ -25,25 +31,25 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of an object (`GetResource`), at least as new as the `resourceVersion` of the query, if any."""
     form = form_of(request, scope)
+    version = ""
     if request.query:
-        await state.registry.not_older(scope.kind, minimum_version(request.query))
-    entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
+        version = minimum_version(request.query)
+        await state.registry.not_older(scope.kind, version)
+    cached = bool(version) and scope.kind.behavior.cached
+    entry = await state.registry.get(scope.kind, scope.namespace, scope.name, cached=cached)
     entry = read_again(entry, scope.kind)
+    names_it = state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]
     try:
         load([entry], scope.kind)
+    except UnreadableError as error:
+        raise unreadable_object(entry, error) if names_it else error from None
     except StatusError as error:
-        if not state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]:
-            raise
-        raise _corrupt_object(entry, error) from None
-    return object_response(request, scope, entry, form=form)
-
-
-def _corrupt_object(entry: Entry, error: StatusError) -> StatusError:
-    """Return the error for a stored object that a webhook does not convert (upstream: `NewCorruptObjError`)."""
-    return internal_error(
-        f"StorageError: corrupt object, Code: 7, Key: {entry.key.removeprefix('/registry')}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: object not decodable revision={entry.revision}: {error.message}"
-    )
+        text = not_decodable(entry.revision, error.message)
+        raise corrupt_object(entry.key, text) if names_it else error from None
+    try:
+        return object_response(request, scope, entry, form=form)
+    except UnreadableError as error:
+        raise unreadable_object(entry, error) if names_it else error from None
 
 
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
@@ -70,7 +76,11 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     selector = selector_of(scope, options)
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, snapshots=snapshots)
-    return await list_response(request, scope, page)
+    try:
+        return await list_response(request, scope, page)
+    except UnreadableError as error:
+        names_all = state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]
+        raise unreadable_list(scope.kind, page.entries, error, names_all=names_all) from None
 
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:

@@ -59,6 +59,7 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     check_patch(request, media)
     write = WriteRequest(state, request, scope, options)
+    write.audit_patch(media)
     target, applies = write.target(scope.name), media == APPLY_PATCH
     transform = _apply_transform(write) if applies else _patch_transform(write, media)
     try:

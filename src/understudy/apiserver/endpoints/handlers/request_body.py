@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.responsewriters.writers import shown_warnings
 from understudy.kinds.declarations.codec import Body, Codec, Decoder, MissingKindError, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
@@ -51,7 +52,8 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
     except DecodeError as error:
         raise errors.bad_request(_refusal(sent.kind, sent.version, expected, error)) from None
     if validation != IGNORE:
-        request.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
+        lines = (line for text in strict for line in text.removeprefix(TWICE).split("\n  "))
+        request.warnings += shown_warnings(lines)
     return Sent(obj, sent)
 
 

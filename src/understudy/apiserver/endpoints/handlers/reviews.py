@@ -36,9 +36,15 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
         form_of(request, scope)
         options = write_options(request.query, request.method, request.release)
-        obj = request_body.read_object(request, scope.codec, options.field_validation)
-        wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
-        obj = await WriteRequest(state, request, scope, options).admit_new_part(obj)
+        write = WriteRequest(state, request, scope, options)
+
+        def read() -> Obj:
+            obj = request_body.read_object(request, scope.codec, options.field_validation)
+            write.audit(obj)
+            wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
+            return obj
+
+        obj = await write.admit_new_part(read)
         answered = answer(state, request, scope, obj)  # may drop fields that were sent
         kept = obj if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
@@ -28,15 +30,16 @@ async def update(state: ServerState, request: Request, scope: RequestScope) -> R
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
 
-    def read() -> Obj:
+    def read(note: Callable[[Obj], object] = lambda obj: None) -> Obj:
         obj = request_body.read_object(request, scope.codec, options.field_validation)
+        note(obj)
         check_namespace(obj, scope)
         check_name(obj, scope)
         write.default(obj)
         dedup_owner_references(obj, write.ctx)
         return obj
 
-    first = [read()]
+    first = [read(write.audit)]
     uid = str(first[0]["metadata"].get("uid", ""))
 
     async def transform(current: Obj | None) -> Obj:

@@ -137,10 +137,10 @@ class EventSource:
             after = after or self._store.revision
             self._watch = self._store.watch(prefix, after)
         except CompactedError as error:
-            self._fail(errors.expired(f"too old resource version: {version} ({error.revision})"))
+            self.fail(errors.expired(f"too old resource version: {version} ({error.revision})"))
             return
         except errors.StatusError as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._watch.wake = self._woken
         self._seen = after
@@ -155,7 +155,7 @@ class EventSource:
             load(stored.entries, kind)
         except errors.StatusError:  # of a webhook: the watch cache of the real server does not get so far
             cached = self._cache.revision if self._cache is not None else 0
-            self._fail(freshness.too_large(self._seen, cached, freshness.RETRY_AFTER))
+            self.fail(freshness.too_large(self._seen, cached, freshness.RETRY_AFTER))
             return
         self._initial.extend(stored.entries)
         asked_for = options.initial_events or self._state.gates[features.WATCH_LIST]
@@ -353,7 +353,7 @@ class EventSource:
             notes = {INITIAL_EVENTS_END: "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
                 if self._form.target == PARTIAL_LIST:
-                    self._fail(self._no_blueprint())
+                    self.fail(self._no_blueprint())
                     return
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **notes}
@@ -378,8 +378,8 @@ class EventSource:
         text = f'no kind is registered for the type {self._state.schemas.kind(*listed).go} in scheme "{scheme}"'
         return errors.StatusError(500, "InternalError", text)
 
-    def _fail(self, error: errors.StatusError) -> None:
-        """Send an error as the last event, since the response has begun."""
+    def fail(self, error: errors.StatusError) -> None:
+        """Send an error as the last event, since the response has begun; end the watch."""
         self._emit("ERROR", error.status())
         self.close()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 from understudy.admission import chain
 from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
-from understudy.apiserver.endpoints.negotiation import PROTOBUF
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, PROTOBUF
+from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
@@ -17,14 +19,14 @@ from understudy.kinds.declarations.codec import Sent
 from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery import errors
 from understudy.machinery.auth.forbidden import forbidden
-from understudy.machinery.golang.json_writer import holds_unreadable
+from understudy.machinery.golang.json_writer import encode, holds_unreadable
 from understudy.machinery.options import WriteOptions, write_options_object
-from understudy.machinery.patch.apply import managers
+from understudy.machinery.patch.apply import apply_body, managers
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
-from understudy.machinery.releases.version import V1_34
-from understudy.machinery.serializer.json_fast import keep_empty_fields
-from understudy.machinery.types import Obj
+from understudy.machinery.releases.version import V1_34, V1_37
+from understudy.machinery.serializer.json_fast import as_sent, keep_empty_fields
+from understudy.machinery.types import Obj, named_kind
 
 DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
@@ -53,6 +55,32 @@ class WriteRequest:
     def field_manager(self) -> FieldManager:
         """Return the field manager for bodies of this request."""
         return self.state.field_manager(self.scope)
+
+    def audit_part(self, sent: Sent) -> None:
+        """Note the body of a subresource for the audit log."""
+        self.audit({"kind": sent.gvk.kind, "apiVersion": sent.gvk.api_version, **bare(sent.obj)})
+
+    def audit_patch(self, media: str) -> None:
+        """Note the patch of the request for the audit log: as JSON, though before 1.37 YAML is left as it is."""
+        if (events := self.request.audit) is not None and events.wants_objects:
+            body = self.request.body
+            converts = media == APPLY_PATCH and self.request.release >= V1_37
+            events.note_patch(apply_body.as_json(body) if converts else body)
+
+    def audit(self, sent: Obj) -> None:
+        """Note the object of the request, in the version that was sent, for the audit log (`LogRequestObject`)."""
+        events = self.request.audit
+        if events is None:
+            return
+
+        def encoded() -> bytes:
+            obj, kind = deepcopy(sent), named_kind(sent)
+            if kind.kind == self.scope.kind.name:  # else it is the body of a subresource, or a review
+                self.default(obj)
+            ordered = RegistryObjects(self.state.registry, self.state.schemas, lasts=False).in_order(obj, kind)
+            return encode(as_sent(ordered))
+
+        events.note_request(sent.get("metadata") or {}, encoded)
 
     def target(self, name: str) -> WriteTarget:
         """Return the target of this write for the registry; `name` is "" for a new object."""
@@ -137,28 +165,33 @@ class WriteRequest:
         if not allowed:
             raise forbidden(self.request.user, create, reason)
 
-    async def admit_new_part(self, obj: Obj, check: Callable[[Obj], object] = lambda obj: None) -> Obj:
+    async def admit_new_part(self, read: Callable[[], Obj], check: Callable[[Obj], object] = lambda obj: None) -> Obj:
         """Return an object that is not stored, such as a binding or a review, as admission leaves it.
 
-        `check` is called between mutating and validating admission. Raises 400 for another namespace than that of the
-        path, and StatusError if a plugin refuses the object.
+        `read` returns it as it was sent; `check` is called between mutating and validating admission. Raises 400 for
+        another namespace than that of the path, and StatusError as `read` does or if a plugin refuses the object.
         """
-        obj = await self.mutate_new_part(obj)
+        obj = await self.mutate_new_part(read)
         check(obj)
         await self.validate(obj, None)
         return obj
 
-    async def mutate_new_part(self, obj: Obj) -> Obj:
-        """Return an object that is not stored as mutating admission leaves it.
+    async def mutate_new_part(self, read: Callable[[], Obj]) -> Obj:
+        """Return an object that is not stored as mutating admission leaves it; `read` returns it as it was sent.
 
-        Raises 400 for another namespace than that of the path, and StatusError if a plugin refuses the object.
+        Raises 400 for another namespace than that of the path, and StatusError as `read` does or if a plugin refuses
+        the object.
         """
-        kind = self.scope.body_kind
-        obj = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
-        check_namespace(obj, self.scope)
-        dedup_owner_references(obj, self.ctx)
-        self.update_managed_fields(None, obj)
-        return await self.admit(obj, None)
+
+        def prepare() -> Obj:
+            kind = self.scope.body_kind
+            obj = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(read())}
+            check_namespace(obj, self.scope)
+            dedup_owner_references(obj, self.ctx)
+            self.update_managed_fields(None, obj)
+            return obj
+
+        return await self.admit(await self.request.read(prepare), None)
 
     def _admission(self, old: Obj | None) -> chain.Admission | None:
         """Return the plugins to ask about a new object or an update, None if there are none."""

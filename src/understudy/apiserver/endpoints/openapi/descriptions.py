@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha512
-from importlib import resources
 from typing import TypeAlias
 
 import orjson
 
 from understudy.machinery.types import Obj
+from understudy.schemas import SCHEMAS
 
 Texts: TypeAlias = dict[str, str]  # by field; "" for the type itself
 
@@ -110,6 +110,6 @@ def _own() -> Mapping[str, Mapping[str, Texts]]:
 
 def _files() -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file with descriptions, sorted by name."""
-    folder = resources.files("understudy.schemas") / "descriptions"
+    folder = SCHEMAS / "descriptions"
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         yield path.name, path.read_bytes()

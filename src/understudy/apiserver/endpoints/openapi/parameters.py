@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
-from importlib import resources
 
 import orjson
 
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import List, Scalar, Schemas, Shape
 from understudy.machinery.types import Obj
+from understudy.schemas import SCHEMAS
 
 PRETTY = (
     "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or "
@@ -60,7 +60,5 @@ def _schema(kind: str) -> Obj:
 @cache
 def _texts() -> dict[str, dict[str, str]]:
     """Return {type: {field: description}}."""
-    texts: dict[str, dict[str, str]] = orjson.loads(
-        (resources.files("understudy.schemas") / "parameters.json").read_bytes()
-    )
+    texts: dict[str, dict[str, str]] = orjson.loads((SCHEMAS / "parameters.json").read_bytes())
     return texts

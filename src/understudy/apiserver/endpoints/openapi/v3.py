@@ -11,7 +11,6 @@ hash may be cached for ever, with another hash it redirects; v2 comes as JSON or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from email.utils import formatdate
 from functools import cached_property
 from hashlib import sha512
 from time import time
@@ -158,6 +157,8 @@ class OpenAPI:
         if asked and asked != etag:
             return Response(301, content_type=JSON, headers=[*headers, ("Location", _url(name, etag))])
         if asked:
+            from email.utils import formatdate  # takes its time to import
+
             expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
         response = _conditional(request, etag, headers, JSON, lambda: self._rendered(name))

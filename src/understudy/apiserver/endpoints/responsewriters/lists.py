@@ -101,7 +101,7 @@ async def _joined(layout: _Layout, entries: list[Entry]) -> list[bytes]:
 
     parts, items, size = [layout.before], list[bytes](), 0
     for at in range(0, len(entries), AT_ONCE):
-        some = [entry.cache.get(key) or await made(entry) for entry in entries[at : at + AT_ONCE]]
+        some = [entry.made(key) or await made(entry) for entry in entries[at : at + AT_ONCE]]
         items += some
         size += sum(map(len, some))
         if size > PART:
@@ -186,7 +186,7 @@ def _in_yaml(layout: _Layout, has_items: bool) -> _Layout:
 
 def _item(layout: _Layout, entry: Entry) -> bytes:
     """Return the item of an entry, which may have kept it."""
-    return entry.cache.get(layout.key) or layout.item(entry)
+    return entry.made(layout.key) or layout.item(entry)
 
 
 # --- protobuf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from understudy.apiserver.encoding.encoded import (
     encoded,
@@ -169,29 +170,28 @@ def _json(raw: bytes, pretty: bool) -> bytes:
 
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
-    """Return Warning headers (RFC 7234): each text once, in the order of arrival.
-
-    Texts with control characters are left out, as in Go.
-    """
-    texts = [text for text in dict.fromkeys(warnings) if text and not _CONTROL.search(text)]
+    """Return Warning headers (RFC 7234) for those of the warnings that are shown, all cut if they are too long."""
+    texts = shown_warnings(warnings)
     if sum(map(len, texts)) > _WARNINGS_LENGTH:
-        texts = _shortened(texts)
+        texts = [text[:_WARNING_LENGTH] for text in texts]
     escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
     return [(WARNING, f'299 - "{text}"') for text in escaped]
 
 
-def _shortened(texts: list[str]) -> list[str]:
-    """Return warnings that together exceed the limit, each cut to `_WARNING_LENGTH`.
+def shown_warnings(warnings: Iterable[str]) -> list[str]:
+    """Return those of the warnings that an answer has room for: each text once, in the order of arrival.
 
-    All up to the first one that exceeds the limit are kept; more are added while they fit.
+    Texts with control characters are left out, as in Go. All up to the first one that exceeds the limit are shown; more
+    are added while they fit if each is cut to `_WARNING_LENGTH`. There may be a hundred thousand.
     """
-    total = over = 0
-    while total <= _WARNINGS_LENGTH:
-        total += len(texts[over])
-        over += 1
-    kept = [text[:_WARNING_LENGTH] for text in texts[:over]]
-    for text in texts[over:]:
-        if sum(map(len, kept)) >= _WARNINGS_LENGTH:
+    shown: dict[str, None] = {}
+    total = cut = 0
+    for text in warnings:
+        if not text or text in shown or _CONTROL.search(text):
+            continue
+        shown[text] = None
+        total += len(text)
+        cut += min(len(text), _WARNING_LENGTH)
+        if total > _WARNINGS_LENGTH <= cut:
             break
-        kept.append(text[:_WARNING_LENGTH])
-    return kept
+    return list(shown)

@@ -31,10 +31,14 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     """Answer POST bindings: assign the pod that the body names to a node. Raises 400, 403, 404, 406, 409, 500."""
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
-    binding = request_body.read_object(request, scope.codec, options.field_validation)
-    binding = await WriteRequest(state, request, scope, options).admit_new_part(
-        binding, partial(_check_target, request)
-    )
+    write = WriteRequest(state, request, scope, options)
+
+    def read() -> Obj:
+        binding = request_body.read_object(request, scope.codec, options.field_validation)
+        write.audit(binding)
+        return binding
+
+    binding = await write.admit_new_part(read, partial(_check_target, request))
     return await _assign(state, request, scope, binding, options)
 
 

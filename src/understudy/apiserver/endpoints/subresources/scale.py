@@ -54,9 +54,10 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
             raise
         raise view.refused_body(error) from None
     request_body.check_version(sent, scope.decoder.kind)
+    write = WriteRequest(state, request, scope, options)
+    write.audit_part(sent)
     check_namespace(sent.obj, scope)
     check_name(sent.obj, scope)
-    write = WriteRequest(state, request, scope, options)
     uid = str(sent.obj["metadata"].get("uid", ""))
 
     def replace(live: Obj) -> Obj:
@@ -75,6 +76,7 @@ async def patch_scale(state: ServerState, request: Request, scope: RequestScope)
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     check_patch(request, media)
     write = WriteRequest(state, request, scope, options)
+    write.audit_patch(media)
     view = view_of(scope)
 
     def change(live: Obj) -> Obj:

@@ -5,6 +5,10 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/tok
 
 from __future__ import annotations
 
+import base64
+
+import orjson
+
 from understudy.apiserver.authentication.service_account_tokens import BOUND
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
@@ -30,11 +34,18 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
-    body = request_body.read(request, scope.decoder, options.field_validation).obj
-    sent_spec = body.get("spec") or {}
-    names_audiences = sent_spec.get("audiences") is not None or was_sent_empty(sent_spec, "audiences")
-    body["spec"] = _defaulted(sent_spec)
-    sent = await write.mutate_new_part(body)
+    names_audiences = False
+
+    def read() -> Obj:
+        nonlocal names_audiences
+        body = request_body.read(request, scope.decoder, options.field_validation)
+        sent_spec = body.obj.get("spec") or {}
+        names_audiences = sent_spec.get("audiences") is not None or was_sent_empty(sent_spec, "audiences")
+        body.obj["spec"] = _defaulted(sent_spec)
+        write.audit_part(body)
+        return body.obj
+
+    sent = await write.mutate_new_part(read)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     uid = _account_uid(state, request, scope, sent["metadata"], account["metadata"])
@@ -53,6 +64,8 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         "token": state.tokens.accounts.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
+    if request.audit is not None:
+        request.audit.annotate("authentication.kubernetes.io/issued-credential-id", f"JTI={_jti(status['token'])}")
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
     answer: Obj = {
         "kind": "TokenRequest",
@@ -72,6 +85,12 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     write.update_managed_fields(None, as_sent)
     answer["metadata"] |= as_sent["metadata"]
     return value_response(request, scope, answer, 201)
+
+
+def _jti(token: str) -> str:
+    """Return the id of a token that was issued (RFC 7519)."""
+    payload = token.split(".")[1]
+    return str(orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["jti"])
 
 
 def _defaulted(spec: Obj) -> Obj:

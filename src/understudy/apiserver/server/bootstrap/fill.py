@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from understudy.apiserver.encoding.conversion import to_internal
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
+from understudy.apiserver.storage.interface import KeyExistsError
 from understudy.machinery.types import split_api_version
 from understudy.machinery.validation.generated_names import new_uid
 
@@ -20,4 +23,5 @@ async def fill(state: ServerState, port: int) -> None:
         metadata = {**obj["metadata"], "uid": new_uid()}
         key = key_of(kind, metadata.get("namespace", ""), metadata["name"])
         if await store.get(key) is None:
-            await store.create(key, {**to_internal(kind, version, obj), "metadata": metadata})
+            with suppress(KeyExistsError):  # another server begins as well
+                await store.create(key, {**to_internal(kind, version, obj), "metadata": metadata})

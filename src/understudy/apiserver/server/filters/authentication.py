@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.permissions.audit.latencies import AUTHENTICATION, Latencies
+from understudy.apiserver.server.filters.audit.filter import Auditor
+from understudy.machinery.errors import StatusError
 
 
-def with_authentication(authenticator: Authenticator) -> Callable[[Request], None]:
-    """Return the filter that sets `request.user`. It raises 401 for credentials that are not valid."""
+def with_authentication(authenticator: Authenticator, auditor: Auditor | None) -> Callable[[Request], None]:
+    """Return the filter that sets `request.user`. It raises 401 for credentials that are not valid.
+
+    auditor  logs such requests, if there is one
+    """
 
     def authenticate(request: Request) -> None:
-        request.user = authenticator.authenticate(request.headers, request.warnings, request.path, request.certificates)
+        begun, latencies = monotonic(), None if auditor is None else Latencies(request.release)
+        request.latencies = latencies
+        try:
+            request.user = authenticator.authenticate(
+                request.headers, request.warnings, request.path, request.certificates
+            )
+        except StatusError:
+            if auditor is not None:
+                auditor.refuse(request)
+            raise
+        if latencies is not None:
+            latencies.since(AUTHENTICATION, begun)
 
     return authenticate

@@ -16,9 +16,10 @@ from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
+from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization
-from understudy.apiserver.server.filters.impersonation import with_impersonation
+from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
@@ -35,19 +36,20 @@ def build_handler_chain(
     flow_control: FlowControl,
     permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
+    auditor: Auditor | None = None,
 ) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
 
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
-
-    One place is free: audit (`WithAudit`) comes after authentication, and sees the answer in `Director`.
+    auditor         logs requests; it sees the answer in `Director`
     """
     return (
         with_request_info,
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         with_request_deadline,
-        with_authentication(authenticator),
+        with_authentication(authenticator, auditor),
+        *(() if auditor is None else (auditor.receive,)),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
         with_priority_and_fairness(flow_control),
         with_authorization(authorizer, permissions),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Generator
 from functools import partial
 from math import inf
+from time import monotonic
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -36,7 +37,7 @@ def with_request_deadline(request: Request) -> None:
     seconds = request_timeout(request.query.get("timeout")) if request.query else 0.0
     if 0 < seconds < _SHORTEST:
         raise RequestTimeoutError
-    now = request.clock.monotonic()
+    now = monotonic()
     request.deadline = now + (seconds if 0 < seconds < LONGEST else LONGEST)
     if info.verb in _WRITES and info.is_resource:
         request.write_deadline = now + LONGEST_WRITE

@@ -10,11 +10,12 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from urllib.parse import unquote
 
 from multidict import CIMultiDict, istr
 
-from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.endpoints.request import Delivery, Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.filters.request_deadline import timed_out
 from understudy.apiserver.server.http.gzipped import compressed
@@ -75,6 +76,7 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
             version,
             _certificates(exchange) if asks_for_certificates else (),
             None if reception is None else reception.receive,
+            source=exchange.peer,
         )
         try:
             result = await answer(request)
@@ -88,11 +90,16 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
         finally:
             if reception is not None:
                 reception.release()
+        if result.delivery is not None:
+            exchange.impair(_within(result.delivery, result))
         if isinstance(result, WatchResponse):
-            head = _headers(result)
+            head = _headers(exchange, result)
             if result.compressible:
                 _compress(exchange, head)
-            await pump(exchange, result.source, head, pumps)
+            try:
+                await pump(exchange, result.source, head, pumps)
+            finally:
+                result.on_end()
             log.debug("%s %s %s", exchange.method, exchange.target, 200)
             return None
         log.debug("%s %s %s", exchange.method, exchange.target, result.status)
@@ -104,10 +111,18 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
     return handle
 
 
+def _within(delivery: Delivery, answer: Response | WatchResponse) -> Delivery:
+    """Return the way an answer is sent: one that is to be cut off loses at least its last byte."""
+    if delivery.body_bytes is None or isinstance(answer, WatchResponse):
+        return delivery
+    answer.compressible = False
+    return replace(delivery, body_bytes=min(delivery.body_bytes, sum(map(len, answer.parts)) - 1))
+
+
 def give_up(exchange: Exchange) -> None:
     """Answer a request whose client sends nothing more that it took too long, without waiting."""
     answer = timed_out()
-    exchange.send_now(answer.status, _headers(answer), b"".join(answer.parts))
+    exchange.send_now(answer.status, _headers(exchange, answer), b"".join(answer.parts))
 
 
 def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
@@ -117,7 +132,7 @@ def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
 
 
 async def _send(exchange: Exchange, answer: Response, compressing: asyncio.Lock) -> None:
-    headers, parts = _headers(answer), answer.parts
+    headers, parts = _headers(exchange, answer), answer.parts
     size = sum(map(len, parts))
     if size > GZIP_FROM and answer.compressible and _compress(exchange, headers):
         if size > GZIP_ON_LOOP:
@@ -128,8 +143,9 @@ async def _send(exchange: Exchange, answer: Response, compressing: asyncio.Lock)
     await exchange.send(answer.status, headers, parts)
 
 
-def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
-    headers = CIMultiDict([(_AUDIT_ID, new_uid()), _UNCACHED])
+def _headers(exchange: Exchange, answer: Response | WatchResponse) -> CIMultiDict[str]:
+    """Return the headers of an answer, with the audit id that the client has sent, or a new one (`WithAuditInit`)."""
+    headers = CIMultiDict([(_AUDIT_ID, exchange.headers.get(_AUDIT_ID) or new_uid()), _UNCACHED])
     if answer.content_type:  # a 304 has none, and clients keep what it says
         headers[_CONTENT_TYPE] = answer.content_type
     for name, value in answer.headers:

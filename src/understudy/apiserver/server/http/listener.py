@@ -35,6 +35,7 @@ class Listener:
     """Serves a director on one listening socket.
 
     asks_for_certificates  whether the connections of `context` ask clients for certificates
+    handle                 answers a request, on whatever connection it came
     """
 
     def __init__(
@@ -48,8 +49,8 @@ class Listener:
         self._director = director
         self._pumps = Pumps(director.clock)
         version = director.state.release.version
-        handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
-        self._server = HTTPServer(handle, give_up)
+        self.handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
+        self._server = HTTPServer(self.handle, give_up)
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | _TLSListener | None = None

@@ -22,6 +22,7 @@ from understudy.apiserver.server.http1 import websocket
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util import timers
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
 
@@ -111,6 +112,10 @@ class Chunks:
         """End the body."""
         await self._exchange.end()
 
+    def abort(self) -> None:
+        """Reset the connection."""
+        self._exchange.reset()
+
 
 class Messages:
     """A WebSocket that sends each event as a message, in whatever subprotocol the client names."""
@@ -145,6 +150,10 @@ class Messages:
     async def end(self) -> None:
         """End the WebSocket. The client need not confirm that: Go's server does not wait for it."""
         await self._exchange.send_raw(self._last_frames + websocket.close_frame(websocket.NORMAL_CLOSURE))
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        self._exchange.reset()
 
     def _receive(self, data: bytes) -> None:
         """Look at what the client sends: answer pings, and end the watch when it closes the WebSocket."""
@@ -199,6 +208,9 @@ class Calls:
     async def end(self) -> None:
         """Do nothing: the thread is told in any case, see `finish`."""
 
+    def abort(self) -> None:
+        """Do nothing: there is no connection."""
+
     def finish(self) -> None:
         """Tell the thread that nothing follows."""
         self._frames.put(None)
@@ -218,7 +230,7 @@ class Alarm:
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
         self._ring = ring
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: timers.Alarm | None = None
         self._at = 0.0
 
     def set(self, at: float) -> None:
@@ -227,7 +239,7 @@ class Alarm:
             return
         self.stop()
         self._at = at
-        self._timer = asyncio.get_running_loop().call_later(max(at - self._clock.monotonic(), 0), self._rung)
+        self._timer = timers.call_later(self._clock, max(at - self._clock.monotonic(), 0), self._rung)
 
     def stop(self) -> None:
         """Let the alarm not ring any more."""
@@ -327,8 +339,8 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps:
                 await woken.wait()
                 has_sent = False
         await answer.end()
-    except ConnectionError:
-        pass  # the client went away, which is how most watches end
+    except ConnectionError:  # the client went away, which is how most watches end; or a fault cuts this one
+        answer.abort()
     finally:
         alarm.stop()
         pumps.discard(source)

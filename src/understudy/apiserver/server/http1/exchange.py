@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Protocol
 
 from multidict import CIMultiDict, istr
 
+from understudy.apiserver.endpoints.request import Delivery
 from understudy.apiserver.server.http1.body import Body
+from understudy.apiserver.server.http1.connection import Connection, ImpairedConnection, reset
 from understudy.apiserver.server.http1.head import (
     CONNECTION,
     CONTENT_LENGTH,
@@ -23,7 +24,7 @@ from understudy.apiserver.server.http1.head import (
 from understudy.apiserver.storage.turns import Turns
 
 # Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on.
-_PHRASES = {
+PHRASES = {
     **{status.value: status.phrase for status in HTTPStatus},
     413: "Request Entity Too Large",
     422: "Unprocessable Entity",
@@ -34,24 +35,6 @@ _LARGE = 16 * 1024  # bytes of a body that is not copied once more to follow its
 _PARTS = 4  # of a large body that are sent at once
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-class Connection(Protocol):
-    """The connection that a request came on."""
-
-    transport: asyncio.Transport | None
-
-    async def write(self, *parts: bytes) -> None:
-        """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
-
-    def write_now(self, data: bytes) -> None:
-        """Send bytes without waiting, or nothing if the client went away."""
-
-    async def end_writing(self) -> None:
-        """Tell the client that nothing follows, and give it the time to read what was sent."""
-
-    def upgrade(self, receive: Callable[[bytes], None]) -> None:
-        """Give all that the client sends from now on to `receive`."""
 
 
 class Exchange:
@@ -74,6 +57,11 @@ class Exchange:
     def transport(self) -> asyncio.Transport | None:
         """Return the transport of the connection, None if the client went away."""
         return self._connection.transport
+
+    def peer(self) -> str:
+        """Return the address of the client."""
+        name = None if self.transport is None else self.transport.get_extra_info("peername")
+        return str(name[0]) if name else ""
 
     async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
         """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
@@ -137,6 +125,15 @@ class Exchange:
         """Send bytes of another protocol."""
         await self._connection.write(data)
 
+    def impair(self, delivery: Delivery) -> None:
+        """Let the answer be sent slowly, or only in part."""
+        self._connection = ImpairedConnection(self._connection, delivery)
+
+    def reset(self) -> None:
+        """Reset the connection, without a word about its end."""
+        self.closes = True
+        reset(self._connection.transport)
+
     def send_raw_now(self, data: bytes) -> None:
         """Send bytes of another protocol without waiting: nothing more is read of a client that reads too slowly."""
         self._connection.write_now(data)
@@ -146,7 +143,7 @@ class Exchange:
         headers[_DATE] = _http_date(int(time.time()))
         if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
             headers[CONNECTION] = "close" if self.closes else "keep-alive"
-        line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {_PHRASES.get(status, '')}"
+        line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {PHRASES.get(status, '')}"
         return _encoded(line, headers.items())
 
 

@@ -92,7 +92,7 @@ def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
 def _plain_headers(text: str) -> Head | None:
     """Return the head of some request with these headers, or None if they are not plain. Raises RefusedError."""
     fields = _PLAIN_FIELD.findall(text)
-    return _head("GET", "/", HTTP_1_1, fields) if len(fields) == text.count("\n") else None
+    return new_head("GET", "/", HTTP_1_1, fields) if len(fields) == text.count("\n") else None
 
 
 class FieldReader:
@@ -185,7 +185,7 @@ class HeadReader:
             except MalformedHeaderError:
                 raise bad_request() from None
             if complete:
-                head = _head(*self._request_line, self._fields.fields)
+                head = new_head(*self._request_line, self._fields.fields)
                 if any(" " in name for name, _ in self._fields.fields):
                     raise bad_request("invalid header name")
                 return head, start
@@ -226,7 +226,7 @@ def _read_target(method: str, target: str) -> tuple[str, str]:
         raise bad_request() from None
 
 
-def _head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
+def new_head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
     """Return the head that a request line and headers make. Raises RefusedError."""
     path, host = _read_target(method, target)
     headers = CIMultiDict(fields)

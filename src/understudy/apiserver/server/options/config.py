@@ -11,31 +11,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
+from understudy.apiserver.server.options.audit import AuditOptions
+from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, release_names
 from understudy.apiserver.serving.runtime_config import served
 from understudy.apiserver.storage.interface import Store
-from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
-from understudy.machinery.util.clock import Clock, SystemClock
+from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.timers import SteeredClock
+from understudy.machinery.validation.field import Path as FieldPath
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.configuration import Configuration
+    from understudy.apiserver.server.filters.faults.faults import Faults
+    from understudy.apiserver.server.filters.faults.rules import Rule
     from understudy.apiserver.server.tls.certificates import Certificates
 
 Manifest = str | os.PathLike[str] | Obj
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerConfig(AuthenticationOptions):
-    """The options of a server, with those of `AuthenticationOptions`. Raises ValueError for options that make no sense.
+class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions):
+    """The options of a server, with those of `AuthenticationOptions`, `AuditOptions` and `StorageOptions`.
+
+    Raises ValueError for options that make no sense.
 
     Every option but `clock` and `store` may also be the text of its flag: `feature_gates="A=true,B=false"`,
     `controllers="scheduler"`; and None, which is its default.
@@ -58,11 +65,13 @@ class ServerConfig(AuthenticationOptions):
     etcd_compaction_interval
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
+    event_ttl               how long events are kept after they were last written, as Go writes it ("1h0m0s"); "0" for
+                            ever
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
                             "clusterrole-aggregation", "validatingadmissionpolicy-status", "serviceaccount",
                             "root-ca-certificate-publisher", "podgroup-protection", "node-lifecycle",
-                            "resourceclaim", "device-taint-eviction"; and "scheduler", with which "node-lifecycle"
-                            runs in any case
+                            "taint-eviction", "resourceclaim", "device-taint-eviction"; and "scheduler", with which the
+                            part of "node-lifecycle" that looks at no heartbeats runs in any case
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -73,8 +82,12 @@ class ServerConfig(AuthenticationOptions):
                             and the smallest roles for what it used, in YAML (.yaml, .yml) or JSON
     service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks behind a Service. Others are
                             reached by their endpoints, or else by their cluster IP
-    clock                   tells the time; the machine's clock by default
-    store                   makes the store, which is empty or has what an earlier server left; in memory by default
+    faults                  a file with faults that requests meet from the start, as `/understudy/faults` takes them
+    chaos                   {"seed": 7, "share": 0.05}: that share of all requests fails, as the seed decides; see
+                            `Faults.chaos`
+    clock                   tells the time; by default the machine's clock, which `Server.clock` stops and moves on
+    store                   makes the store, which is empty or has what an earlier server left; by default that of
+                            `storage`
     """
 
     bind_address: str = field(default="127.0.0.1", metadata=flag("where to listen (default: %(default)s)", "IP"))
@@ -114,19 +127,24 @@ class ServerConfig(AuthenticationOptions):
         default=(),
         metadata=flag("names besides IP addresses and localhost that clients without tokens may use", "REGEXP,REGEXP"),
     )
-    control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)", "BOOL"))
+    control: bool = field(
+        default=False, metadata=flag("serve /understudy/ (clock, gates, compact, reset, faults)", "BOOL")
+    )
     controllers: Sequence[str] = field(
         default=(),
         metadata=flag(
             "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
-            "root-ca-certificate-publisher, podgroup-protection, node-lifecycle, resourceclaim, scheduler, "
-            "device-taint-eviction "
+            "root-ca-certificate-publisher, podgroup-protection, node-lifecycle, taint-eviction, resourceclaim, "
+            "scheduler, device-taint-eviction "
             "(default: none)",
             "A,B",
         ),
     )
     etcd_compaction_interval: str = field(
         default="5m0s", metadata=flag("how often history is compacted, 0 for never (default: %(default)s)", "DURATION")
+    )
+    event_ttl: str = field(
+        default="1h0m0s", metadata=flag("how long events are kept, 0 for ever (default: %(default)s)", "DURATION")
     )
     enable_admission_plugins: Sequence[str] = field(
         default=(),
@@ -152,8 +170,14 @@ class ServerConfig(AuthenticationOptions):
             "where webhooks behind a Service are reached (default: at its endpoints)", "NAMESPACE/NAME=HOST:PORT"
         ),
     )
-    clock: Clock = field(default_factory=SystemClock)
-    store: Callable[[], Store] = MemoryStore
+    faults: PathLike | None = field(
+        default=None, metadata=flag("faults that requests meet from the start, YAML or JSON", "FILE")
+    )
+    chaos: Mapping[str, str] | None = field(
+        default=None, metadata=flag("let a share of all requests fail, as a seed decides", "seed=7,share=0.05")
+    )
+    clock: Clock = field(default_factory=SteeredClock)
+    store: Callable[[], Store] | None = None
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -167,13 +191,21 @@ class ServerConfig(AuthenticationOptions):
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
         if self.tls is False and self.client_ca_file:
             raise ValueError("--tls=false and --client-ca-file exclude each other")
+        if self.event_seconds < 0:
+            raise ValueError(f"want a time to keep events that is not negative, not {self.event_ttl!r}")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
         _ = self.authentication
+        if self.faults is not None or self.chaos is not None:
+            self._check_faults()
         check_modes(self.authorization_mode)
+        self.check_audit()
+        self.check_storage()
+        if self.is_read_only and (self.load or self.controllers):
+            raise ValueError("--load and --controllers write: with --etcd-snapshot they need --writable")
         if self.enable_admission_plugins or self.disable_admission_plugins:
             from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
 
@@ -183,6 +215,34 @@ class ServerConfig(AuthenticationOptions):
     def release(self) -> Release:
         """Return the release with what is served of it. Raises ValueError for an unknown release, group or version."""
         return served(Release.named(self.emulated_version), self.runtime_config or {}, self.gates())
+
+    def _check_faults(self) -> None:
+        """Read the faults that the server begins with. Raises ValueError."""
+        from understudy.apiserver.extensions.serving import Serving
+        from understudy.apiserver.server.filters.faults.faults import Faults
+
+        serving = Serving(self.release)
+        self.new_fault_rules(Faults(lambda: serving, ()))
+
+    @cached_property
+    def fault_documents(self) -> list[Any]:
+        """Return the rules of `faults` and `chaos`, as `read_rules` takes them. Raises ValueError."""
+        from understudy.apiserver.server.filters.faults.document import chaos_document, read_file
+
+        documents = [] if self.faults is None else read_file(self.faults)
+        return documents if self.chaos is None else [*documents, chaos_document(self.chaos)]
+
+    def new_fault_rules(self, faults: Faults) -> list[Rule]:
+        """Return the rules that a server begins with, which are not in force yet. Raises ValueError."""
+        if self.faults is None and self.chaos is None:
+            return []
+        from understudy.apiserver.server.filters.faults.document import InvalidRulesError, read_rules
+
+        try:
+            return read_rules(self.fault_documents, faults, FieldPath("faults"))
+        except InvalidRulesError as wrong:
+            texts = [error.text(self.release.version) for error in wrong.errors]
+            raise ValueError(f"{self.faults or '--chaos'}: {'; '.join(texts)}") from None
 
     def flags(self) -> dict[str, str]:
         """Return the options that are flags as text, in the order of their names."""
@@ -200,7 +260,15 @@ class ServerConfig(AuthenticationOptions):
         nanoseconds = parse_duration(self.etcd_compaction_interval)
         if nanoseconds is None:
             raise ValueError(f"want a compaction interval such as 5m or 0, not {self.etcd_compaction_interval!r}")
-        return nanoseconds / 1e9
+        return nanoseconds / 1e9 if self.etcd_snapshot is None else 0  # the history of a snapshot is what it is for
+
+    @cached_property
+    def event_seconds(self) -> float:
+        """Return the seconds that events are kept, 0 for ever. Raises ValueError for text that is no duration."""
+        nanoseconds = parse_duration(self.event_ttl)
+        if nanoseconds is None:
+            raise ValueError(f"want a time to keep events such as 1h or 0, not {self.event_ttl!r}")
+        return nanoseconds / 1e9 if self.etcd_snapshot is None else 0  # those of a snapshot are all old
 
     @property
     def authenticated(self) -> bool:
@@ -259,7 +327,8 @@ class ServerConfig(AuthenticationOptions):
         from understudy.apiserver.server.tls.certificates import Certificates  # imports ssl, which flags do not need
 
         self_signed = self.authenticated if self.tls is None else self.tls
-        return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file, self.client_authorities)
+        files = self.tls_cert_file, self.tls_private_key_file
+        return Certificates(self_signed, *files, self.client_authorities, self.generated)
 
 
 def _flag_text(value: object) -> str:
@@ -268,6 +337,8 @@ def _flag_text(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
     if isinstance(value, Mapping):
         return ",".join(f"{name}={_flag_text(on)}" for name, on in sorted(value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -109,6 +109,14 @@ def _number(value: object) -> int:
     return value
 
 
+def _decimal(value: object) -> float:
+    """Return a number as it is, and 7.5 of "7.5"."""
+    try:
+        return float(_text(value))
+    except ValueError:
+        raise ValueError(f"want a number, not {value!r}") from None
+
+
 def _path(value: object) -> str | os.PathLike[str]:
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"want a path, not {value!r}")
@@ -119,6 +127,8 @@ def _path(value: object) -> str | os.PathLike[str]:
 READERS: Mapping[str, Callable[[object], Any]] = {
     "str": _text,
     "int": _number,
+    "int | None": _number,
+    "float": _decimal,
     "bool": boolean,
     "bool | None": boolean,
     "PathLike | None": _path,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.storage.interface import StorageError, Store
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -18,6 +19,7 @@ NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 
 # The names of the checks below each of healthz, livez and readyz, in order (`Release.health_checks`).
 Checks: TypeAlias = Mapping[str, Sequence[str]]
+NONE: Mapping[str, str] = {}
 
 
 # The checks of what the server only starts with a feature gate.
@@ -41,17 +43,33 @@ def paths(checks: Checks) -> list[str]:
     return [path for name, below in checks.items() for path in (f"/{name}", *(f"/{name}/{check}" for check in below))]
 
 
-def answer(checks: Checks, request: Request, failing: Collection[str] = ()) -> Response:
+ETCD = ("etcd", "etcd-readiness")
+
+
+async def answer_with_store(checks: Checks, store: Store, request: Request) -> Response:
+    """Answer a request for one of the `paths`, of which those in ETCD ask the store."""
+    name, _, check = request.path[1:].partition("/")
+    asked = [below for below in ([check] if check else checks[name]) if below in ETCD]
+    failing = {}
+    if asked and store.suspends:
+        try:
+            await store.check()
+        except StorageError as why:
+            failing = dict.fromkeys(asked, str(why))
+    return answer(checks, request, failing)
+
+
+def answer(checks: Checks, request: Request, failing: Mapping[str, str] = NONE) -> Response:
     """Answer a request for one of the `paths`: a check, or all of them.
 
-    `failing` names the checks that fail: such as "etcd" while the store does not answer, "shutdown" while the server
-    stops.
+    `failing` maps the checks that fail to the reason: such as "etcd" while the store does not answer, "shutdown" while
+    the server stops.
     """
     name, _, check = request.path[1:].partition("/")
     if not check:
         return _summary(name, checks[name], request, failing)
     if check in failing:
-        return Response(500, b"internal server error: " + check.encode() + b" failed\n", TEXT, [NO_SNIFF])
+        return Response(500, f"internal server error: {failing[check]}\n".encode(), TEXT, [NO_SNIFF])
     return Response(200, b"ok", TEXT)
 
 

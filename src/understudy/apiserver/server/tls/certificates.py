@@ -6,7 +6,7 @@ import base64
 import os
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)  # and no key
+AUTHORITY = "certificate-authority"  # the name of what is generated
 NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
 
 
@@ -25,6 +26,7 @@ class Certificates:
     authority    what clients have to trust (base64 of PEM), "" until it is known
     client_authorities
                  whose certificates clients are asked for; none are asked for without
+    generated    returns what the server has made for itself, from its name and what makes it
     """
 
     def __init__(
@@ -33,9 +35,11 @@ class Certificates:
         cert_file: PathLike | None,
         key_file: PathLike | None,
         client_authorities: Sequence[Certificate] = (),
+        generated: Callable[[str, Callable[[], bytes]], bytes] = lambda _, make: make(),
     ) -> None:
         self._self_signed = self_signed and not cert_file
         self._client_authorities = client_authorities
+        self._generated = generated
         self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
         self.authority = ""
         if self._files:
@@ -64,9 +68,19 @@ class Certificates:
             return
         import trustme  # takes a while
 
-        authority = trustme.CA()
+        made = self._generated(AUTHORITY, _new_authority)
+        certificate = b"".join(_CERTIFICATE.findall(made))
+        authority = trustme.CA.from_pem(certificate, made.replace(certificate, b""))
         authority.issue_cert(*NAMES).configure_cert(context)
-        self.authority = _encoded(authority.cert_pem.bytes())
+        self.authority = _encoded(certificate)
+
+
+def _new_authority() -> bytes:
+    """Return the certificate and the key of a new authority, in PEM."""
+    import trustme
+
+    authority = trustme.CA()
+    return authority.cert_pem.bytes() + authority.private_key_pem.bytes()
 
 
 def _load_files(context: ssl.SSLContext | SSL.Context, cert_file: str, key_file: str) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from understudy.admission.webhooks import Caller
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -23,7 +27,7 @@ _MOST_NAMES = 100
 
 
 @lru_cache(256)
-def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...]) -> ssl.SSLContext:
+def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
     """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
 
     Contexts are kept, since connections are used again only with the same one. A server name has its own.
@@ -37,6 +41,15 @@ def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...])
         context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode("ascii", "replace"))
     else:
         context.load_default_certs()
+    if caller.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if caller.certificate is not None:
+        with tempfile.TemporaryDirectory() as folder:  # load_cert_chain reads files only
+            file = Path(folder) / "client.pem"
+            file.touch(mode=0o600)
+            file.write_bytes(caller.certificate + b"\n" + (caller.key or b""))
+            context.load_cert_chain(file)
     return context
 
 

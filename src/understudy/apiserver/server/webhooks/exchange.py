@@ -29,7 +29,7 @@ from understudy.machinery.golang.text import go_quote
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.http2 import Http2Response
 
-_HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*", "Accept-Encoding": "gzip"}
+_HEADERS = {"Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
@@ -132,7 +132,10 @@ class OutgoingCall:
 
     async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
         """Send a request and return the answer, its body yet to be read. Raises CallError."""
-        headers = {**_HEADERS, "Host": _joined(self._url.host or "", self._url.explicit_port)}
+        host = _joined(self._url.host or "", self._url.explicit_port)
+        headers = {**_HEADERS, "User-Agent": self._call.caller.agent or "Go-http-client/1.1", "Host": host}
+        if self._call.caller.token:
+            headers["Authorization"] = f"Bearer {self._call.caller.token}"
         body = b""
         if method == "POST":
             headers["Content-Type"], body = "application/json", self._call.body
@@ -154,7 +157,8 @@ class OutgoingCall:
         immediately and then after 1, 2, 4… seconds (`http2.Transport.RoundTripOpt`).
         """
         host, last, wait = self._url.host or "", None, 0.0
-        context = client_context(self._call.target.ca_bundle, host, ALPN)
+        headers = {**headers, "User-Agent": self._call.caller.agent or "Go-http-client/2.0"}
+        context = client_context(self._call.target.ca_bundle, host, ALPN, self._call.caller)
         while True:
             try:
                 connection = await self._connections.http2.find(host, self._url.port or _HTTPS, context)
@@ -181,7 +185,7 @@ class OutgoingCall:
                 data=body or None,
                 headers=headers,
                 allow_redirects=False,
-                ssl=client_context(self._call.target.ca_bundle, host, ("http/1.1",)),
+                ssl=client_context(self._call.target.ca_bundle, host, ("http/1.1",), self._call.caller),
                 server_hostname=host,
             )
         except aiohttp.ClientConnectorCertificateError:

@@ -6,10 +6,10 @@
     is any other                                                     on the event loop
 
     what turns out, before anything is written                       moves it
-    it calls admission webhooks, in the thread for what takes long   to the event loop
     it would wait for a conversion, on the loop                      to a thread of its own
     it recurses too deep, on the loop                                to the thread for what takes long
 
+Large bodies of the others, such as reviews and the options of deletions, are read in the thread for what takes long.
 Expressions of CEL move no request: those that take long are evaluated beside it, wherever it is answered (`evaluated`
 of `cel.limits.interrupts`).
 """
@@ -17,7 +17,7 @@ of `cel.limits.interrupts`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -26,14 +26,22 @@ from understudy.apiserver.endpoints.handlers import create, patch, update
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.routing import Answer, Route
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.registry.keys import key_of
-from understudy.apiserver.server.worker.worker import Handle, OnlyOnLoopError, Worker
+from understudy.apiserver.endpoints.subresources import binding, scale
+from understudy.apiserver.registry.keys import key_of, prefix_of
+from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
-from understudy.machinery.errors import bad_request
 from understudy.machinery.util.deep_recursion import is_limit_raised
 
 T = TypeVar("T")
-WRITES = (create.create, update.update, patch.patch)  # of one object
+WRITES = (  # of one object
+    create.create,
+    update.update,
+    patch.patch,
+    scale.update_scale,
+    scale.patch_scale,
+    binding.create,
+    binding.of_pod,
+)
 SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 
@@ -48,16 +56,19 @@ class Executor:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._worker = Worker(state)
+        self.is_inline = False  # whether all is done in the event loop, in a simulation
 
     async def run(self, handle: Handle, request: Request, route: Route | None = None) -> Answer:
         """Return the answer of a handler; `route` is that of a resource, None for a page. Raises StatusError."""
+        if self.is_inline:
+            return await handle(self._state, request)
+        if self._worker.held and route is not None and request.method != "GET" and _writes_one_object(route):
+            await self._worker.held.wait(_key_of(route))
         warnings = len(request.warnings)
         if self._waits_between_writes(request, route):
             return await self._worker.wait(handle, request)
         if self._takes_long(request, route):
-            with suppress(OnlyOnLoopError):
-                return await self._worker.answer(handle, request)
-            del request.warnings[warnings:]
+            return await self._worker.answer(handle, request)
         try:
             return await self._on_loop(handle, request)
         except LoopWouldWaitError:
@@ -65,22 +76,24 @@ class Executor:
             return await self._worker.wait(handle, request)
         except _TooDeepError:
             del request.warnings[warnings:]
-        try:
-            return await self._worker.answer(handle, request, alone=not _writes_at_most_one_object(request, route))
-        except OnlyOnLoopError:
-            raise bad_request("exceeded max depth") from None
+        alone = route is None or not (request.method == "GET" or _writes_one_object(route))
+        return await self._worker.answer(handle, request, alone=alone)
 
     async def _on_loop(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler on the event loop. Raises LoopWouldWaitError, _TooDeepError, StatusError."""
         store, is_read = self._state.registry.store, request.method == "GET"
         revision = store.revision
         beside = partial(self._worker.evaluate, request)
+        if _is_large(request):
+            request.read_beside = partial(self._worker.read, request)
         try:
             with nullcontext() if is_read else metered(Meter(most=WORK_ON_LOOP, beside=beside)):
                 return await handle(self._state, request)
         except RecursionError:
             if store.revision != revision and not is_read:
                 raise
+        finally:
+            request.read_beside = None
         raise _TooDeepError
 
     def _waits_between_writes(self, request: Request, route: Route | None) -> bool:
@@ -101,12 +114,12 @@ class Executor:
         """
         if route is None:
             return request.path == SWAGGER
-        is_large = (isinstance(request.content, bytes) and len(request.content) > LARGE) or is_limit_raised()
+        is_large = _is_large(request) or is_limit_raised()
         if not (is_large or request.method in ("PUT", "PATCH")) or not _writes_one_object(route):
             return False
         if is_large:
             return True
-        entry = self._state.registry.store.peek(key_of(route.scope.kind, route.scope.namespace, route.scope.name))
+        entry = self._state.registry.store.peek(_key_of(route))
         return entry is not None and entry.encoded_size > LARGE
 
     async def evaluate(self, request: Request, function: Callable[[], T]) -> T:
@@ -119,14 +132,17 @@ class Executor:
         await self._worker.finish()
 
 
+def _is_large(request: Request) -> bool:
+    """Report whether a request has a large body."""
+    return isinstance(request.content, bytes) and len(request.content) > LARGE
+
+
+def _key_of(route: Route) -> str:
+    """Return the key of the object that a request writes; where its body names it, what all keys there begin with."""
+    kind, scope = route.scope.kind, route.scope
+    return key_of(kind, scope.namespace, scope.name) if scope.name else prefix_of(kind, scope.namespace)
+
+
 def _writes_one_object(route: Route) -> bool:
-    """Report whether requests write a single object.
-
-    Those that write several, such as a Service and its addresses, belong together on the event loop.
-    """
-    return route.handler in WRITES and route.scope.kind.behavior.allocations is None
-
-
-def _writes_at_most_one_object(request: Request, route: Route | None) -> bool:
-    """Report whether others may be answered in the middle of a request."""
-    return route is not None and (request.method == "GET" or _writes_one_object(route))
+    """Report whether requests write a single object, with what it holds: others may be answered meanwhile."""
+    return route.handler in WRITES

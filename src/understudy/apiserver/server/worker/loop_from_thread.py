@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,6 +48,14 @@ class LoopFromThread:
 
         self.loop.call_soon_threadsafe(run)
         return self.result(outcome)
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that may wait for something on the event loop, which goes on meanwhile; return its result or
+        raise what it raises. Raises RuntimeError once the loop is closed."""
+        if threading.get_ident() == self._loop_thread:
+            return await coroutine
+        with self.going_on():
+            return self.result(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
 
     def result(self, outcome: Future[T]) -> T:
         """Wait for what the loop was asked to do; return its result. Raises RuntimeError if it was closed instead."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from understudy.machinery.util.deep_recursion import start_deep_thread
@@ -28,10 +29,14 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the thread and return its result. Raises RuntimeError in a forked process."""
+        return self.begin(coroutine).result()
+
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin to run a coroutine in the thread. Raises RuntimeError in a forked process."""
         if self.is_forked:
             coroutine.close()
             raise RuntimeError(FORKED)
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def end(self) -> None:
         """Stop the event loop and wait for the end of the thread."""

@@ -19,14 +19,20 @@ from understudy.machinery.util.deep_recursion import run_to_end
 T = TypeVar("T")
 
 
+DEFINITIONS = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+
+
 class OutdatedError(Exception):
-    """Something that a request has read has changed before its first write."""
+    """Something that a request has read has changed before its first write: entries with these keys or prefixes."""
+
+    def __init__(self, keys: set[str]) -> None:
+        self.keys = keys
 
 
 class StoreOnLoop:
     """The store of an event loop, for one request in another thread (see `Store`).
 
-    request       writes nothing once its time is over
+    request       writes nothing once its time is over, but for what it deletes again
     remembers     whether what is read is remembered
     has_written   whether the request has changed something
     """
@@ -40,7 +46,9 @@ class StoreOnLoop:
         remembers: bool = True,
     ) -> None:
         self._store = store
+        self._loop = loop
         self._call = loop.call
+        self.suspends, self.expires = store.suspends, store.expires
         self._request = request
         self.remembers = remembers
         self.has_written = False
@@ -54,33 +62,54 @@ class StoreOnLoop:
         self._entries.clear()
         self._scans.clear()
 
-    def _write(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
-        """Write on the event loop. Raises OutdatedError, and as `out_of_time` and the store do."""
+    def stop_remembering(self) -> None:
+        """Forget the reads: the request cannot start over any more."""
+        self.remembers = False
+        self.begin(self._is_current)
+
+    def at_once(self, function: Callable[[], None]) -> None:
+        """Call a function on the event loop, so that nothing is written between its reads, which are not remembered."""
+        remembers, self.remembers = self.remembers, False
         try:
-            entry = self._call(self._write_unless_outdated, writing, begun=self.has_written)
+            self._call(function)
+        finally:
+            self.remembers = remembers
+
+    async def _write(self, writing: Coroutine[Any, Any, Entry], *, ends: bool = False) -> Entry:
+        """Write on the event loop, whatever the time if that `ends` what the request has begun.
+
+        Raises OutdatedError, and as `out_of_time` and the store do.
+        """
+        try:
+            entry = await self._wait(self._write_unless_outdated(writing, begun=self.has_written, ends=ends))
         finally:
             writing.close()  # not begun if the loop is closed
         self.has_written = True
         return entry
 
-    def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry], begun: bool) -> Entry:
+    async def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry], begun: bool, ends: bool) -> Entry:
         """Write on the event loop. `begun`: the request has written before, and so goes on whatever others do."""
-        if not begun and self._is_outdated():
-            raise OutdatedError
-        if self._request.seconds_left() <= 0:
+        if not begun and (outdated := self._outdated()):
+            raise OutdatedError(outdated)
+        if self._request.seconds_left() <= 0 and not ends:
             raise out_of_time(self._request)
-        return run_to_end(writing)
+        return await writing
 
-    def _is_outdated(self) -> bool:
-        """Report whether the request would read other entries now."""
-        if not self._is_current() or any(self._store.peek(key) is not entry for key, entry in self._entries.items()):
-            return True
-        return any(
-            list(map(id, self._store.scan(prefix))) != list(map(id, entries)) for prefix, entries in self._scans.items()
-        )
+    def _outdated(self) -> set[str]:
+        """Return the keys, and the prefixes of lists, under which the request would read other entries now."""
+        keys = {key for key, entry in self._entries.items() if self._store.peek(key) is not entry}
+        keys |= {
+            prefix
+            for prefix, entries in self._scans.items()
+            if list(map(id, self._store.scan(prefix))) != list(map(id, entries))
+        }
+        return keys if self._is_current() else {*keys, DEFINITIONS}
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine of the store on the event loop: at once, unless it may wait for something."""
         try:
+            if self.suspends:
+                return await self._loop.run(coroutine)
             return self._call(run_to_end, coroutine)
         finally:
             coroutine.close()  # not begun if the loop is closed
@@ -89,8 +118,20 @@ class StoreOnLoop:
     def revision(self) -> int:
         return self._store.revision
 
+    async def open(self) -> None:
+        await self._wait(self._store.open())
+
+    async def close(self) -> None:
+        await self._wait(self._store.close())
+
+    async def check(self) -> None:
+        await self._wait(self._store.check())
+
+    async def catch_up(self) -> None:
+        await self._wait(self._store.catch_up())
+
     async def get(self, key: str) -> Entry | None:
-        entry = self._wait(self._store.get(key))
+        entry = await self._wait(self._store.get(key))
         self._remember(key, entry)
         return entry
 
@@ -113,19 +154,19 @@ class StoreOnLoop:
         return entries
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
-        result = self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
+        result = await self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
         if self.remembers and not (start or limit or revision):
             self._scans.setdefault(prefix, result.entries)
         return result
 
     async def create(self, key: str, value: Obj) -> Entry:
-        return self._write(self._store.create(key, value))
+        return await self._write(self._store.create(key, value))
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
-        return self._write(self._store.update(key, value, expected))
+        return await self._write(self._store.update(key, value, expected))
 
     async def delete(self, key: str, expected: int) -> Entry:
-        return self._write(self._store.delete(key, expected))
+        return await self._write(self._store.delete(key, expected), ends=self.has_written)
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""
@@ -140,17 +181,17 @@ class StoreOnLoop:
     def watching(self, prefix: str) -> int:
         return self._call(self._store.watching, prefix)
 
-    async def clear(self) -> None:
-        self._wait(self._store.clear())
+    async def rewind(self, snapshot: StoreSnapshot) -> None:
+        await self._wait(self._store.rewind(snapshot))
 
-    def snapshot(self) -> StoreSnapshot:
-        return self._call(self._store.snapshot)
+    def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
+        return self._call(self._store.snapshot, with_history=with_history)
 
     async def restore(self, snapshot: StoreSnapshot) -> None:
-        self._wait(self._store.restore(snapshot))
+        await self._wait(self._store.restore(snapshot))
 
     async def compact(self, revision: int) -> None:
-        self._wait(self._store.compact(revision))
+        await self._wait(self._store.compact(revision))
 
     def end_watches(self, prefix: str) -> None:
         self._call(self._store.end_watches, prefix)

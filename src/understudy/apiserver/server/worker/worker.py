@@ -2,9 +2,10 @@
 meanwhile, and in which expressions are evaluated that do (`Executor` says when).
 
 The event loop owns the store: what a thread reads and writes there is done on the loop, and a request whose reads are
-outdated when it writes begins anew. Webhooks are called on the loop only. The threads have deep stacks, for requests
-that recurse deeper than Python's recursion limit, which is that of all threads: a loop with an ordinary stack stands
-still while they do.
+outdated when it writes begins anew, unless it has called a webhook; after some tries those who change what it reads
+wait for it. The threads have deep stacks, for requests that
+recurse deeper than Python's recursion limit, which is that of all threads: a loop with an ordinary stack stands still
+while they do.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from understudy.admission.webhooks import Call, CallError, Reply, TimedReply, WebhookClient
@@ -21,8 +23,10 @@ from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
+from understudy.apiserver.server.worker.held_keys import HeldKeys, Hold
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
 from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, metered
@@ -31,6 +35,7 @@ from understudy.machinery.util.deep_recursion import (
     Guard,
     call_deeply,
     has_deep_stack,
+    is_alone,
     on_deep_stack,
     run_to_end,
     start_on_deep_stack,
@@ -40,21 +45,34 @@ T = TypeVar("T")
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
 BRIEFLY = 200_000  # work of expressions for a large object, about 0.2 s: all other large objects wait for it
 EVALUATIONS = 4  # at once that take long: each delays what the loop does by some milliseconds
-TRIES = 4  # of a request that others outdate, before the loop has to wait for it
+TRIES = 4  # of a request that others outdate, before they have to wait for it
 
 
-class OnlyOnLoopError(Exception):
-    """A request has to wait for more than the store, which only the event loop can do."""
+class _WebhooksFromThread:
+    """The webhooks for a request in the thread, which does not start over once it has called one.
 
+    begin  is called before each call: others have their turn, and what the request has read need not hold any more
+    """
 
-class _WebhooksOfLoop:
-    """The webhooks for requests in the thread: they have to be called on the event loop."""
+    def __init__(self, webhooks: WebhookClient, loop: LoopFromThread, begin: Callable[[], None]) -> None:
+        self._webhooks = webhooks
+        self._loop = loop
+        self._begin = begin
 
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
-        raise OnlyOnLoopError
+        with self._waiting():
+            return await self._webhooks.call(calls)
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
-        raise OnlyOnLoopError
+        with self._waiting():
+            return self._webhooks.call_and_wait(call)
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Let the event loop go on meanwhile. Raises 400 if it must not, since this thread recurses too deep."""
+        if is_alone():
+            raise bad_request("exceeded max depth")
+        self._begin()
+        return self._loop.going_on()
 
 
 class Worker:
@@ -66,18 +84,20 @@ class Worker:
 
     def __init__(self, state: ServerState) -> None:
         self._on_loop = state
+        self.held = HeldKeys()
         self._turn = asyncio.Lock()
         self._evaluations = asyncio.Semaphore(EVALUATIONS)
         self._running: dict[asyncio.Future[Any], Meter] = {}
 
     async def answer(self, handle: Handle, request: Request, *, alone: bool = False) -> Answer:
-        """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
+        """Return the answer of a handler that suspends for the store and webhooks only; 400 for one that recurses too
+        deep.
 
         `alone`: the loop stands still while it recurses deep, so that several writes belong together. A client that
-        goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
+        goes away does not stop it.
         """
         await self._turn.acquire()
-        turn = _Turn(self._turn)
+        turn, hold = _Turn(self._turn), Hold(self.held)
         loop = LoopFromThread(asyncio.get_running_loop())
         store = StoreOnLoop(self._on_loop.registry.store, loop, request)
 
@@ -87,10 +107,19 @@ class Worker:
                 evaluating = asyncio.run_coroutine_threadsafe(self.evaluate(request, function), loop.loop)
                 return loop.result(evaluating)
 
+        def begin_waiting() -> None:
+            store.stop_remembering()
+            loop.call(end)
+
+        def end() -> None:
+            turn.end()
+            hold.end()
+
+        webhooks = _WebhooksFromThread(self._on_loop.webhooks, loop, begin_waiting)
         meter = Meter(most=BRIEFLY, beside=beside, outside=loop.call)
-        answer = partial(self._answer_current, handle, request, store, loop)
+        answer = partial(self._answer_current, handle, request, store, loop, webhooks, hold)
         guard = loop.stopped if alone or not has_deep_stack() else None
-        return await self._start(request, partial(_answered, answer, request), meter, guard, turn.end)
+        return await self._start(request, partial(_answered, answer, request), meter, guard, end)
 
     async def wait(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler that waits for webhooks in the middle of what does not wait.
@@ -104,6 +133,18 @@ class Worker:
         answer = partial(_answer_at_any_depth, handle, lambda: state, request, store)
         guard = None if has_deep_stack() else loop.stopped
         return await self._start(request, partial(_answered, answer, request), _meter(request, loop), guard)
+
+    async def read(self, request: Request, function: Callable[[], T]) -> T:
+        """Return the result of a function that reads a large body, for a request that is answered on the event loop.
+
+        Raises as it does. It may be called twice.
+        """
+        await self._turn.acquire()
+        loop = LoopFromThread(asyncio.get_running_loop())
+        guard = None if has_deep_stack() else loop.stopped
+        return await self._start(
+            request, partial(call_deeply, function), _meter(request, loop), guard, self._turn.release
+        )
 
     async def evaluate(self, request: Request, function: Callable[[], T]) -> T:
         """Return the result of a function that evaluates expressions for long. Raises as it does."""
@@ -153,21 +194,37 @@ class Worker:
                 meter.end()
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
 
-    def _answer_current(self, handle: Handle, request: Request, store: StoreOnLoop, loop: LoopFromThread) -> Answer:
-        """Return the answer of a handler, in the thread; it begins anew until nobody has written meanwhile."""
-        state = partial(loop.call, self._state_for, store, _WebhooksOfLoop())
-        for _ in range(TRIES):
-            with suppress(OutdatedError):
+    def _answer_current(
+        self,
+        handle: Handle,
+        request: Request,
+        store: StoreOnLoop,
+        loop: LoopFromThread,
+        webhooks: WebhookClient,
+        hold: Hold,
+    ) -> Answer:
+        """Return the answer of a handler, in the thread; it begins anew until nobody has written meanwhile.
+
+        Raises as `out_of_time` does.
+        """
+        state = partial(loop.call, self._state_for, store, webhooks)
+        for tries in count(1):
+            try:
                 return _answer_at_any_depth(handle, state, request, store)
-        with loop.stopped():
-            store.remembers = False
-            return _answer_at_any_depth(handle, state, request, store)
+            except OutdatedError as outdated:
+                if request.seconds_left() <= 0:
+                    raise out_of_time(request) from None
+                if tries >= TRIES:
+                    loop.call(hold.add, outdated.keys)
+        raise AssertionError("there are always more tries")
 
     def _state_for(self, store: StoreOnLoop, webhooks: WebhookClient) -> ServerState:
         """Return the state of the server for a request that begins, on the event loop."""
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
-        return self._on_loop.for_thread(Registry(store, serving, self._on_loop.registry.allocations.pending), webhooks)
+        pending = self._on_loop.registry.allocations.pending
+        registry = Registry(store, serving, Allocations(store, serving, pending, store.at_once))
+        return self._on_loop.for_thread(registry, webhooks)
 
 
 class _Turn:

@@ -12,7 +12,7 @@ from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.inventory import Capacity, Device
 from understudy.controlplane.allocator.rules import Rules
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.quantity import BINARY_SI, Quantity, parse
+from understudy.machinery.quantity import BINARY_SI, Quantity, parse, wrapped
 from understudy.machinery.types import Obj
 
 _LARGEST = 2**63 - 1
@@ -102,14 +102,24 @@ def _round_up(amount: Quantity, valid: Obj, rules: Rules) -> Quantity:
             raise AllocationError(f"{_UNROUNDED}: request {amount} is not a representable milli value")
     elif rules.refuses_amounts and amount > _LARGEST:
         raise AllocationError(f"{_UNROUNDED}: request {amount} exceeds MaxInt64")
-    start, size = smallest.scaled(unit), step.scaled(unit)
-    steps = -(-(amount.scaled(unit) - start) // size)
+    value, start, size = (_go_integer(each, unit) for each in (amount, smallest, step))
+    steps = _steps(wrapped(value - start), size)
     if rules.refuses_amounts and (unit or start >= 0) and steps > (_LARGEST - start) // size:
         passes = "the milli-value range" if unit else "MaxInt64"
         raise AllocationError(f"{_UNROUNDED}: rounding request {amount} up to the next step passes {passes}")
-    rounded, format_ = start + steps * size, step.format if rules.keeps_step_format else BINARY_SI
-    whole = not unit or rounded % 1000 == 0
-    return Quantity(rounded // 10**-unit, 0, format_) if whole else Quantity(rounded, unit, format_)
+    format_ = step.format if rules.refuses_amounts else BINARY_SI
+    return Quantity(wrapped(start + steps * size), unit, format_)
+
+
+def _go_integer(amount: Quantity, unit: int) -> int:
+    """Return an amount in a unit as Go's integers hold it."""
+    return amount.scaled(unit) if unit else amount.go_value()
+
+
+def _steps(distance: int, size: int) -> int:
+    """Return the number of steps that cover a distance: of a negative one, which an overflow makes, too."""
+    whole, rest = divmod(abs(distance), size)
+    return (whole if distance >= 0 else -whole) + bool(rest)
 
 
 def _unit(valid: Obj, rules: Rules) -> int:
@@ -141,6 +151,8 @@ def _violates(amount: Quantity, policy: Obj, rules: Rules) -> bool:
         unit = _unit(valid, rules)
         if unit and not _is_exact(amount, unit):
             return True
-        return bool((amount.scaled(unit) - parse(valid["min"]).scaled(unit)) % parse(valid["step"]).scaled(unit))
+        smallest, step = parse(valid["min"]), parse(valid["step"])
+        value, start, size = (_go_integer(each, unit) for each in (amount, smallest, step))
+        return bool(wrapped(value - start) % size)
     values = policy.get("validValues") or ()
     return bool(values) and not any(amount == parse(value) for value in values)

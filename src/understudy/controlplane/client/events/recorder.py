@@ -10,7 +10,6 @@ once, and then one in five minutes; others are dropped.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -26,6 +25,7 @@ from understudy.machinery.util.clock import timestamp
 
 AGGREGATE_FROM, AGGREGATE_SECONDS = 10, 600.0
 BURST, PER_SECOND = 25, 1 / 300
+NAMES_TRIED = 20  # of an event, before it is dropped
 CACHED = 4096  # entries in each of the recorder's memories; the oldest are forgotten. Upstream: `maxLruCacheEntries`
 
 Clock = Callable[[], float]
@@ -43,15 +43,16 @@ class _Similar:
 class EventRecorder:
     """Records events of one component, the source of its events. It is an asynchronous context manager.
 
-    host  the name of its node, "" if it does not belong to one
+    clock  returns seconds since 1970; that of the client by default
+    host   the name of its node, "" if it does not belong to one
     """
 
-    def __init__(self, client: APIClient, component: str, clock: Clock = time.time, host: str = "") -> None:
+    def __init__(self, client: APIClient, component: str, clock: Clock | None = None, host: str = "") -> None:
         self._client = client
         self._component = component
         self._host = host
-        self._clock = clock
-        self._sender = EventSender()
+        self._clock = clock or (lambda: client.clock.now())
+        self._sender = EventSender(client.clock)
         self._similar: dict[Hashable, _Similar] = {}
         self._budgets: dict[Hashable, TokenBucket] = {}
         self._recorded: dict[Hashable, Obj] = {}
@@ -113,7 +114,7 @@ class EventRecorder:
                 if why.code != 404:
                     raise
         metadata = {field: metadata[field] for field in ("name", "namespace")}
-        return await self._client.create(EVENTS, {**event, "metadata": metadata})
+        return await create_event(self._client, EVENTS, {**event, "metadata": metadata})
 
     def _aggregated(self, event: Obj) -> tuple[Obj, Hashable]:
         """Return an event, or the one that stands for it and similar ones, and its key. Upstream: `EventAggregate`."""
@@ -137,6 +138,20 @@ def event_name(name: str, now: float) -> str:
     now  seconds since 1970
     """
     return f"{name}.{int(now * 1_000_000_000):x}"
+
+
+async def create_event(client: APIClient, resource: Resource, event: Obj) -> Obj:
+    """Create an event; return it as stored. A name that is taken, while a clock stands still, gets the time of the next
+    nanosecond. Raises StatusError, ConnectionError."""
+    for _ in range(NAMES_TRIED):
+        try:
+            return await client.create(resource, event)
+        except StatusError as why:
+            if why.reason != "AlreadyExists":
+                raise
+        about, _, nanoseconds = event["metadata"]["name"].rpartition(".")
+        event = {**event, "metadata": {**event["metadata"], "name": f"{about}.{int(nanoseconds, 16) + 1:x}"}}
+    return await client.create(resource, event)
 
 
 def _about(event: Obj) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from typing import Self
 
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +21,13 @@ TRIES, PAUSE_SECONDS = 12, 10.0  # while the server does not answer
 
 class EventSender:
     """A queue of writes and the task that makes them. It is an asynchronous context manager; at its end what is left is
-    dropped, as when the process ends."""
+    dropped, as when the process ends.
 
-    def __init__(self) -> None:
+    clock  by which it waits for a server that does not answer
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(LONGEST_QUEUE)
         self._task: asyncio.Task[None] | None = None
 
@@ -66,6 +72,6 @@ class EventSender:
                 return
             except ConnectionError as why:
                 log.info("cannot write an event: %s", why)
-                await asyncio.sleep(PAUSE_SECONDS * (random.random() if attempt == 0 else 1.0))
+                await sleep(self._clock, PAUSE_SECONDS * (random.random() if attempt == 0 else 1.0))
             else:
                 return

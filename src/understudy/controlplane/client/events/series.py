@@ -11,32 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Self
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.events.recorder import event_name
+from understudy.controlplane.client.events.recorder import create_event, event_name
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS_V1, Resource, object_reference
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
-from understudy.machinery.util.clock import timestamp
+from understudy.machinery.util.clock import micro_timestamp
+from understudy.machinery.util.timers import sleep
 
 FINISH_SECONDS = 360.0  # without another event, after which a series ends
 
 
 class SeriesRecorder:
-    """Records events of one controller, `default-scheduler` for example. It is an asynchronous context manager."""
+    """Records events of one controller, `default-scheduler` for example. It is an asynchronous context manager.
 
-    def __init__(self, client: APIClient, controller: str, clock: Callable[[], float] = time.time) -> None:
+    clock  returns seconds since 1970; that of the client by default
+    """
+
+    def __init__(self, client: APIClient, controller: str, clock: Callable[[], float] | None = None) -> None:
         self._client = client
         self._controller = controller
         self._instance = f"{controller}-{platform.node()}"
-        self._clock = clock
-        self._sender = EventSender()
+        self._clock = clock or (lambda: client.clock.now())
+        self._sender = EventSender(client.clock)
         self._cache: dict[Hashable, tuple[Obj, float]] = {}  # each event, and when it happened last
         self._finisher: asyncio.Task[None] | None = None
 
@@ -76,7 +79,7 @@ class SeriesRecorder:
             return
         event = {
             "metadata": {"name": event_name(about["name"], now), "namespace": about.get("namespace", "default")},
-            "eventTime": micro_time(now),
+            "eventTime": micro_timestamp(now),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "action": action,
@@ -97,7 +100,7 @@ class SeriesRecorder:
         """Count one more event; the second one is written immediately."""
         event, _ = self._cache[key]
         count = event.get("series", {"count": 1})["count"] + 1
-        counted = {**event, "series": {"count": count, "lastObservedTime": micro_time(now)}}
+        counted = {**event, "series": {"count": count, "lastObservedTime": micro_timestamp(now)}}
         self._cache[key] = counted, now
         if count == 2:
             self._sender.send(lambda: self._write_series(counted))
@@ -113,11 +116,11 @@ class SeriesRecorder:
 
     async def _finish_forever(self) -> None:
         while True:
-            await asyncio.sleep(FINISH_SECONDS)
+            await sleep(self._client.clock, FINISH_SECONDS)
             self.finish_series()
 
     async def _create(self, event: Obj) -> None:
-        await self._client.create(EVENTS_V1, event)
+        await create_event(self._client, EVENTS_V1, event)
 
     async def _write_series(self, event: Obj) -> None:
         metadata, changes = event["metadata"], {"series": event["series"]}
@@ -129,9 +132,3 @@ class SeriesRecorder:
             if why.code != 404:
                 raise
             await self._create(event)
-
-
-def micro_time(seconds: float) -> str:
-    """Return a time, in seconds since 1970, as `metav1.MicroTime` is written: RFC 3339, UTC, six digits."""
-    micros = int(seconds * 1_000_000)
-    return f"{timestamp(micros // 1_000_000)[:-1]}.{micros % 1_000_000:06}Z"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from understudy.controlplane.kubelet.protobuf import (
+from understudy.machinery.serializer.rpc.messages import (
     Message,
     integer,
     message,

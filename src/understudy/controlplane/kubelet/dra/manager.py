@@ -35,13 +35,13 @@ from understudy.controlplane.kubelet.dra.api import (
     UnprepareResponse,
 )
 from understudy.controlplane.kubelet.dra.claim_info import ClaimInfo, ClaimInfoCache
-from understudy.controlplane.kubelet.dra.plugins import DRAPlugin, DRAPluginManager, UnknownDriverError
+from understudy.controlplane.kubelet.dra.plugins import DRAPluginManager, Plugin, UnknownDriverError
 from understudy.controlplane.kubelet.dra.pod_claims import extended_resource_claim, pod_claims
-from understudy.controlplane.kubelet.grpc_channel import RPCError
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
+from understudy.machinery.serializer.rpc.grpc_channel import RPCError
 from understudy.machinery.types import Obj
 
 log = logging.getLogger(__name__)
@@ -288,7 +288,7 @@ class DRAManager:
 
     # --- drivers
 
-    def _plugin(self, driver: str, text: str) -> DRAPlugin:
+    def _plugin(self, driver: str, text: str) -> Plugin:
         """Return the endpoint of a driver. Raises DRAError with a text."""
         try:
             return self._plugins.get(driver)

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.resources import NODES, resource_slices
@@ -32,11 +33,13 @@ from understudy.controlplane.kubelet.dra.api import (
     WatchResourcesRequest,
     WatchResourcesResponse,
 )
-from understudy.controlplane.kubelet.grpc_channel import GRPCChannel, RPCError
 from understudy.controlplane.kubelet.pluginmanager import RegistrationError
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_37, ByRelease, Version
+from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
+from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
@@ -59,17 +62,55 @@ class UnknownDriverError(Exception):
     """A driver that is not registered."""
 
 
-class DRAPlugin:
-    """A registered endpoint of a driver, and the connection to it.
+class Plugin(ABC):
+    """A registered endpoint of a driver.
 
-    health_service   the service that tells the health of devices, "" if there is none
-    keeps_following  whether a driver is asked again that says that it does not know the health of devices
+    connected  whether the driver can be called
     """
 
-    def __init__(self, driver: str, endpoint: str, service: str, health_service: str, keeps_following: bool) -> None:
+    def __init__(self, driver: str, endpoint: str) -> None:
         self.driver = driver
         self.endpoint = endpoint
         self.connected = False
+
+    @abstractmethod
+    def start(self, changed: Callable[[], None], health: HealthHandler | None) -> None:
+        """Keep connected, and report changes; hand the stream of device health to a handler, if there is one."""
+
+    @abstractmethod
+    async def prepare(self, claims: tuple[Claim, ...]) -> PrepareResponse:
+        """Call NodePrepareResources. Raises RPCError."""
+
+    @abstractmethod
+    async def unprepare(self, claims: tuple[Claim, ...]) -> UnprepareResponse:
+        """Call NodeUnprepareResources. Raises RPCError."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the connection and all that follows it."""
+
+
+class NewPlugin(Protocol):
+    """Makes the endpoint of a driver. Arguments are those of `DRAPlugin`."""
+
+    def __call__(
+        self, driver: str, endpoint: str, service: str, health_service: str, keeps_following: bool, clock: Clock
+    ) -> Plugin: ...
+
+
+class DRAPlugin(Plugin):
+    """An endpoint that is called by gRPC.
+
+    health_service   the service that tells the health of devices, "" if there is none
+    keeps_following  whether a driver is asked again that says that it does not know the health of devices
+    clock            by which it waits before it asks again
+    """
+
+    def __init__(
+        self, driver: str, endpoint: str, service: str, health_service: str, keeps_following: bool, clock: Clock
+    ) -> None:
+        super().__init__(driver, endpoint)
+        self._clock = clock
         self._service = WIRE_NAMES[service]
         self._health_service = health_service
         self._keeps_following = keeps_following
@@ -77,8 +118,6 @@ class DRAPlugin:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, changed: Callable[[], None], health: HealthHandler | None) -> None:
-        """Keep connected, and report changes; hand the stream of device health to a handler, if there is one."""
-
         def set_connected(connected: bool) -> None:
             self.connected = connected
             changed()
@@ -88,15 +127,12 @@ class DRAPlugin:
             self._tasks.append(asyncio.create_task(self._follow_health(health)))
 
     async def prepare(self, claims: tuple[Claim, ...]) -> PrepareResponse:
-        """Call NodePrepareResources. Raises RPCError."""
         return await self._call(PREPARE, claims, PrepareResponse)
 
     async def unprepare(self, claims: tuple[Claim, ...]) -> UnprepareResponse:
-        """Call NodeUnprepareResources. Raises RPCError."""
         return await self._call(UNPREPARE, claims, UnprepareResponse)
 
     async def close(self) -> None:
-        """End the connection and all that follows it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -119,7 +155,7 @@ class DRAPlugin:
                 log.debug("health of %s: %s", self.driver, why)
                 if why.code == "Unimplemented" and not self._keeps_following:
                     return
-            await asyncio.sleep(HEALTH_RETRY)
+            await sleep(self._clock, HEALTH_RETRY)
 
 
 class DRAPluginManager:
@@ -127,6 +163,7 @@ class DRAPluginManager:
 
     health        takes the streams of device health, None if the kubelet does not follow it
     wiping_delay  seconds, None for those of the release
+    new_plugin    makes the endpoints that are called
     """
 
     def __init__(
@@ -136,13 +173,15 @@ class DRAPluginManager:
         version: Version,
         health: HealthHandler | None = None,
         wiping_delay: float | None = None,
+        new_plugin: NewPlugin = DRAPlugin,
     ) -> None:
+        self._new_plugin = new_plugin
         self._client = client
         self._node = node
         self._version = version
         self._health = health
         self._wiping_delay = WIPING_DELAY[version] if wiping_delay is None else wiping_delay
-        self._plugins: dict[str, list[DRAPlugin]] = {}  # by driver, in the order of their registration
+        self._plugins: dict[str, list[Plugin]] = {}  # by driver, in the order of their registration
         self._wiping: dict[str, asyncio.Task[None]] = {}  # by driver, "" for all
 
     def start(self) -> None:
@@ -158,7 +197,7 @@ class DRAPluginManager:
             for plugin in plugins:
                 await plugin.close()
 
-    def get(self, driver: str) -> DRAPlugin:
+    def get(self, driver: str) -> Plugin:
         """Return the endpoint of a driver to call: of those that are connected the newest. Raises UnknownDriverError.
 
         Before 1.34 it is the newest, connected or not.
@@ -195,8 +234,13 @@ class DRAPluginManager:
         elif any(plugin.endpoint == endpoint for plugin in plugins):
             what = "DRA driver plugin" if self._version >= V1_34 else "plugin"
             raise RegistrationError(f"endpoint {endpoint} already registered for {what} {name}")
-        plugin = DRAPlugin(
-            name, endpoint, service, self._choose_health_service(versions), keeps_following=self._version < V1_37
+        plugin = self._new_plugin(
+            name,
+            endpoint,
+            service,
+            self._choose_health_service(versions),
+            keeps_following=self._version < V1_37,
+            clock=self._client.clock,
         )
         plugins.append(plugin)
         plugin.start(lambda: self._connection_changed(name), self._health)
@@ -282,7 +326,7 @@ class DRAPluginManager:
 
     async def _wipe(self, driver: str, delay: float) -> None:
         """Delete the slices of a driver, or of all, once the Node exists. Upstream: `wipeResourceSlices`."""
-        await asyncio.sleep(delay)
+        await sleep(self._client.clock, delay)
         fields = f"spec.driver={driver},spec.nodeName={self._node}" if driver else f"spec.nodeName={self._node}"
         retry = FIRST_RETRY
         while True:
@@ -294,7 +338,7 @@ class DRAPluginManager:
             else:
                 log.info("deleted ResourceSlices with %s", fields)
                 return
-            await asyncio.sleep(retry * random.uniform(1.0, 1.2))
+            await sleep(self._client.clock, retry * random.uniform(1.0, 1.2))
             retry = min(retry * 2, LONGEST_RETRY)
 
 

@@ -23,7 +23,6 @@ from typing import Self
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
-from understudy.controlplane.client.resources import resource_claims
 from understudy.controlplane.kubelet.dra.api import (
     HEALTH_V1,
     HEALTH_V1ALPHA1,
@@ -48,6 +47,7 @@ from understudy.controlplane.kubelet.dra.api import (
     WatchResourcesResponse,
 )
 from understudy.controlplane.kubelet.dra.plugins import PLUGIN_TYPE
+from understudy.controlplane.kubelet.fake.allocated import AllocationError, allocation_results, device_of
 from understudy.controlplane.kubelet.fake.grpc_server import Methods, serve, stream, unary
 from understudy.controlplane.kubelet.fake.resource_slice import SlicePublisher
 from understudy.controlplane.kubelet.pluginmanager import (
@@ -308,17 +308,10 @@ class FakeDriver:
         if self._client is None:
             return PreparedClaim((Device(("r",), "pool", "gpu-0", (f"{self.name}/gpu={claim.name}",)),))
         try:
-            stored = await self._client.get(resource_claims(self._release), claim.name, claim.namespace)
-        except (StatusError, ConnectionError) as why:
-            return PreparedClaim(error=f"get ResourceClaim {_key(claim)}: {why}")
-        if stored["metadata"]["uid"] != claim.uid:
-            return PreparedClaim(error=f"ResourceClaim {_key(claim)} has another uid by now")
-        results = ((stored.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ()
-        return PreparedClaim(tuple(self._given(result) for result in results if result["driver"] == self.name))
-
-    def _given(self, result: Obj) -> Device:
-        cdi_id = f"{self.name}/device={result['device']}"
-        return Device((result["request"],), result["pool"], result["device"], (cdi_id,), result.get("shareID"))
+            results = await allocation_results(self._client, self._release, self.name, claim)
+        except AllocationError as why:
+            return PreparedClaim(error=str(why))
+        return PreparedClaim(tuple(map(device_of, results)))
 
     async def _watch(self, _: WatchResourcesRequest) -> AsyncIterator[WatchResourcesResponse]:
         while True:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.controlplane.kubelet.installation import install_command
-from understudy.controlplane.kubelet.protobuf import Message
+from understudy.machinery.serializer.rpc.installation import install_command
+from understudy.machinery.serializer.rpc.messages import Message
 
 try:
     import grpc

@@ -16,6 +16,7 @@ from understudy.controlplane.client.resources import resource_slices
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.timers import sleep
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class SlicePublisher:
         """Publish the devices again when the slice is gone, until cancelled."""
         informer = Informer(self._client, self._resource, fields=f"metadata.name={self._name}")
         informer.add_handler(delete=lambda _: self._gone.set())
-        backoff = Backoff()
+        backoff = Backoff(clock=self._client.clock.monotonic)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(informer.run(), name=f"slice of {self._driver}")
             await informer.wait_for_sync()
@@ -60,7 +61,7 @@ class SlicePublisher:
                         await self._write(self._devices)
                 except (StatusError, ConnectionError) as why:
                     log.warning("cannot publish ResourceSlice %s: %s", self._name, why)
-                    await asyncio.sleep(backoff.delay())
+                    await sleep(self._client.clock, backoff.delay())
                     self._gone.set()
 
     async def _write(self, devices: list[Obj]) -> Obj:

@@ -21,6 +21,7 @@ from understudy.controlplane.scheduler.pod_groups import PodGroups
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 
 def default_plugins(
@@ -30,6 +31,7 @@ def default_plugins(
     claims: ClaimTracker,
     devices: Devices,
     groups: PodGroups | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Plugin]:
     """Return the plugins of a release. `groups`: the groups of pods, None if pods have none."""
     return [
@@ -40,7 +42,7 @@ def default_plugins(
         NodeAffinity(),
         NodePorts(),
         Fit(version, devices.class_of),
-        DynamicResources(version, gates, claims, devices, groups),
+        DynamicResources(version, gates, claims, devices, groups, lambda: clock.now()),
         DefaultPreemption(cache),
         *([NodeDeclaredFeatures(version)] if gates[features.NODE_DECLARED_FEATURES] else []),
         *([GangScheduling(groups)] if groups is not None else []),

@@ -86,6 +86,7 @@ NAMESPACES = Behavior(
     table_row=row(field("status", "phase")),
     delete_returns_object=True,
     begin_termination=_terminate,
+    failed_precondition="Precondition failed",
     held_by_spec_finalizers=lambda namespace: bool(nested_field(namespace, "spec", "finalizers")),
 )
 

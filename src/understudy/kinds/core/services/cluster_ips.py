@@ -36,11 +36,13 @@ def validate(spec: Obj, ip_rule: AddressRule) -> Errors:
     elif ips:
         errors.append(invalid(path, bad_value, "must be empty when `clusterIP` is not specified"))
     families = spec.get("ipFamilies") or []
+    seen: set[str] = set()
     for i, family in enumerate(families):
         here = SPEC.child("ipFamilies").index(i)
         errors += choice(family, FAMILIES, here)
-        if family in families[:i]:
+        if family in seen:
             errors.append(duplicate(here, family))
+        seen.add(family)
     if spec.get("ipFamilyPolicy") is not None:
         errors += choice(spec["ipFamilyPolicy"], POLICIES, SPEC.child("ipFamilyPolicy"))
     wrong = _addresses(ips, bad_value, ip_rule, path)

@@ -49,7 +49,7 @@ class _BitmapAllocator:
     """Allocates from the range of the server's configuration."""
 
     def __init__(self, ctx: Context) -> None:
-        self._taken = set() if ctx.dry_run else _cluster_ips(ctx)
+        self._taken = set() if ctx.dry_run else _cluster_ips(services(ctx))
         self._dry_run = ctx.dry_run
 
     def allocate(self, ip: str) -> None:
@@ -67,13 +67,14 @@ class _BitmapAllocator:
 
 
 class _MetaAllocator:
-    """Allocates from the ranges of the ServiceCIDRs that are ready. Stored IPAddresses are taken."""
+    """Allocates from the ranges of the ServiceCIDRs that are ready. Stored IPAddresses are taken, and the addresses of
+    services that are about to have one."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._ranges = list(_ready_ranges(ctx))
         dual_write = not ctx.gates[features.DISABLE_ALLOCATOR_DUAL_WRITE]
-        self._taken = _cluster_ips(ctx) if dual_write and not ctx.dry_run else frozenset()
+        self._taken = set() if ctx.dry_run else _cluster_ips(services(ctx) if dual_write else ctx.pending_services())
 
     def allocate(self, ip: str) -> None:
         if self._ctx.dry_run:  # the real server asks the allocator of any one range
@@ -113,9 +114,9 @@ def ip_addresses(service: Obj, ctx: Context) -> dict[ObjectName, Obj]:
     }
 
 
-def _cluster_ips(ctx: Context) -> set[str]:
-    """Return the cluster IPs of all services, without leading zeros."""
-    return {str(parse_ip(ip)) for service in services(ctx) for ip in service["spec"].get("clusterIPs") or []} - {"None"}
+def _cluster_ips(services: Iterable[Obj]) -> set[str]:
+    """Return the cluster IPs of services, without leading zeros."""
+    return {str(parse_ip(ip)) for service in services for ip in service["spec"].get("clusterIPs") or []} - {"None"}
 
 
 def services(ctx: Context) -> Iterator[Obj]:

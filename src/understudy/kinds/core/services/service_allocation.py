@@ -8,7 +8,8 @@ services that are about to be stored. The lowest free one above the band for sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Set
+from itertools import chain
 from typing import Any
 
 from understudy.kinds.common.address_rules import AddressRules
@@ -45,9 +46,7 @@ def allocate(service: Obj, ctx: Context) -> None:
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     _families(service, ctx)
-    if needs_cluster_ip(spec) and not ctx.offline:
-        _addresses(service, ctx)
-    _ports(service, ctx, set())
+    _choose(service, ctx, address=needs_cluster_ip(spec) and not ctx.offline, own=set())
 
 
 def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
@@ -61,9 +60,23 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
     if has_address and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
         spec["ipFamilies"] = list(before.get("ipFamilies") or [])
     _families(service, ctx, before)
-    if needs_cluster_ip(spec) and not needs_cluster_ip(before):
-        _addresses(service, ctx)
-    _ports(service, ctx, set(_node_ports(before)))
+    address = needs_cluster_ip(spec) and not needs_cluster_ip(before)
+    _choose(service, ctx, address=address, own=set(_node_ports(before)))
+
+
+def _choose(service: Obj, ctx: Context, *, address: bool, own: set[int]) -> None:
+    """Set node ports and, if asked for, cluster IPs, while no other request does. `own` are the node ports that the
+    stored service has already. Raises StatusError 422 and 500."""
+
+    def choose() -> None:
+        if address:
+            _addresses(service, ctx)
+        _ports(service, ctx, own)
+
+    if ctx.dry_run:
+        choose()
+    else:
+        ctx.allocate(service, choose)
 
 
 def _take_over(spec: Obj, before: Obj) -> None:
@@ -193,31 +206,27 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
         return
     taken = {number for other in ip_allocators.services(ctx) for number in _node_ports(other["spec"])} - own
     by_port: dict[int, int] = {}
-    allocated: set[int] = set()
+    ports = spec.get("ports") or []
+    requested = {port["port"]: port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
+    free, highest = _free_ports(taken), 0  # of this service
 
     def next_port() -> int:
-        return max(allocated, default=DRY_RUN_PORT) + 1 if ctx.dry_run else _free_port(taken)
+        return (highest or DRY_RUN_PORT) + 1 if ctx.dry_run else next(free)
 
-    for i, port in enumerate(spec.get("ports") or []):
+    for i, port in enumerate(ports):
         number = port.get("nodePort") or 0
         if not number and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
         if number and not ctx.offline:
             _check_port(service, i, number, taken if by_port.get(port["port"]) != number else set(), ctx)
         elif not number:
-            number = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or next_port()
+            number = by_port.get(port["port"]) or requested.get(port["port"]) or next_port()
         port["nodePort"] = number
         by_port.setdefault(port["port"], number)
         taken.add(number)
-        allocated.add(number)
+        highest = max(highest, number) if highest else number
     if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = next_port()
-
-
-def _requested(ports: Iterable[Obj], number: int) -> int:
-    """Return the node port that another protocol of the same port asks for, 0 if there is none."""
-    numbers: list[int] = [p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")]
-    return numbers[0] if numbers else 0
 
 
 def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context) -> None:
@@ -234,12 +243,12 @@ def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
 
 
-def _free_port(taken: set[int]) -> int:
-    """Return the lowest free node port. Raises StatusError 500 if there is none."""
-    ports: list[int] = [*NODE_PORTS[STATIC_PORTS:], *NODE_PORTS[:STATIC_PORTS]]
-    for number in ports:
+def _free_ports(taken: Set[int]) -> Iterator[int]:
+    """Yield the free node ports in the order of allocation; more may be taken meanwhile. Raises StatusError 500 when
+    there are none left."""
+    for number in chain(NODE_PORTS[STATIC_PORTS:], NODE_PORTS[:STATIC_PORTS]):
         if number not in taken:
-            return number
+            yield number
     raise errors.internal_error("failed to allocate a nodePort: range is full")
 
 

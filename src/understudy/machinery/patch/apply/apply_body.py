@@ -43,6 +43,11 @@ def check(body: bytes) -> None:
         raise bad_request(f"error encoding patch: {error}") from None
 
 
+def as_json(body: bytes) -> bytes:
+    """Return a body that `check` has let pass as JSON."""
+    return body if to_text(body).lstrip().startswith("{") else yaml_to_json(body)[0]
+
+
 def parse(body: bytes, validation: str = "Warn", version: Version = V1_31) -> Patch:
     """Parse an apply request. `validation` is the request's fieldValidation. Raises StatusError 400."""
     what = _WHAT[version]
@@ -68,4 +73,4 @@ def _value(body: bytes) -> tuple[Any, list[str]]:
 
 _read_json = bodies.decoder(bodies.yaml_number)
 
-__all__ = ["Patch", "check", "parse"]
+__all__ = ["Patch", "as_json", "check", "parse"]

@@ -26,7 +26,7 @@ class LoggedRequest:
     query       the parameters; of one that is there twice, the first
     user        "" for a request that was not authenticated
     user_agent  of the program that has sent it; "understudy" for the methods of `Server`
-    status      of the answer (HTTP)
+    status      of the answer (HTTP); 0 for a request whose connection a fault has reset before it was done
     message     of an answer that is an error, "" for others
     body        as it was sent; see `json`
     seconds     until the answer, or until a watch began

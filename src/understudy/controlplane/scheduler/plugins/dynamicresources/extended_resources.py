@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-from uuid import uuid4
 
 from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts
 from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.generated_names import new_uid
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY = "<extended-resources>"  # name of a claim that is not written yet
@@ -43,7 +43,7 @@ def new_claim(pod: PodInfo) -> Obj:
             "name": IN_MEMORY,
             "generateName": f"{pod.name}-extended-resources-",
             "namespace": pod.namespace,
-            "uid": str(uuid4()),
+            "uid": new_uid(),
             "annotations": {ANNOTATION: "true"},
             "ownerReferences": [owner],
         },

@@ -1,0 +1,1 @@
+"""Sequences of requests: random ones, what a server answers to them, and shorter ones that differ as well."""

@@ -1,0 +1,77 @@
+"""Sends audit events to a webhook. Upstream: k8s.io/apiserver/plugin/pkg/audit/webhook."""
+
+from __future__ import annotations
+
+import base64
+import random
+import threading
+from collections.abc import Sequence
+
+from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target, WebhookClient
+from understudy.apiserver.client.connection import Connection
+from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.types import Obj
+
+TIMEOUT = 30  # seconds of a call
+STEPS, FACTOR, JITTER = 5, 1.5, 0.2  # of `DefaultRetryBackoffWithInitialDelay`
+LIST = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}}
+
+
+class WebhookPlugin:
+    """Sends events as EventLists to the server of a kubeconfig.
+
+    backoff  seconds before an EventList is sent again; each time half as many more
+    """
+
+    name = "webhook"
+
+    def __init__(self, connection: Connection, client: WebhookClient, backoff: float) -> None:
+        authority = connection.certificate_authority
+        self._target = Target(connection.url, base64.b64encode(authority or b"").decode(), None)
+        self._caller = _caller(connection)
+        self._client = client
+        self._backoff = backoff
+        self._closed = threading.Event()
+
+    def process(self, events: Sequence[Obj]) -> None:
+        """Send events, several times if need be. Raises CallError."""
+        items = [{key: value for key, value in event.items() if key not in LIST} for event in events]
+        body, pause = encode({**LIST, "items": items}) + b"\n", self._backoff
+        for step in range(STEPS):
+            try:
+                return self._send(body)
+            except CallError:
+                if step == STEPS - 1 or self._closed.is_set():
+                    raise
+            self._closed.wait(pause * (1 + random.random() * JITTER))
+            pause *= FACTOR
+        return None
+
+    def _send(self, body: bytes) -> None:
+        """Send a body. Raises CallError."""
+        reply = self._client.call_and_wait(Call(self._target, body, TIMEOUT, TIMEOUT, self._caller))
+        if isinstance(reply, CallError):
+            raise reply
+        if not 200 <= reply.status <= 206:
+            raise CallError(_error(reply), reply.status)
+
+    def close(self) -> None:
+        """Wait no longer: what is being sent is tried once more, without a pause."""
+        self._closed.set()
+
+
+def _error(reply: Reply) -> str:
+    text = reply.body[:2048].decode(errors="replace").strip()
+    return f"an error on the server ({text or 'unknown'!r}) has prevented the request from succeeding: {reply.status}"
+
+
+def _caller(connection: Connection) -> Caller:
+    """Return the caller that a connection names; over plain HTTP no token is sent."""
+    is_secure = connection.url.startswith("https:")
+    return Caller(
+        "",
+        connection.token if is_secure else "",
+        connection.insecure,
+        connection.client_certificate,
+        connection.client_key,
+    )

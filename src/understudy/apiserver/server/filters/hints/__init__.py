@@ -1,0 +1,1 @@
+"""Tells users why what they ask for does not happen."""

@@ -1,0 +1,1 @@
+"""Users who act as others: the filter in `filter`, the rights that it takes in `modes`."""

@@ -1,0 +1,98 @@
+"""The connection that a request came on, as its answer uses it; and one on which a fault lets little through."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from math import inf
+from typing import Protocol
+
+from understudy.apiserver.endpoints.request import Delivery
+
+_AT_ONCE = 0.05  # seconds between two portions of an answer that trickles
+_NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
+
+
+class Connection(Protocol):
+    """The connection that a request came on."""
+
+    transport: asyncio.Transport | None
+
+    async def write(self, *parts: bytes) -> None:
+        """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
+
+    def write_now(self, data: bytes) -> None:
+        """Send bytes without waiting, or nothing if the client went away."""
+
+    async def end_writing(self) -> None:
+        """Tell the client that nothing follows, and give it the time to read what was sent."""
+
+    def upgrade(self, receive: Callable[[bytes], None]) -> None:
+        """Give all that the client sends from now on to `receive`."""
+
+
+def reset(transport: asyncio.Transport | None) -> None:
+    """Reset a connection (TCP's RST), without a word about its end. None is one whose client went away."""
+    if transport is None:
+        return
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
+
+
+class ImpairedConnection:
+    """A connection that sends slowly, or is reset when enough of an answer has been sent."""
+
+    def __init__(self, connection: Connection, delivery: Delivery) -> None:
+        self._connection = connection
+        self._rate = delivery.bytes_per_second
+        self._body_bytes = delivery.body_bytes
+        self._left = inf if delivery.body_bytes is None else 0.0
+        self._has_begun = False
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
+        return self._connection.transport
+
+    @transport.setter
+    def transport(self, transport: asyncio.Transport | None) -> None:
+        """Replace the transport of the connection."""
+        self._connection.transport = transport
+
+    async def write(self, *parts: bytes) -> None:
+        """Send bytes as slowly as they may be sent. Raises ConnectionResetError if it went away, or is reset."""
+        data = b"".join(parts)
+        if not self._has_begun:
+            self._has_begun = True
+            if self._body_bytes is not None and self._body_bytes >= 0:
+                self._left = data.index(b"\r\n\r\n") + 4 + self._body_bytes
+        is_last = len(data) > self._left
+        await self._trickle(data[: int(self._left)] if is_last else data)
+        self._left -= len(data)
+        if is_last:
+            reset(self.transport)
+            raise ConnectionResetError("a fault resets this connection")
+
+    async def _trickle(self, data: bytes) -> None:
+        """Send bytes at the rate of the connection."""
+        if self._rate == inf:
+            if data:
+                await self._connection.write(data)
+            return
+        portion = max(int(self._rate * _AT_ONCE), 1)
+        for at in range(0, len(data), portion):
+            await self._connection.write(data[at : at + portion])
+            await asyncio.sleep(portion / self._rate)
+
+    def write_now(self, data: bytes) -> None:
+        self._connection.write_now(data)
+
+    async def end_writing(self) -> None:
+        await self._connection.end_writing()
+
+    def upgrade(self, receive: Callable[[bytes], None]) -> None:
+        self._connection.upgrade(receive)

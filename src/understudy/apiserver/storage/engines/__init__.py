@@ -1,0 +1,1 @@
+"""Engines: each keeps the bytes of a store in another place."""

@@ -1,0 +1,1 @@
+"""Reports of `understudy validate`: what is in them, and their forms."""

@@ -1,0 +1,1 @@
+"""Records a running cluster as a world: objects that a server can begin with."""

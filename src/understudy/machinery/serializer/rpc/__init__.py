@@ -1,0 +1,1 @@
+"""gRPC calls: channels, and the messages that they send in protobuf."""

@@ -1,0 +1,80 @@
+"""Kubeconfig files as connections, and what is wrong with those that cannot be used."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.external.kubeconfig_reader import KubeconfigError, read_kubeconfig
+
+
+def write(folder: Path, cluster: dict[str, Any], user: dict[str, Any] | None = None, context: str = "c") -> Path:
+    """Write a kubeconfig with one cluster, user and context; return its path."""
+    config = {
+        "current-context": context,
+        "clusters": [{"name": "k", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}] if user is not None else [],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u" if user is not None else ""}}],
+    }
+    path = folder / "config"
+    path.write_bytes(orjson.dumps(config))
+    return path
+
+
+def test_data_and_files(tmp_path: Path) -> None:
+    """Certificates and tokens come from base64, or from files beside the kubeconfig."""
+    for name in ("ca", "crt", "key", "token"):
+        (tmp_path / name).write_text(f"{name} of a file\n")
+    files = {"client-certificate": "crt", "client-key": "key", "tokenFile": "token"}
+    path = write(tmp_path, {"server": "https://h:1/", "certificate-authority": "ca"}, files)
+    assert read_kubeconfig(path) == Connection(
+        url="https://h:1",
+        certificate_authority=b"ca of a file\n",
+        token="token of a file",
+        client_certificate=b"crt of a file\n",
+        client_key=b"key of a file\n",
+    )
+    data = {f"{name}-data": b64encode(name.encode()).decode() for name in ("client-certificate", "client-key")}
+    path = write(tmp_path, {"server": "https://h:1", "insecure-skip-tls-verify": True}, {**data, "token": "t"})
+    assert read_kubeconfig(path) == Connection(
+        url="https://h:1", insecure=True, token="t", client_certificate=b"client-certificate", client_key=b"client-key"
+    )
+
+
+EXEC = "user 'u' logs in by exec, which is not supported: `kubectl proxy` does it, and is a server without credentials"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "context", "message"),
+    [
+        ({"server": "u"}, None, "", "has no current-context"),
+        ({"server": "u"}, None, "other", "has no context 'other'"),
+        ({}, None, "c", "cluster 'k' has no server"),
+        ({"server": "u"}, {"exec": {"command": "x"}}, "c", EXEC),
+        ({"server": "u", "certificate-authority": "none"}, None, "c", "none: No such file or directory"),
+        ({"server": "u", "certificate-authority-data": "?"}, None, "c", "certificate-authority-data is not base64"),
+    ],
+)
+def test_errors(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any] | None, context: str, message: str
+) -> None:
+    """An unusable kubeconfig is refused in one line that names the file."""
+    path = write(tmp_path, cluster, user, context)
+    with pytest.raises(KubeconfigError) as error:
+        read_kubeconfig(path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("text", ["[]", "a: b: c"])
+def test_other_files(tmp_path: Path, text: str) -> None:
+    """A file that is no kubeconfig, no YAML, or not there is refused in one line that names it."""
+    path = tmp_path / "config"
+    path.write_text(text)
+    for file in (path, tmp_path / "none"):
+        with pytest.raises(KubeconfigError, match=f"^{file}: .+$"):
+            read_kubeconfig(file)

@@ -1,0 +1,110 @@
+"""Nodes that are silent: their conditions, their taints, and the end of their pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.waiting import wait_until
+from understudy import Server
+from understudy.machinery.types import Obj
+
+UNREACHABLE = "node.kubernetes.io/unreachable"
+pytestmark = pytest.mark.apiserver(controllers=["node-lifecycle", "taint-eviction"])
+
+
+def node(server: Server, name: str, status: str = "True") -> None:
+    obj: Obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    server.create({**obj, "status": {"conditions": [{"type": "Ready", "status": status}]}})
+
+
+def renew(server: Server, name: str) -> None:
+    """Send a heartbeat, as a kubelet does."""
+    now = server.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    lease: Obj = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    metadata = {"name": name, "namespace": "kube-node-lease"}
+    server.apply({**lease, "metadata": metadata, "spec": {"holderIdentity": name, "renewTime": now}})
+
+
+def taints(server: Server, name: str) -> set[tuple[str, str]]:
+    return {(taint["key"], taint["effect"]) for taint in server.get("node", name)["spec"].get("taints") or ()}
+
+
+def ready(server: Server, name: str) -> Any:
+    conditions = {condition["type"]: condition for condition in server.get("node", name)["status"]["conditions"]}
+    return conditions["Ready"]
+
+
+def messages(server: Server) -> list[str]:
+    """Return the messages of the events about evictions."""
+    return [event["message"] for event in server.list("events", fields="reason=TaintManagerEviction")]
+
+
+def pod(name: str, node_name: str, **spec: Any) -> Obj:
+    containers = [{"name": "main", "image": "example.com/main"}]
+    metadata = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"nodeName": node_name, "terminationGracePeriodSeconds": 0, "containers": containers, **spec},
+    }
+
+
+def test_silent_node_loses_its_pods(apiserver: Server) -> None:
+    """After 50 seconds it is unreachable, and 300 later the pods that do not tolerate it for longer are evicted."""
+    apiserver.clock.freeze()
+    node(apiserver, "silent")
+    node(apiserver, "without-kubelet")
+    renew(apiserver, "silent")
+    forever = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}
+    apiserver.create(pod("stays", "silent", tolerations=[forever]))
+    apiserver.create(pod("goes", "silent"))
+    apiserver.create(pod("elsewhere", "without-kubelet"))
+    wait_until(lambda: not taints(apiserver, "silent"))
+    apiserver.clock.advance(seconds=49)
+    assert ready(apiserver, "silent")["status"] == "True"
+    apiserver.clock.advance(seconds=2)
+    assert ready(apiserver, "silent")["reason"] == "NodeStatusUnknown"
+    assert taints(apiserver, "silent") == {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
+    assert (ready(apiserver, "without-kubelet")["status"], taints(apiserver, "without-kubelet")) == ("True", set())
+    apiserver.clock.advance(seconds=298)
+    assert len(apiserver.list("pods")) == 3
+    apiserver.clock.advance(seconds=3)
+    wait_until(lambda: sorted(each["metadata"]["name"] for each in apiserver.list("pods")) == ["elsewhere", "stays"])
+    wait_until(lambda: messages(apiserver) == ["Marking for deletion Pod default/goes"])
+
+
+def test_node_that_is_back_keeps_its_pods(apiserver: Server) -> None:
+    """With a heartbeat and a status of its kubelet the taints go, and the evictions are given up."""
+    apiserver.clock.freeze()
+    node(apiserver, "silent")
+    node(apiserver, "other")
+    renew(apiserver, "silent")
+    apiserver.create(pod("p", "silent"))
+    apiserver.clock.advance(seconds=200)
+    assert (UNREACHABLE, "NoExecute") in taints(apiserver, "silent")
+    renew(apiserver, "silent")
+    back = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    apiserver.patch("node", "silent", back, subresource="status")
+    wait_until(lambda: not taints(apiserver, "silent"))
+    apiserver.clock.advance(seconds=40)
+    renew(apiserver, "silent")
+    apiserver.clock.advance(seconds=40)
+    assert ready(apiserver, "silent")["status"] == "True"
+    assert [each["metadata"]["name"] for each in apiserver.list("pods")] == ["p"]
+    wait_until(lambda: messages(apiserver) == ["Cancelling deletion of Pod default/p"])
+
+
+def test_no_pod_goes_when_no_node_is_ready(apiserver: Server) -> None:
+    """The network is at fault where all nodes are silent: none is tainted so that its pods go."""
+    apiserver.clock.freeze()
+    for name in "ab":
+        node(apiserver, name)
+        renew(apiserver, name)
+    apiserver.create(pod("p", "a"))
+    apiserver.clock.advance(minutes=10)
+    assert [ready(apiserver, name)["status"] for name in "ab"] == ["Unknown"] * 2
+    assert taints(apiserver, "a") == taints(apiserver, "b") == {(UNREACHABLE, "NoSchedule")}
+    assert len(apiserver.list("pods")) == 1
