@@ -1,4 +1,4 @@
-"""Places where stores keep their objects: the same tests run on each kind of store."""
+"""Places where stores keep their objects, and what tests write there: the same tests run on each kind of store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,26 @@ from understudy.apiserver.storage.engine import Engine
 from understudy.apiserver.storage.engine_store import EngineStore
 from understudy.apiserver.storage.engines.etcd.engine import EtcdEngine
 from understudy.apiserver.storage.engines.sqlite import SQLiteEngine
-from understudy.apiserver.storage.interface import Raw, Store
+from understudy.apiserver.storage.interface import Entry, Raw, Store
 from understudy.machinery.types import Obj
+
+PREFIX = "/registry/things/"
+
+
+def thing(name: str, **fields: str) -> Obj:
+    return {"metadata": {"name": name}, **fields}
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [entry.value["metadata"]["name"] for entry in entries]
+
+
+async def written(store: Store) -> None:
+    """Write the worked example of the memory store: a and b created, a updated, b deleted."""
+    a = await store.create(PREFIX + "a", thing("a"))
+    b = await store.create(PREFIX + "b", thing("b"))
+    await store.update(PREFIX + "a", thing("a", x="1"), a.revision)
+    await store.delete(PREFIX + "b", b.revision)
 
 
 class JSONValues:

@@ -1,4 +1,7 @@
-"""The memory store: revisions, history, watches and compaction."""
+"""The memory store: what it keeps of its history, how, and what watchers may leave unread.
+
+`test_stores.py` has what it shares with other stores.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,14 @@ from subprocess import PIPE
 
 import pytest
 
+from tests.apiserver.storage.places import PREFIX, thing, written
 from understudy.apiserver.storage import memory, turns
 from understudy.apiserver.storage.interface import (
     EVENT_SIZE,
     CompactedError,
     Entry,
-    FutureRevisionError,
     Kept,
-    KeyExistsError,
     RecentEntries,
-    RevisionConflictError,
 )
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.apiserver.storage.waiting import wait_for_revision
@@ -31,26 +32,14 @@ from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import run_to_end
 
-PREFIX = "/registry/things/"
 REPOSITORY = Path(__file__).parents[3]
-
-
-def thing(name: str, **fields: str) -> Obj:
-    return {"metadata": {"name": name}, **fields}
-
-
-def names(entries: list[Entry]) -> list[str]:
-    return [entry.value["metadata"]["name"] for entry in entries]
 
 
 @pytest.fixture
 async def store() -> MemoryStore:
-    """Return a store after the worked example of its module: a and b created, a updated, b deleted."""
+    """Return a store after the worked example of its module."""
     store = MemoryStore()
-    a = await store.create(PREFIX + "a", thing("a"))
-    b = await store.create(PREFIX + "b", thing("b"))
-    await store.update(PREFIX + "a", thing("a", x="1"), a.revision)
-    await store.delete(PREFIX + "b", b.revision)
+    await written(store)
     return store
 
 
@@ -61,61 +50,6 @@ async def test_watches_are_woken_in_the_order_in_which_they_began() -> None:
         store.watch("/", 0).wake = partial(woken.append, number)
     await store.create("/a", thing("a"))
     assert woken == list(range(50))
-
-
-async def test_every_write_has_the_next_revision(store: MemoryStore) -> None:
-    """The whole store has one counter, and deletions count too."""
-    assert store.revision == 5
-    assert (await store.create("/registry/others/c", thing("c"))).revision == 6
-
-
-async def test_range_at_an_old_revision(store: MemoryStore) -> None:
-    """A range at a revision shows the state of that time."""
-    assert names((await store.range(PREFIX)).entries) == ["a"]
-    assert names((await store.range(PREFIX, revision=3)).entries) == ["a", "b"]
-    assert names((await store.range(PREFIX, revision=2)).entries) == ["a"]
-    (old,) = (await store.range(PREFIX, revision=3, limit=1)).entries
-    assert "x" not in old.value
-
-
-async def test_page_continues_at_its_revision(store: MemoryStore) -> None:
-    """A limit reports how many keys are left; the next page starts after the last key at the same revision."""
-    for name in "cde":
-        await store.create(PREFIX + name, thing(name))
-    page = await store.range(PREFIX, limit=2)
-    assert (names(page.entries), page.remaining) == (["a", "c"], 2)
-    await store.create(PREFIX + "d0", thing("d0"))
-    rest = await store.range(PREFIX, start=page.entries[-1].key + "\0", revision=page.revision)
-    assert names(rest.entries) == ["d", "e"]
-
-
-async def test_write_with_another_revision_fails(store: MemoryStore) -> None:
-    """A write that expects another revision fails with the current value."""
-    with pytest.raises(RevisionConflictError) as failed:
-        await store.update(PREFIX + "a", thing("a"), 2)
-    assert failed.value.current is not None
-    assert failed.value.current.revision == 4
-    with pytest.raises(RevisionConflictError) as failed:
-        await store.delete(PREFIX + "b", 3)
-    assert failed.value.current is None
-    with pytest.raises(KeyExistsError):
-        await store.create(PREFIX + "a", thing("a"))
-    assert store.revision == 5
-
-
-async def test_watch_resumes_after_a_revision(store: MemoryStore) -> None:
-    """A watch sees every write after its revision once and in order, past ones included."""
-    watch = store.watch(PREFIX, 3)
-    woken = []
-    watch.wake = lambda: woken.append(store.revision)
-    await store.create(PREFIX + "c", thing("c"))
-    await store.create("/registry/others/x", thing("x"))
-    seen = [(event.revision, event.deleted, event.entry.value["metadata"]["name"]) for event in watch.queue]
-    assert seen == [(4, False, "a"), (5, True, "b"), (6, False, "c")]
-    assert woken == [6]
-    store.unwatch(watch)
-    await store.create(PREFIX + "d", thing("d"))
-    assert len(watch.queue) == 3
 
 
 async def test_slow_watcher_is_cut_off(store: MemoryStore) -> None:
@@ -147,21 +81,6 @@ async def test_backlog_does_not_cut_a_watcher_off(store: MemoryStore) -> None:
     assert len(watch.queue) == 5
     await store.create(PREFIX + "d", thing("d"))
     assert watch.overflown
-
-
-async def test_compaction_ends_older_reads(store: MemoryStore) -> None:
-    """Revisions below the compacted one cannot be read or watched; later ones can."""
-    await store.compact(4)
-    with pytest.raises(CompactedError):
-        await store.range(PREFIX, revision=3)
-    with pytest.raises(CompactedError):
-        store.watch(PREFIX, 3)
-    assert names((await store.range(PREFIX, revision=4)).entries) == ["a", "b"]
-    assert [event.deleted for event in store.watch(PREFIX, 4).queue] == [True]
-    await store.compact(5)
-    assert names((await store.range(PREFIX, revision=5)).entries) == ["a"]
-    with pytest.raises(FutureRevisionError):
-        await store.compact(6)
 
 
 async def test_history_is_forgotten_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:

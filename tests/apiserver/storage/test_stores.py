@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.storage.places import ENGINES, engine_store, opened, stop_etcds
+from tests.apiserver.storage.places import (
+    ENGINES,
+    PREFIX,
+    engine_store,
+    names,
+    opened,
+    stop_etcds,
+    thing,
+    written,
+)
 from understudy.apiserver.storage.interface import (
     NOTHING_STORED,
     CompactedError,
-    Entry,
     FutureRevisionError,
     KeyExistsError,
     RevisionConflictError,
@@ -21,29 +29,11 @@ from understudy.apiserver.storage.interface import (
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.types import Obj
 
-PREFIX = "/registry/things/"
-
-
-def thing(name: str, **fields: str) -> Obj:
-    return {"metadata": {"name": name}, **fields}
-
-
-def names(entries: list[Entry]) -> list[str]:
-    return [entry.value["metadata"]["name"] for entry in entries]
-
 
 def writes(store: Store, after: int) -> list[tuple[int, bool, str, Obj]]:
     watch = store.watch(PREFIX, after)
     store.unwatch(watch)
     return [(event.revision, event.deleted, event.entry.key, event.entry.value) for event in watch.queue]
-
-
-async def written(store: Store) -> None:
-    """Write the worked example of the memory store: a and b created, a updated, b deleted."""
-    a = await store.create(PREFIX + "a", thing("a"))
-    b = await store.create(PREFIX + "b", thing("b"))
-    await store.update(PREFIX + "a", thing("a", x="1"), a.revision)
-    await store.delete(PREFIX + "b", b.revision)
 
 
 @pytest.fixture(autouse=True)
