@@ -24,7 +24,10 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer, maximum: 3}}}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {size: {type: integer, maximum: 3, description: How large it is.}}
 """
 WIDGET = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nsize: 4\n"
 

@@ -21,26 +21,9 @@ pytest.importorskip("pygls")
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
+from tests.languageserver.test_problems import DEFINITION
 from understudy.cli.main import main
 
-DEFINITION = """\
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          size: {type: integer, maximum: 3, description: How large it is.}
-"""
 WIDGET = """\
 apiVersion: example.com/v1
 kind: Widget

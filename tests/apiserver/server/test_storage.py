@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.apiserver.server.test_snapshots import CONFIG_MAP, CONFIG_MAPS, definition
 from tests.http import send, watch
 from tests.scripts.commands import run
 from understudy import Server, StatusError
@@ -20,27 +21,7 @@ from understudy.apiserver.storage.engine_store import EngineStore
 from understudy.apiserver.storage.engines.sqlite import SQLiteEngine
 from understudy.machinery.types import Obj
 
-CONFIG_MAP: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "before"}}
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 WIDGET: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1.5}}
-DEFINITION: Obj = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def bodies(server: Server, *paths: str) -> list[bytes]:
@@ -61,7 +42,7 @@ def test_next_server_goes_on(tmp_path: Path, synchronous: str, media_type: str) 
     }
     paths = [CONFIG_MAPS, "/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces"]
     with Server(**options) as server:
-        server.create(DEFINITION)
+        server.create(definition("v1"))
         server.wait_for("customresourcedefinitions", "widgets.example.com", "Established")
         server.create(WIDGET)
         seen = server.create(CONFIG_MAP)["metadata"]["resourceVersion"]

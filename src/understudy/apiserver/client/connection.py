@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from understudy.apiserver.endpoints.request import Response, WatchResponse
 
 # Answers a request (method, path, headers, body, query) in the event loop of the server.
@@ -33,3 +35,18 @@ class Connection:
     client_certificate: bytes | None = None
     client_key: bytes | None = field(default=None, repr=False)
     ask_inside: AskInside | None = field(default=None, repr=False)
+
+
+def load_client_certificate(context: SSLContext, certificate: bytes, key: bytes | None) -> None:
+    """Present a certificate (PEM) to servers that ask for one. Its key is among the same bytes if `key` is None.
+
+    Raises ssl.SSLError if they cannot be read or do not belong together.
+    """
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:  # `load_cert_chain` reads files only
+        file = Path(folder) / "client.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(certificate + b"\n" + (key or b""))
+        context.load_cert_chain(file)

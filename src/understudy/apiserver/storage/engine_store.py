@@ -28,7 +28,7 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
 EVENTS = "/registry/events/"
-LATE = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+_LATE = "Timeout: request did not complete within requested timeout - context deadline exceeded"
 
 
 class EngineStore(MemoryStore):
@@ -184,7 +184,5 @@ class EngineStore(MemoryStore):
 def _status(why: StorageError) -> StatusError:
     """Return the Status that tells a client of an engine that fails."""
     if isinstance(why, LateError):
-        return errors.timeout(
-            "Timeout: request did not complete within requested timeout - context deadline exceeded", 0
-        )
+        return errors.timeout(_LATE, 0)
     return StatusError(500, "", str(why))

@@ -10,15 +10,13 @@ async with APIClient(connection, "kube-controller-manager/v1.36") as client:
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
 
-from understudy.apiserver.client.connection import Connection
+from understudy.apiserver.client.connection import Connection, load_client_certificate
 from understudy.apiserver.client.verbs import Query, Verbs, answered_error
 from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
 from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
@@ -236,11 +234,7 @@ def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if connection.client_certificate is not None:
-        with tempfile.TemporaryDirectory() as folder:  # load_cert_chain reads files only
-            file = Path(folder) / "client.pem"
-            file.touch(mode=0o600)
-            file.write_bytes(connection.client_certificate + b"\n" + (connection.client_key or b""))
-            context.load_cert_chain(file)
+        load_client_certificate(context, connection.client_certificate, connection.client_key)
     return context
 
 

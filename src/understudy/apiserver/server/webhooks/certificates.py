@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Caller
+from understudy.apiserver.client.connection import load_client_certificate
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -45,11 +44,7 @@ def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...],
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if caller.certificate is not None:
-        with tempfile.TemporaryDirectory() as folder:  # load_cert_chain reads files only
-            file = Path(folder) / "client.pem"
-            file.touch(mode=0o600)
-            file.write_bytes(caller.certificate + b"\n" + (caller.key or b""))
-            context.load_cert_chain(file)
+        load_client_certificate(context, caller.certificate, caller.key)
     return context
 
 

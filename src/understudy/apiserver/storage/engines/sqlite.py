@@ -34,7 +34,7 @@ FORMAT = 1  # of a file (`user_version`)
 CHECKPOINT_BYTES = 4 << 20  # of values after which the WAL is moved into the file
 LONG_WAL = 16_384  # pages of 4 KiB in a WAL for which writers wait until it is moved, so that it begins anew
 COMPACTED_AT_ONCE = 250  # revisions: a millisecond or two
-NORMAL, FULL = SYNCHRONOUS = ("normal", "full")
+NORMAL, FULL = "normal", "full"
 
 _TABLES = """
 CREATE TABLE writes (revision INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB);

@@ -30,6 +30,7 @@ log = logging.getLogger("understudy")
 TRUNCATED = "audit.k8s.io/truncated"
 SENDERS = 32  # threads of a plugin that may be slow
 MOST_AT_ONCE = 1000  # events of requests that wait, which are written together
+POLL = 0.1  # seconds after which a thread looks whether it is to end
 
 
 class Plugin(Protocol):
@@ -207,6 +208,3 @@ class Buffered:
             self._process(batch)
         else:
             self._senders.submit(self._process, batch)
-
-
-POLL = 0.1  # seconds after which a thread looks whether it is to end
