@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from understudy.machinery.util.dataclass import dataclass
 
 MAX_REPORTED = 100
 NO_LOCATION = -1

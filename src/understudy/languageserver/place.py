@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from understudy.languageserver.outline import Entry, outline
 from understudy.languageserver.schema import Schema, Schemas
+from understudy.machinery.util.dataclass import dataclass
 
 MARK = "\ue000"  # stands in a text for the word that is being typed; nobody writes it
 _WORD_BEFORE = re.compile(r"[\w./$-]*\Z")

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -35,6 +34,7 @@ from understudy.machinery.golang.json_reader import parse, to_text
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj
+from understudy.machinery.util.dataclass import dataclass
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
 from understudy.machinery.golang.text import parse_bool
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query

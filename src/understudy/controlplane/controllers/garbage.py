@@ -17,7 +17,7 @@ deletion of its dependents). https://kubernetes.io/docs/concepts/architecture/ga
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
@@ -36,6 +36,7 @@ from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.util.dataclass import dataclass
 
 # They own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
 IGNORED = "/registry/events/"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+
+from understudy.machinery.util.dataclass import dataclass
 
 # The environment variables that drivers of Kubernetes usually read, by the names of the fields of `Places`.
 VARIABLES = {

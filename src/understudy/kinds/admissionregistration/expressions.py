@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.field import Errors, Path, internal, invalid
 
 if TYPE_CHECKING:

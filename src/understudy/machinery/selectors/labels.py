@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from understudy.machinery.golang.text import aggregate, parse_int
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import Joined, Typed
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import label_value_texts, qualified_name_texts

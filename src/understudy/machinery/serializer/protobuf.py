@@ -10,7 +10,6 @@ pointers are always written, even when zero; inlined structs are separate messag
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -29,6 +28,7 @@ from understudy.machinery.serializer.protobuf_wire import (
 )
 from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
+from understudy.machinery.util.dataclass import dataclass
 
 __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 

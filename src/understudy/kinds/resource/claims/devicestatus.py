@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 
 from understudy.kinds.common import conditions
 from understudy.kinds.common.formats import CIDR_TEXT, in_canonical_form
@@ -21,6 +20,7 @@ from understudy.kinds.resource.common.release_rules import (
 )
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 from understudy.machinery.validation.names import size

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from understudy.machinery.serializer.protobuf_values import SCALARS, Codec
 from understudy.machinery.serializer.protobuf_wire import BYTES, encode_varint, length_delimited, read_fields
+from understudy.machinery.util.dataclass import dataclass
 
 _FIELD = "protobuf"
 
@@ -144,7 +145,7 @@ def messages(number: int, cls: type[Message]) -> Any:
 def text_map(number: int, cls: type[Message]) -> Any:
     """Declare a field of messages by text, a dict."""
 
-    @dataclasses.dataclass(frozen=True)
+    @dataclass(frozen=True)
     class Entry(Message):
         key: str = text(1)
         value: Message = message(2, cls)
