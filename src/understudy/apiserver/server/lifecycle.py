@@ -35,6 +35,7 @@ from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.replica import Replica
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -96,6 +97,7 @@ class Lifecycle:
         self._listener: Listener | None = None
         self._controllers: Controllers | None = None
         self._periodic: list[asyncio.Task[None]] = []
+        self._replica: Replica | None = None
         self.steering = Steering(config.clock, self._is_busy, self._activity)
 
     def _build(self) -> None:
@@ -295,6 +297,9 @@ class Lifecycle:
             periodic.append(compact_periodically(state.registry.store, interval, pause))
         if self._config.admission_control_config_file:
             periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
+        if self._config.etcd_servers:
+            self._replica = Replica(self._config, state, client, self._port)
+            periodic += self._replica.tasks(lambda: self.is_listening)
         if authenticators := state.tokens.jwt_authenticators:
             periodic.append(issuers.discover_periodically(authenticators))
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
@@ -378,6 +383,9 @@ class Lifecycle:
             await self._stop()
 
     async def _stop(self) -> None:
+        replica, self._replica = self._replica, None
+        if replica is not None and self.is_listening:
+            await replica.leave()
         try:
             await self._manager.stop_components()  # which are clients, and would complain
         finally:

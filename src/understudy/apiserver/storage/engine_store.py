@@ -27,7 +27,8 @@ from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
-EVENTS = "/registry/events/"
+EVENTS, MASTER_LEASES = "/registry/events/", "/registry/masterleases/"
+MASTER_LEASE_SECONDS = 15  # after which the engine deletes the address of a server that was killed
 _LATE = "Timeout: request did not complete within requested timeout - context deadline exceeded"
 
 
@@ -124,10 +125,14 @@ class EngineStore(MemoryStore):
     async def _asked(self, key: str, raw: bytes | None, expected: int) -> int:
         """Let the engine write; return the revision. Raises ChangedError, StatusError."""
         try:
-            seconds = self._event_seconds if key.startswith(EVENTS) else 0
-            return await self._engine.write(key, raw, expected, seconds)
+            return await self._engine.write(key, raw, expected, self._seconds_to_live(key))
         except StorageError as why:
             raise _status(why) from why
+
+    def _seconds_to_live(self, key: str) -> int:
+        if key.startswith(EVENTS):
+            return self._event_seconds
+        return MASTER_LEASE_SECONDS if key.startswith(MASTER_LEASES) else 0
 
     def start_over(self, contents: Contents) -> None:
         """Hold what an engine holds, and cut off every watch (see `Reader`)."""
@@ -172,6 +177,7 @@ class EngineStore(MemoryStore):
         old = sorted((entry for entry in self._live.values() if entry.revision < began), key=lambda each: each.revision)
         writes = [self._as_write(entry, deleted=False) for entry in old]
         writes += [self._as_write(event.entry, deleted=event.deleted) for event in self._log]
+        writes = [write for write in writes if not write.key.startswith(MASTER_LEASES)]  # of servers that write again
         return Contents(writes, self._revision, self._compacted)
 
     def _as_write(self, entry: Entry, *, deleted: bool) -> Write:

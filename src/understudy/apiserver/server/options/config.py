@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.server.options.audit import AuditOptions
+from understudy.apiserver.server.options.replicas import ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
@@ -40,8 +41,9 @@ Manifest = str | os.PathLike[str] | Obj
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions):
-    """The options of a server, with those of `AuthenticationOptions`, `AuditOptions` and `StorageOptions`.
+class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaOptions):
+    """The options of a server, with those of `AuthenticationOptions`, `AuditOptions`, `StorageOptions` and
+    `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -205,6 +207,7 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions):
         check_modes(self.authorization_mode)
         self.check_audit()
         self.check_storage()
+        self.check_replicas()
         if self.is_read_only and (self.load or self.controllers):
             raise ValueError("--load and --controllers write: with --etcd-snapshot they need --writable")
         if self.enable_admission_plugins or self.disable_admission_plugins:

@@ -53,7 +53,7 @@ class EtcdEngine:
         self._client = EtcdClient((), files)
         self._prefix = f"/{prefix.strip('/')}"
         self._first, self._behind = f"{self._prefix}/".encode(), f"{self._prefix}0".encode()  # "0" follows "/"
-        self._leases = Leases(self._grant)
+        self._leases: dict[int, Leases] = {}  # by their seconds
         self._progress = Progress(self._ask_for_progress)
         self._base = 0  # the revision with which the history begins
         self._reader: Reader | None = None  # None until everything is fetched that there was
@@ -227,7 +227,7 @@ class EtcdEngine:
         if value is None:
             operation = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(place))
         else:
-            lease = await self._leases.get(seconds_to_live) if seconds_to_live else 0
+            lease = await self._lease(seconds_to_live) if seconds_to_live else 0
             operation = pb.RequestOp(request_put=pb.PutRequest(place, value, lease))
         is_expected = pb.Compare(pb.CompareTarget.MOD, place, mod_revision=expected)
         done = await self._write(pb.TXN, pb.TxnRequest((is_expected,), (operation,)), pb.TxnResponse)
@@ -305,6 +305,9 @@ class EtcdEngine:
         if reader is not None:
             since = [write for write in self._fetched if write.revision > base]
             reader.start_over(Contents([*writes, *since], self._progress.revision, base))
+
+    async def _lease(self, seconds: int) -> int:
+        return await self._leases.setdefault(seconds, Leases(self._grant)).get(seconds)
 
     async def _grant(self, seconds: int) -> int:
         granted = await self._client.read(pb.GRANT, pb.LeaseGrantRequest(seconds), pb.LeaseGrantResponse, WRITES)
