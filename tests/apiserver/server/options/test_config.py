@@ -17,6 +17,7 @@ from understudy.apiserver.authentication.options import AuthenticationOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.options.etcd import EtcdOptions
+from understudy.apiserver.server.options.replicas import ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.cli.flags import add_server_flags, server_options
@@ -36,7 +37,7 @@ def test_a_server_takes_every_option() -> None:
 
 def test_every_option_is_documented() -> None:
     """The docstrings have a line for each option."""
-    classes = (ServerConfig, AuthenticationOptions, AuditOptions, StorageOptions, EtcdOptions)
+    classes = (ServerConfig, AuthenticationOptions, AuditOptions, StorageOptions, EtcdOptions, ReplicaOptions)
     text = "".join(str(each.__doc__) for each in classes)
     assert [name for name in OPTIONS if name not in text] == []
 
