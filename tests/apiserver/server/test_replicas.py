@@ -9,8 +9,8 @@ import pytest
 from tests.etcd import Etcd, running
 from tests.waiting import wait_until
 from understudy import Server, StatusError
-from understudy.apiserver.controllers import identity_lease, kubernetes_service
-from understudy.apiserver.server.replica import Replica
+from understudy.apiserver.controllers.replicas import identity_lease, kubernetes_service
+from understudy.apiserver.controllers.replicas.replica import Replica
 from understudy.apiserver.storage import engine_store
 from understudy.machinery.types import Obj
 

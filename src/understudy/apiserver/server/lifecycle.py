@@ -22,6 +22,7 @@ from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
+from understudy.apiserver.controllers.replicas.replica import Replica
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy
@@ -35,7 +36,6 @@ from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
-from understudy.apiserver.server.replica import Replica
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -298,7 +298,7 @@ class Lifecycle:
         if self._config.admission_control_config_file:
             periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         if self._config.etcd_servers:
-            self._replica = Replica(self._config, state, client, self._port)
+            self._replica = Replica(state, client, self._config.endpoint_address, self._port)
             periodic += self._replica.tasks(lambda: self.is_listening)
         if authenticators := state.tokens.jwt_authenticators:
             periodic.append(issuers.discover_periodically(authenticators))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.server.options.audit import AuditOptions
-from understudy.apiserver.server.options.replicas import ReplicaOptions
+from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
@@ -297,6 +297,12 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
             text = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication"
             raise ValueError(f"anonymous: Forbidden: {text} configuration file")
         return configuration
+
+    @property
+    def endpoint_address(self) -> str | None:
+        """Return the address that the Service `kubernetes` gets, "" if there is none; None if nobody keeps it."""
+        keeps = self.endpoint_reconciler_type == LEASE
+        return self.advertised_address(self.bind_address) if keeps else None
 
     @property
     def authorized(self) -> bool:

@@ -9,11 +9,9 @@ from typing import Any
 
 from understudy.admission.manifest.source import server_identity
 from understudy.apiserver.client.verbs import Verbs
-from understudy.apiserver.controllers.identity_lease import IdentityLease
-from understudy.apiserver.controllers.kubernetes_service import EndpointReconciler
+from understudy.apiserver.controllers.replicas.identity_lease import IdentityLease
+from understudy.apiserver.controllers.replicas.kubernetes_service import EndpointReconciler
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.options.replicas import LEASE
 from understudy.kinds.core.services.ip_allocators import SERVICE_CIDR
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
@@ -26,19 +24,19 @@ log = logging.getLogger("understudy")
 class Replica:
     """Makes one server known: as an endpoint of the Service `kubernetes`, and by its identity Lease.
 
-    client  writes as kube-apiserver does
-    port    where the server listens
+    client   writes as kube-apiserver does
+    address  of the server for clients in the cluster, "" if it has none; None if no endpoints are kept
+    port     where the server listens
     """
 
-    def __init__(self, config: ServerConfig, state: ServerState, client: Verbs, port: int) -> None:
+    def __init__(self, state: ServerState, client: Verbs, address: str | None, port: int) -> None:
         self._endpoints: EndpointReconciler | None = None
         self._identity: IdentityLease | None = None
-        if config.endpoint_reconciler_type == LEASE:
-            if address := config.advertised_address(config.bind_address):
-                store, service_ip = state.registry.store, str(SERVICE_CIDR[1])
-                self._endpoints = EndpointReconciler(client, store, address, port, service_ip)
-            else:
-                log.warning("the Service kubernetes gets no endpoints from here: set --advertise-address")
+        if address:
+            store, service_ip = state.registry.store, str(SERVICE_CIDR[1])
+            self._endpoints = EndpointReconciler(client, store, address, port, service_ip)
+        elif address is not None:
+            log.warning("the Service kubernetes gets no endpoints from here: set --advertise-address")
         if state.gates[features.API_SERVER_IDENTITY]:
             self._identity = IdentityLease(client, state.clock, state.release.version, server_identity())
 

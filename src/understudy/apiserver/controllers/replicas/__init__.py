@@ -1,0 +1,1 @@
+"""What makes an API server known to others that share its store."""
