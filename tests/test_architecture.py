@@ -342,6 +342,7 @@ REAL_TIME = {
         "apiserver.server.lifecycle",
         "controlplane.kubelet.pluginmanager",
     },
+    "keys that etcd deletes after a time": {"apiserver.controllers.replicas"},
     "measuring of the process": {
         "admission.expressions.evaluation",
         "admission.matching.conditions",
