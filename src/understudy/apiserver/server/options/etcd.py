@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from urllib.parse import urlsplit
 
@@ -55,3 +55,11 @@ class EtcdOptions:
             raise ValueError(f"--etcd-servers needs grpcio: {install_command('etcd')}") from why
         files = Files(self.etcd_cafile, self.etcd_certfile, self.etcd_keyfile)
         return EtcdEngine(self.etcd_servers, files, self.etcd_prefix)
+
+    def generated_in_etcd(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """Return a key or certificate that the servers on the etcd share. Raises StorageError."""
+        from understudy.apiserver.storage.engines.etcd.client import Files
+        from understudy.apiserver.storage.engines.etcd.generated import generated
+
+        files = Files(self.etcd_cafile, self.etcd_certfile, self.etcd_keyfile)
+        return generated(self.etcd_servers, files, self.etcd_prefix, name, make)

@@ -109,7 +109,9 @@ class StorageOptions(EtcdOptions):
 
     def generated(self, name: str, make: Callable[[], bytes]) -> bytes:
         """Return a key or certificate that the server has made for itself: each time anew, or as long as its objects
-        live. Raises StorageError."""
+        live, and then for all servers that share them. Raises StorageError."""
+        if self.etcd_servers:
+            return self.generated_in_etcd(name, make)
         if self.sqlite_file is None:
             return make()
         from understudy.apiserver.storage.engines.sqlite import generated
