@@ -7,6 +7,7 @@ from dataclasses import field
 from math import inf
 from typing import Protocol
 
+from understudy.kinds.number_range import NumberRange
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Attributes, Authorizer
 from understudy.machinery.releases.features import Gates
@@ -39,6 +40,8 @@ class Context:
     listing  returns every object of (group, resource, namespace); "" means all namespaces
     pending_services
              returns the Services that other requests are about to store: their addresses and ports are not free
+    allocated
+             returns the bitmap of the numbers of a range that are taken
     allocate calls what allocates addresses and ports for a Service, while no other request does
     seconds_left
              returns the seconds that are left for the request, 0 or less if they are over
@@ -49,7 +52,7 @@ class Context:
     annotate sets an annotation of the request in the audit log
     track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
 
-    The first three read the store without waiting. Without a store, as in offline validation, nothing exists.
+    The first four read the store without waiting. Without a store, as in offline validation, nothing exists.
     """
 
     release: Version
@@ -67,6 +70,7 @@ class Context:
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
     pending_services: Callable[[], Iterable[Obj]] = lambda: ()
+    allocated: Callable[[NumberRange], int] = lambda numbers: 0
     allocate: Callable[[Obj, Callable[[], None]], None] = lambda service, allocate: allocate()
     action: Attributes = _NO_ACTION
     authorizer: Authorizer = _ALWAYS_ALLOW

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.etcd import Etcd, running
+from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server, StatusError
 from understudy.apiserver.controllers.replicas import identity_lease, kubernetes_service
 from understudy.apiserver.controllers.replicas.replica import Replica
+from understudy.apiserver.server.bootstrap.ranges import repair
+from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.storage import engine_store
+from understudy.kinds.core.services.held_numbers import NODE_PORTS
 from understudy.machinery.types import Obj
 
 FIRST, SECOND = "10.9.9.1", "10.9.9.2"
@@ -31,6 +38,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity_lease, "INTERVAL", 0.1)
     monkeypatch.setattr(identity_lease, "COLLECTS", 0.1)
     monkeypatch.setattr(engine_store, "MASTER_LEASE_SECONDS", 2)
+
+
+@pytest.fixture(scope="module")
+def servers(etcd: Etcd) -> Iterator[tuple[Server, Server]]:
+    place: Any = {"etcd_servers": etcd.url, "etcd_prefix": "/two"}
+    with Server(**place) as one, Server(**place) as other:
+        yield one, other
 
 
 def replica(etcd: Etcd, address: str) -> Server:
@@ -105,3 +119,126 @@ def test_address_that_cannot_be_advertised(address: str, reason: str) -> None:
     with pytest.raises(ValueError, match="--advertise-address") as refused:
         Server(advertise_address=address)
     assert str(refused.value) == f"--advertise-address: {address} {reason}"
+
+
+SERVICE: Obj = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}], "type": "NodePort"}}
+
+
+@pytest.mark.parametrize("release", ["1.32", "1.33", "1.37"])
+def test_no_number_is_given_twice(etcd: Etcd, release: str) -> None:
+    """Servers that create services at the same moment give each another cluster IP and node port."""
+    place: Any = {"etcd_servers": etcd.url, "etcd_prefix": f"/numbers-{release}", "emulated_version": release}
+    with Server(**place) as one, Server(**place) as other:
+
+        def create(number: int) -> Obj:
+            server = (one, other)[number % 2]
+            return server.create({**SERVICE, "metadata": {"name": f"s{number}"}})
+
+        with ThreadPoolExecutor(8) as threads:
+            created = [*threads.map(create, range(24))]
+        assert len({service["spec"]["clusterIP"] for service in created}) == 24
+        assert len({service["spec"]["ports"][0]["nodePort"] for service in created}) == 24
+        taken = created[0]["spec"]
+        with pytest.raises(StatusError, match="provided IP is already allocated"):
+            other.create({**SERVICE, "metadata": {"name": "same"}, "spec": {**taken, "ports": [{"port": 80}]}})
+        port = {**SERVICE["spec"], "ports": [{"port": 80, "nodePort": taken["ports"][0]["nodePort"]}]}
+        with pytest.raises(StatusError, match="provided port is already allocated"):
+            other.create({**SERVICE, "metadata": {"name": "same"}, "spec": port})
+        one.delete("services", "s0")
+        assert other.create({**SERVICE, "metadata": {"name": "same"}, "spec": {**taken, **port}})["spec"] == taken
+
+
+def test_lost_numbers_are_free_again(etcd: Etcd) -> None:
+    """A number that a server has taken before it was killed is free after some repairs; one that is held never is."""
+    with Server(etcd_servers=etcd.url, etcd_prefix="/lost") as server:
+        state = server._lifecycle.state
+        ranges = state.registry.allocations.ranges
+        port = server.create({**SERVICE, "metadata": {"name": "held"}})["spec"]["ports"][0]["nodePort"]
+        lost = ranges.taken({NODE_PORTS: NODE_PORTS.bits([30000])})  # kept: it would free the number at its end
+        server._run(lost.__aenter__())
+        seen = []
+        for _ in range(4):
+            seen.append({*NODE_PORTS.numbers(ranges.allocated(NODE_PORTS))})
+            server._run(repair(state.registry, state.gates))
+        assert seen == [{30000, port}] * 3 + [{port}]
+
+
+def test_tokens_and_certificates_are_good_at_all_servers(etcd: Etcd) -> None:
+    """A token that one server has issued names its user at the other, whose certificate is from the same authority."""
+    place: Any = {"etcd_servers": etcd.url, "etcd_prefix": "/keys"}
+    with Server(**place) as one, Server(**place) as other:
+        one.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}})
+        request: Obj = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = send(one, "POST", "/api/v1/namespaces/default/serviceaccounts/bot/token", request)
+        review: Obj = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": answer.json()["status"]["token"]},
+        }
+        status = send(other, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", review).json()["status"]
+        assert (status["authenticated"], status["user"]["username"]) == (True, "system:serviceaccount:default:bot")
+    certificates = [ServerConfig(**place, tls=True).certificates for _ in range(2)]
+    assert all(each.context() for each in certificates)
+    assert certificates[0].authority == certificates[1].authority
+
+
+QUOTA: Obj = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+HARD = {"count/configmaps": "10"}
+
+
+def test_no_quota_is_exceeded(servers: tuple[Server, Server]) -> None:
+    """Sixteen writers at two servers get as much as a quota has, and not one object more."""
+    one, other = servers
+    one.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "small"}})
+    one.create({**QUOTA, "metadata": {"name": "q", "namespace": "small"}, "spec": {"hard": HARD}})
+    status = {"status": {"hard": HARD, "used": {"count/configmaps": "0"}}}
+    one.patch("resourcequotas", "q", status, namespace="small", subresource="status")
+    other.get("resourcequotas", "q", namespace="small")
+
+    def create(number: int) -> str:
+        metadata = {"name": f"c{number}", "namespace": "small"}
+        try:
+            servers[number % 2].create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        except StatusError as why:
+            return why.reason
+        return "Created"
+
+    with ThreadPoolExecutor(16) as threads:
+        assert Counter(threads.map(create, range(40))) == {"Created": 10, "Forbidden": 30}
+    assert len(other.list("configmaps", namespace="small")) == 10
+    assert other.get("resourcequotas", "q", namespace="small")["status"]["used"] == {"count/configmaps": "10"}
+
+
+def test_namespace_that_ends_is_closed_everywhere(servers: tuple[Server, Server]) -> None:
+    """Nothing is created in a namespace that another server deletes, once that has been read."""
+    one, other = servers
+    one.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ends"}})
+    config_map: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ends"}}
+    other.create(config_map)
+    one.delete("namespaces", "ends")
+    assert other.get("namespaces", "ends")["status"]["phase"] == "Terminating"
+    with pytest.raises(StatusError, match="because it is being terminated"):
+        other.create({**config_map, "metadata": {"name": "late", "namespace": "ends"}})
+
+
+def test_definition_is_served_everywhere(servers: tuple[Server, Server]) -> None:
+    """A custom resource that is defined at one server is soon served by the other, and no more when it is deleted."""
+    one, other = servers
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    one.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+        }
+    )
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    widget: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    wait_until(lambda: send(other, "POST", path, widget).status, lambda status: status == 201)
+    wait_until(lambda: send(one, "GET", f"{path}/w").status, lambda status: status == 200)
+    other.delete("customresourcedefinitions", "widgets.example.com")
+    wait_until(
+        lambda: [send(server, "GET", path).status for server in servers], lambda statuses: statuses == [404, 404]
+    )

@@ -17,6 +17,8 @@ from understudy.machinery.util.dataclass import dataclass
 # User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.
 APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
 EVERYTHING = "/registry/"  # the prefix of all keys in the store
+# Prefixes of the keys that servers keep for themselves: no resource serves them, and they have no metadata.
+OWN_PREFIXES = ("/registry/ranges/", "/registry/masterleases/", "/registry/peerserverleases/")
 NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
 
 

@@ -133,6 +133,7 @@ class ServerState:
             lookup=self.registry.lookup,
             listing=self.registry.listing,
             pending_services=self.registry.pending_services,
+            allocated=self.registry.allocations.ranges.allocated,
             allocate=self.registry.allocations.allocate,
             action=request.info,
             authorizer=self._authorizer_of(request),

@@ -11,6 +11,7 @@ Deletion is in `delete`; the steps of writes that do not touch the store are in 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from understudy.apiserver.encoding.conversion import stored
 from understudy.apiserver.encoding.encoded import internal
@@ -18,6 +19,7 @@ from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.list import Listing, Page
+from understudy.apiserver.registry.ranges import TakenError
 from understudy.apiserver.registry.rest import (
     WriteTarget,
     before_create,
@@ -139,12 +141,15 @@ class Registry:
     async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Complete, validate and store a new object under one name."""
         behavior = target.kind.behavior
-        with self.allocations.held(obj):
+        if behavior.allocations is None or target.dry_run:
             await before_create(target, obj)
-            if behavior.allocations is None or target.dry_run:
-                return await self._store_new(target, obj, validate)
-            async with self.allocations.changed(behavior, None, obj, target.ctx):
-                return await self._store_new(target, obj, validate)
+            return await self._store_new(target, obj, validate)
+        while True:
+            tried = deep_copy(obj)
+            with self.allocations.held(tried), suppress(TakenError):  # then it gets something else
+                await before_create(target, tried)
+                async with self.allocations.changed(behavior, None, tried, target.ctx):
+                    return await self._store_new(target, tried, validate)
 
     async def _store_new(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Ask validating admission about a complete new object, and store it."""

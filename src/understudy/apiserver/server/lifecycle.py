@@ -25,7 +25,7 @@ from understudy.apiserver.controllers.controller import APISERVER_AGENT, Control
 from understudy.apiserver.controllers.replicas.replica import Replica
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy
+from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy, ranges
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.apiserver.server.filters.faults.faults import Faults
@@ -274,6 +274,7 @@ class Lifecycle:
         await state.registry.store.open()
         if not self._config.is_read_only:
             await fill.fill(state, self._port)
+            await ranges.repair(state.registry, state.gates)
         if self._config.has_bootstrap_policy and not self._config.is_read_only:
             await policy.ensure_policy(door.clients.client(APISERVER_AGENT), state.release, state.gates)
         self._start_background_tasks(door)
@@ -293,6 +294,7 @@ class Lifecycle:
             periodic.append(self._pauses.measure())
             if not is_read_only:
                 periodic.append(flow_control.ensure_periodically(client, state, pause))
+                periodic.append(ranges.repair_periodically(state.registry, state.gates, pause))
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(state.registry.store, interval, pause))
         if self._config.admission_control_config_file:

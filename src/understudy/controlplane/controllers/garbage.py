@@ -22,6 +22,7 @@ from dataclasses import replace
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
     EVERYTHING,
+    OWN_PREFIXES,
     ControllerContext,
     ObjectReference,
     service_account,
@@ -38,8 +39,9 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.dataclass import dataclass
 
-# They own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
-IGNORED = "/registry/events/"
+# Events own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config); the others are what
+# servers keep for themselves.
+IGNORED = ("/registry/events/", *OWN_PREFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +87,19 @@ class GarbageCollector(Controller[str]):
         self._keys: dict[str, str] = {}  # {uid: key}
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
         informers.of(EVERYTHING).add_handler(
-            add=lambda entry: self._changed(entry.key, Item.of(entry)),
-            update=lambda _, entry: self._changed(entry.key, Item.of(entry)),
+            add=self._stored,
+            update=lambda _, entry: self._stored(entry),
             delete=lambda entry: self._changed(entry.key, None),
         )
 
     # --- the graph --------------------------------------------------------------------------------------------
 
+    def _stored(self, entry: Entry) -> None:
+        if not entry.key.startswith(IGNORED):
+            self._changed(entry.key, Item.of(entry))
+
     def _changed(self, key: str, now: Item | None) -> None:
         """Update the graph after a write, and look at the objects whose owners or dependents changed."""
-        if key.startswith(IGNORED):
-            return
         before = self._items.get(key)
         if before is not None:
             self._forget(key, before)

@@ -19,7 +19,9 @@ from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.watch_cache import WatchCache
+from understudy.kinds.number_range import NumberRange
 from understudy.machinery.options import DeleteOptions
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -141,6 +143,7 @@ class Behavior:
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
                  created before it is stored, and deleted after it is gone (the IPAddresses of services)
+    numbers      bitmaps of the numbers that an object holds of ranges, of which nobody else gets them (node ports)
     deleted_with  the object of another kind that is deleted after an object (the Endpoints of services)
     protected    names of objects that cannot be deleted by name, with the reason
     fill_empty   sets in place what an object of which nothing is set has in every version: numbers that are no pointers
@@ -169,6 +172,7 @@ class Behavior:
     begin_termination: Callable[[Obj, DeleteOptions, Context], None] | None = None
     failed_precondition: str = ""
     allocations: Callable[[Obj, Context], Mapping[ObjectName, Obj]] | None = None
+    numbers: Callable[[Obj, Gates], Mapping[NumberRange, int]] | None = None
     deleted_with: Callable[[Obj], ObjectName] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
     held_by_spec_finalizers: Callable[[Obj], bool] = lambda obj: False

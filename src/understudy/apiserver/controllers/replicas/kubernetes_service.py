@@ -116,11 +116,11 @@ class EndpointReconciler:
         if self._is_stopping if stored is None else not (addresses or self._is_stopping):
             return  # a server that runs is no reason to erase all addresses
         endpoints = stored or {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": NAME}}
-        wanted = self._wanted(endpoints, addresses, resets_ports=resets_ports)
+        expected = self._expected(endpoints, addresses, resets_ports=resets_ports)
         if stored is None:
-            endpoints = await _create(self._client, path, wanted) or wanted
-        elif wanted != stored:
-            endpoints = await self._client.update(f"{path}/{NAME}", wanted)
+            endpoints = await _create(self._client, path, expected) or expected
+        elif expected != stored:
+            endpoints = await self._client.update(f"{path}/{NAME}", expected)
         await self._write_slice(endpoints)
 
     async def _addresses(self) -> list[str]:
@@ -128,7 +128,7 @@ class EndpointReconciler:
         entries = (await self._store.range(MASTER_LEASES)).entries
         return [subset["addresses"][0]["ip"] for entry in entries for subset in entry.value.get("subsets") or ()]
 
-    def _wanted(self, endpoints: Obj, addresses: Sequence[str], *, resets_ports: bool) -> Obj:
+    def _expected(self, endpoints: Obj, addresses: Sequence[str], *, resets_ports: bool) -> Obj:
         """Return Endpoints as they have to be. Ports of other servers stay, unless they are reset."""
         metadata, subsets = endpoints["metadata"], endpoints.get("subsets") or [{}]
         labels = {**(metadata.get("labels") or {}), SKIP_MIRROR: "true"}
@@ -138,22 +138,22 @@ class EndpointReconciler:
         if {each["ip"] for each in subset.get("addresses") or ()} != {*addresses}:
             subset = {**subset, "addresses": [{"ip": ip} for ip in sorted({*addresses})]}
         others = {key: value for key, value in endpoints.items() if key != "subsets"}
-        wanted = {**others, "metadata": {**metadata, "labels": labels}}
-        return {**wanted, "subsets": [subset]} if addresses else wanted
+        expected = {**others, "metadata": {**metadata, "labels": labels}}
+        return {**expected, "subsets": [subset]} if addresses else expected
 
     async def _write_slice(self, endpoints: Obj) -> None:
         """Let the EndpointSlice have what the Endpoints have. Raises StatusError."""
-        wanted = _slice_of(endpoints)
+        expected = _slice_of(endpoints)
         stored = await _read(self._client, f"{_SLICES}/{NAME}")
-        if stored is not None and stored["addressType"] != wanted["addressType"]:
+        if stored is not None and stored["addressType"] != expected["addressType"]:
             await self._client.delete(f"{_SLICES}/{NAME}")
             stored = None
         if stored is None:
-            await _create(self._client, _SLICES, wanted)
-        elif any((stored.get(key) or []) != wanted[key] for key in ("endpoints", "ports")) or (
-            stored["metadata"].get("labels") != wanted["metadata"]["labels"]
+            await _create(self._client, _SLICES, expected)
+        elif any((stored.get(key) or []) != expected[key] for key in ("endpoints", "ports")) or (
+            stored["metadata"].get("labels") != expected["metadata"]["labels"]
         ):
-            await self._client.update(f"{_SLICES}/{NAME}", wanted)
+            await self._client.update(f"{_SLICES}/{NAME}", expected)
 
     def _service(self) -> Obj:
         port = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": self._ports[0]["port"]}

@@ -12,7 +12,7 @@ from understudy.apiserver.client.verbs import Verbs
 from understudy.apiserver.controllers.replicas.identity_lease import IdentityLease
 from understudy.apiserver.controllers.replicas.kubernetes_service import EndpointReconciler
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.kinds.core.services.ip_allocators import SERVICE_CIDR
+from understudy.kinds.core.services.held_numbers import SERVICE_CIDR
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
 
@@ -41,7 +41,7 @@ class Replica:
             self._identity = IdentityLease(client, state.clock, state.release.version, server_identity())
 
     def tasks(self, is_ready: Callable[[], bool]) -> list[Coroutine[Any, Any, None]]:
-        """Return what runs as long as the server does. `is_ready` reports whether it serves clients."""
+        """Return the coroutines that run as long as the server does. `is_ready` reports whether it serves clients."""
         tasks: list[Coroutine[Any, Any, None]] = []
         if self._endpoints is not None:
             tasks.append(self._endpoints.run(is_ready))

@@ -54,7 +54,7 @@ class ReplicaOptions:
 
 
 def _problem(address: str) -> str:
-    """Return why an address cannot be that of an endpoint, "" if it can."""
+    """Return the reason for which an address cannot be that of an endpoint, "" if it can."""
     from understudy.kinds.core.endpoints.validation import special  # takes a while, and few servers need it
     from understudy.machinery.validation.field import Path
 

@@ -1,7 +1,8 @@
 """The allocators of cluster IPs: one fixed range, or the ranges of all ServiceCIDRs with an IPAddress for each address.
 
-Both read what is stored or about to be. Addresses are allocated in order, the lowest free one above the band for static
-choices first; the real server picks one at random. Upstream: `pkg/registry/core/service/ipallocator`.
+Both read what is stored, bitmaps and objects, or about to be. Addresses are allocated in order, the lowest free one
+above the band for static choices first; the real server picks one at random.
+Upstream: `pkg/registry/core/service/ipallocator`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Protocol
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.services.cluster_ips import FAMILIES
+from understudy.kinds.core.services.held_numbers import CLUSTER_IPS, SERVICE_CIDR
 from understudy.kinds.declarations.kind import ObjectName
 from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, condition_of
 
-SERVICE_CIDR = IPv4Network("10.0.0.0/24")  # of --service-cluster-ip-range
 _IP_FAMILY, _MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
 CONTROLLER_NAME = "ipallocator.k8s.io"
 NETWORKING = "networking.k8s.io"
@@ -49,7 +50,7 @@ class _BitmapAllocator:
     """Allocates from the range of the server's configuration."""
 
     def __init__(self, ctx: Context) -> None:
-        self._taken = set() if ctx.dry_run else _cluster_ips(services(ctx))
+        self._taken = set() if ctx.dry_run else _allocated(ctx) | _cluster_ips(ctx.pending_services())
         self._dry_run = ctx.dry_run
 
     def allocate(self, ip: str) -> None:
@@ -74,7 +75,9 @@ class _MetaAllocator:
         self._ctx = ctx
         self._ranges = list(_ready_ranges(ctx))
         dual_write = not ctx.gates[features.DISABLE_ALLOCATOR_DUAL_WRITE]
-        self._taken = set() if ctx.dry_run else _cluster_ips(services(ctx) if dual_write else ctx.pending_services())
+        self._taken = set[str]()
+        if not ctx.dry_run:
+            self._taken = _cluster_ips(ctx.pending_services()) | (_allocated(ctx) if dual_write else set())
 
     def allocate(self, ip: str) -> None:
         if self._ctx.dry_run:  # the real server asks the allocator of any one range
@@ -119,10 +122,9 @@ def _cluster_ips(services: Iterable[Obj]) -> set[str]:
     return {str(parse_ip(ip)) for service in services for ip in service["spec"].get("clusterIPs") or []} - {"None"}
 
 
-def services(ctx: Context) -> Iterator[Obj]:
-    """Yield the services that are stored, and those that other requests are about to store."""
-    yield from ctx.listing("", "services", "")
-    yield from ctx.pending_services()
+def _allocated(ctx: Context) -> set[str]:
+    """Return the addresses whose bits are set."""
+    return {str(IPv4Address(number)) for number in CLUSTER_IPS.numbers(ctx.allocated(CLUSTER_IPS))}
 
 
 def _ready_ranges(ctx: Context) -> Iterator[IPv4Network]:

@@ -1,7 +1,7 @@
 """Allocation of cluster IPs and node ports to services, and the fields that an update takes over from the stored
 service.
 
-Addresses are of one family; node ports are from 30000 to 32767. Ports of stored services are taken, and those of
+Addresses are of one family; node ports are from 30000 to 32767. Ports whose bits are set are taken, and those of
 services that are about to be stored. The lowest free one above the band for static choices is allocated. Upstream:
 `pkg/registry/core/service/storage/alloc.go`.
 """
@@ -16,6 +16,7 @@ from understudy.kinds.common.address_rules import AddressRules
 from understudy.kinds.context import Context
 from understudy.kinds.core.services import cluster_ips, ip_allocators
 from understudy.kinds.core.services.cluster_ips import FAMILIES, SPEC
+from understudy.kinds.core.services.held_numbers import NODE_PORTS, node_ports
 from understudy.kinds.core.services.ip_allocators import AllocationError
 from understudy.kinds.core.services.validation import externally_accessible, needs_health_check
 from understudy.machinery import errors
@@ -23,10 +24,10 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, invalid
 
-NODE_PORTS = range(30000, 32768)
 STATIC_PORTS = 86
 DRY_RUN_PORT = 32768  # the ports behind it stand for those that a dry run would allocate
 _POLICY = SPEC.child("ipFamilyPolicy")
+_PORTS = range(NODE_PORTS.first, NODE_PORTS.first + NODE_PORTS.size)
 
 
 def needs_cluster_ip(spec: Obj) -> bool:
@@ -34,7 +35,7 @@ def needs_cluster_ip(spec: Obj) -> bool:
     return spec.get("type") != "ExternalName"
 
 
-def needs_node_ports(spec: Obj) -> bool:
+def needsnode_ports(spec: Obj) -> bool:
     """Report whether a service has node ports."""
     return spec.get("type") in ("NodePort", "LoadBalancer")
 
@@ -61,7 +62,7 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
         spec["ipFamilies"] = list(before.get("ipFamilies") or [])
     _families(service, ctx, before)
     address = needs_cluster_ip(spec) and not needs_cluster_ip(before)
-    _choose(service, ctx, address=address, own=set(_node_ports(before)))
+    _choose(service, ctx, address=address, own=set(node_ports(before)))
 
 
 def _choose(service: Obj, ctx: Context, *, address: bool, own: set[int]) -> None:
@@ -85,8 +86,8 @@ def _take_over(spec: Obj, before: Obj) -> None:
         for key in ("clusterIP", "clusterIPs"):
             if not spec.get(key) and before.get(key):
                 spec[key] = before[key]
-    if needs_node_ports(spec) and needs_node_ports(before):
-        used = set(_node_ports(spec)) & set(_node_ports(before))
+    if needsnode_ports(spec) and needsnode_ports(before):
+        used = set(node_ports(spec)) & set(node_ports(before))
         by_name = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or []}
         for port in spec.get("ports") or []:
             held = by_name.get(port.get("name", ""), 0)
@@ -192,19 +193,14 @@ def _addresses(service: Obj, ctx: Context) -> None:
     spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
 
 
-def _node_ports(spec: Obj) -> list[int]:
-    """Return the node ports of a service, that of the health check included."""
-    numbers = [port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")]
-    return numbers + ([spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else [])
-
-
 def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
     """Set node ports where they are needed. `own` are those that the stored service has already. Raises StatusError
     422."""
     spec = service["spec"]
-    if not needs_node_ports(spec):
+    if not needsnode_ports(spec):
         return
-    taken = {number for other in ip_allocators.services(ctx) for number in _node_ports(other["spec"])} - own
+    taken = {number for other in ctx.pending_services() for number in node_ports(other["spec"])}
+    taken = (taken | set(NODE_PORTS.numbers(ctx.allocated(NODE_PORTS)))) - own
     by_port: dict[int, int] = {}
     ports = spec.get("ports") or []
     requested = {port["port"]: port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
@@ -232,10 +228,8 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
 def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context) -> None:
     """Raise StatusError 422 for a node port that is out of range, which a dry run does not look at, or taken."""
     problem = ""
-    if number not in NODE_PORTS and not ctx.dry_run:
-        problem = (
-            f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
-        )
+    if number not in _PORTS and not ctx.dry_run:
+        problem = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS.text}"
     elif number in taken:
         problem = "provided port is already allocated"
     if problem:
@@ -246,7 +240,7 @@ def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context
 def _free_ports(taken: Set[int]) -> Iterator[int]:
     """Yield the free node ports in the order of allocation; more may be taken meanwhile. Raises StatusError 500 when
     there are none left."""
-    for number in chain(NODE_PORTS[STATIC_PORTS:], NODE_PORTS[:STATIC_PORTS]):
+    for number in chain(_PORTS[STATIC_PORTS:], _PORTS[:STATIC_PORTS]):
         if number not in taken:
             yield number
     raise errors.internal_error("failed to allocate a nodePort: range is full")
@@ -267,8 +261,8 @@ def drop_type_dependent_fields(service: Obj, old: Obj) -> None:
         for keys in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):
             if same(*keys):
                 drop(*keys)
-    if needs_node_ports(before) and not needs_node_ports(spec):
-        if set(_node_ports(before)) >= {port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")}:
+    if needsnode_ports(before) and not needsnode_ports(spec):
+        if set(node_ports(before)) >= {port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")}:
             for port in spec.get("ports") or []:
                 port.pop("nodePort", None)
     if needs_health_check(before) and not needs_health_check(spec) and same("healthCheckNodePort"):

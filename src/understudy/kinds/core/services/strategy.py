@@ -9,6 +9,7 @@ from understudy.kinds.common.disabled_fields import drop_disabled_fields, field_
 from understudy.kinds.common.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.kinds.context import Context
 from understudy.kinds.core.services import service_allocation, validation
+from understudy.kinds.core.services.held_numbers import held_numbers
 from understudy.kinds.core.services.ip_allocators import ip_addresses
 from understudy.kinds.core.services.validation import externally_accessible
 from understudy.kinds.declarations.kind import Behavior, ObjectName
@@ -155,6 +156,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             table_row=_row,
             delete_returns_object=True,
             allocations=ip_addresses,
+            numbers=held_numbers,
             deleted_with=_endpoints if version < V1_37 else None,
         )
     }
