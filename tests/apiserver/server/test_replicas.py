@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -210,7 +212,7 @@ def test_no_quota_is_exceeded(servers: tuple[Server, Server]) -> None:
 
 
 def test_namespace_that_ends_is_closed_everywhere(servers: tuple[Server, Server]) -> None:
-    """Nothing is created in a namespace that another server deletes, once that has been read."""
+    """A server that has read that a namespace is being deleted by another one creates no object there."""
     one, other = servers
     one.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ends"}})
     config_map: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ends"}}
@@ -242,3 +244,44 @@ def test_definition_is_served_everywhere(servers: tuple[Server, Server]) -> None
     wait_until(
         lambda: [send(server, "GET", path).status for server in servers], lambda statuses: statuses == [404, 404]
     )
+
+
+def test_controllers_run_at_one_server(etcd: Etcd) -> None:
+    """One server is elected to run the controllers; another is when that ends."""
+    times = {"lease_duration": "5s", "renew_deadline": "4s", "retry_period": "0.2s"}
+    place: Any = {f"leader_elect_{name}": text for name, text in times.items()}
+    place |= {"etcd_servers": etcd.url, "etcd_prefix": "/elected", "controllers": ["namespace", "resourceclaim"]}
+    name = "metadata.name=kube-controller-manager"
+
+    def holder(server: Server) -> str:
+        leases = server.list("leases", "kube-system", fields=name)
+        return str(leases[0]["spec"]["holderIdentity"]) if leases else ""
+
+    def end_namespace(server: Server) -> None:
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ends"}})
+        server.delete("namespaces", "ends")
+        wait_until(lambda: send(server, "GET", "/api/v1/namespaces/ends").status, lambda status: status == 404)
+
+    with ExitStack() as first:
+        one = first.enter_context(Server(**place))
+        leader = wait_until(lambda: holder(one))
+        with Server(**place) as other:
+            end_namespace(other)
+            assert holder(other) == leader
+            first.close()
+            wait_until(lambda: holder(other), lambda now: now not in ("", leader))
+            end_namespace(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"leader_elect_lease_duration": "9s"}, "leaseDuration must be greater than renewDeadline"),
+        ({"leader_elect_retry_period": "9s"}, "renewDeadline must be greater than retryPeriod*JitterFactor"),
+        ({"leader_elect_renew_deadline": "soon"}, "--leader-elect-renew-deadline: want a time such as 15s"),
+    ],
+)
+def test_election_that_makes_no_sense(options: Any, message: str) -> None:
+    """The error says which time is wrong."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Server(**options)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
+from understudy.apiserver.controllers.framework.leader_election import Election
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
@@ -49,15 +50,22 @@ class ControllerContext:
     clients     make the clients to write with
     connection  returns how to reach the server over HTTP as a user
     root_ca     the certificates (PEM) that clients of the server have to trust, "" for plain HTTP
+    election    of the server whose controllers run, None if there is one server only
     """
 
     def __init__(
-        self, state: ServerState, clients: ClientBuilder, connection: Callable[[User], Connection], root_ca: str = ""
+        self,
+        state: ServerState,
+        clients: ClientBuilder,
+        connection: Callable[[User], Connection],
+        root_ca: str = "",
+        election: Election | None = None,
     ) -> None:
         self.state = state
         self.clients = clients
         self.connection = connection
         self.root_ca = root_ca
+        self.election = election
         self._serving: Serving | None = None
         self._kinds: dict[str, Kind] = {}
 

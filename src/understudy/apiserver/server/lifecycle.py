@@ -216,7 +216,7 @@ class Lifecycle:
             self._auditor,
         )
         authority = (self._authority() or b"").decode()
-        context = ControllerContext(state, door.clients, self.connection_of, authority)
+        context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
         self._controllers = Controllers(context, self._manager)
         return door
 

@@ -14,6 +14,9 @@
                         the scheduler in any case. Asked for by name, it looks at the heartbeats of nodes as well
     taint-eviction      evicts pods from nodes that are not ready or unreachable
 
+Where several servers share a store, they run at the one that holds the Lease `kube-controller-manager`, the scheduler
+at the one that holds `kube-scheduler`.
+
 Their names may end in `-controller`, as kube-controller-manager's do. They run in the server's process. Further ones
 are components: clients of the server (`understudy.controlplane.components`).
 """
@@ -22,14 +25,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from understudy.apiserver.controllers import NewController, cancel, start
 from understudy.apiserver.controllers.controller import ControllerContext
 from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.leader_election import LeaderElector
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.controlplane.components import (
+    Component,
     ComponentContext,
     component_names,
     load_component,
@@ -43,6 +49,7 @@ from understudy.controlplane.controllers.node_health import NodeHealthController
 from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
 from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
+from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
 
@@ -68,6 +75,9 @@ KNOWN: dict[str, NewController] = {
 PARTS: dict[str, NewController] = {"node-lifecycle": NodeHealthController}
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
 COMPANIONS = {"scheduler": "node-lifecycle"}
+# The Leases by which one of several servers is elected, and the component that one of them is for alone.
+MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"
+ALONE = "scheduler"
 
 log = logging.getLogger(__name__)
 
@@ -111,23 +121,58 @@ class ControllerManager:
         self._context: ComponentContext | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._component_tasks: list[asyncio.Task[None]] = []
+        self._is_elected = False
+        self._listening = asyncio.Event()  # whether clients can reach the server
 
     def start(self, context: ControllerContext) -> None:
         """Start the controllers in the running event loop, from what is stored now."""
         state = context.state
         self._context = ComponentContext(context.connection, state.release.version, state.gates, state.clock)
-        if self._controllers:
+        self._is_elected = context.election is not None
+        if self._is_elected:
+            self._elect(context)
+        elif self._controllers:
             self._tasks = [start(context, self._controllers)]
 
     def start_components(self) -> None:
         """Start the components, which are clients of a server that listens. One that ends with an error is logged."""
+        if not self._is_elected:
+            self._component_tasks = self._started(self._components)
+        self._listening.set()
+
+    def _started(self, components: Mapping[str, Component]) -> list[asyncio.Task[None]]:
         assert self._context is not None
-        for name, component in self._components.items():
-            task = asyncio.create_task(component(self._context), name=name)
+        tasks = [asyncio.create_task(component(self._context), name=name) for name, component in components.items()]
+        for task in tasks:
             task.add_done_callback(_log_error)
-            self._component_tasks.append(task)
+        return tasks
+
+    def _elect(self, context: ControllerContext) -> None:
+        """Run the controllers and components while this server is elected."""
+        others = {name: component for name, component in self._components.items() if name != ALONE}
+        alone = {name: component for name, component in self._components.items() if name == ALONE}
+        for lease, controllers, components in ((MANAGER, self._controllers, others), (SCHEDULER, [], alone)):
+            if controllers or components:
+                assert context.election is not None
+                client = context.clients.client(lease, User(f"system:{lease}", [AUTHENTICATED]))
+                elector = LeaderElector(client, context.state.clock, context.election, lease)
+                work = partial(self._lead, context, controllers, components)
+                self._component_tasks.append(asyncio.create_task(elector.run(work), name=lease))
+
+    async def _lead(
+        self, context: ControllerContext, controllers: Sequence[NewController], components: Mapping[str, Component]
+    ) -> None:
+        """Run controllers, and components once the server listens, until cancelled."""
+        tasks = [start(context, controllers)] if controllers else []
+        try:
+            await self._listening.wait()
+            tasks += self._started(components)
+            await asyncio.wait(tasks)
+        finally:
+            await cancel(tasks)
 
     async def stop_components(self) -> None:
+        self._listening.clear()
         tasks, self._component_tasks = self._component_tasks, []
         await cancel(tasks)
 

@@ -33,6 +33,7 @@ from understudy.machinery.validation.field import Path as FieldPath
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.configuration import Configuration
+    from understudy.apiserver.controllers.framework.leader_election import Election
     from understudy.apiserver.server.filters.faults.faults import Faults
     from understudy.apiserver.server.filters.faults.rules import Rule
     from understudy.apiserver.server.tls.certificates import Certificates
@@ -297,6 +298,11 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
             text = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication"
             raise ValueError(f"anonymous: Forbidden: {text} configuration file")
         return configuration
+
+    @property
+    def election(self) -> Election | None:
+        """Return the election of the server whose controllers run, None if it shares its objects with none."""
+        return self.leader_election if self.leader_elect and self.etcd_servers else None
 
     @property
     def endpoint_address(self) -> str | None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import flag
+from understudy.machinery.golang.times import parse_duration
+
+if TYPE_CHECKING:
+    from understudy.apiserver.controllers.framework.leader_election import Election
 
 LEASE, NONE = "lease", "none"
 _ELSEWHERE = "198.51.100.1", 9  # an address behind the default route, to which nothing is sent
@@ -20,6 +26,13 @@ class ReplicaOptions:
                               of the machine where this is a loopback address or stands for all
     endpoint_reconciler_type  "lease": the Service `kubernetes` has the address among its endpoints while the server
                               lives; "none": nobody writes them
+    leader_elect              whether `controllers` run at one of the servers only, which holds the Leases
+                              `kube-controller-manager` and `kube-scheduler`; another takes them over when it ends
+    leader_elect_lease_duration
+                              how long a Lease is left to a server that does not renew it, as Go writes it ("15s")
+    leader_elect_renew_deadline
+                              after which a server that cannot renew it stops its controllers
+    leader_elect_retry_period how often it is renewed, and looked at by others
     """
 
     advertise_address: str = field(
@@ -30,10 +43,41 @@ class ReplicaOptions:
         metadata=flag("lease or none: whether endpoints of `kubernetes` are kept, on etcd (default: lease)", "TYPE"),
     )
 
+    leader_elect: bool = field(
+        default=True, metadata=flag("run controllers at one of the servers on an etcd (default: true)", "BOOL")
+    )
+    leader_elect_lease_duration: str = field(
+        default="15s", metadata=flag("time after which another takes over (default: %(default)s)", "DURATION")
+    )
+    leader_elect_renew_deadline: str = field(
+        default="10s", metadata=flag("time after which a leader gives up (default: %(default)s)", "DURATION")
+    )
+    leader_elect_retry_period: str = field(
+        default="2s", metadata=flag("time between two tries to lead (default: %(default)s)", "DURATION")
+    )
+
+    @cached_property
+    def leader_election(self) -> Election:
+        """Return the times of an election. Raises ValueError for those that make no sense."""
+        from understudy.apiserver.controllers.framework.leader_election import JITTER, Election
+
+        names = ("lease-duration", "renew-deadline", "retry-period")
+        times = [parse_duration(getattr(self, f"leader_elect_{name.replace('-', '_')}")) for name in names]
+        for name, nanoseconds in zip(names, times, strict=True):
+            if nanoseconds is None or nanoseconds <= 0:
+                raise ValueError(f"--leader-elect-{name}: want a time such as 15s")
+        lasts, deadline, period = (nanoseconds / 1e9 for nanoseconds in times if nanoseconds is not None)
+        if lasts <= deadline:
+            raise ValueError("leaseDuration must be greater than renewDeadline")
+        if deadline <= JITTER * period:
+            raise ValueError("renewDeadline must be greater than retryPeriod*JitterFactor")
+        return Election(lasts, deadline, period)
+
     def check_replicas(self) -> None:
         """Raise ValueError for options that make no sense."""
         if self.endpoint_reconciler_type not in (LEASE, NONE):
             raise ValueError(f"--endpoint-reconciler-type: want lease or none, not {self.endpoint_reconciler_type!r}")
+        _ = self.leader_election
         if self.advertise_address and (problem := _problem(self.advertise_address)):
             raise ValueError(f"--advertise-address: {self.advertise_address} {problem}")
 
