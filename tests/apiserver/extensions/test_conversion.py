@@ -212,6 +212,57 @@ def test_an_object_that_is_not_converted(webhook: Webhook, release: str, gate: d
         assert exchange(server, "GET", f"{V1}/a") == (200, created)
 
 
+@pytest.mark.parametrize(
+    ("release", "gate"), [("1.36", {}), ("1.36", {UNSAFE: True}), ("1.37", {})], ids=["1.36", "1.36 with gate", "1.37"]
+)
+def test_lists_with_objects_that_are_not_converted(webhook: Webhook, release: str, gate: dict[str, bool]) -> None:
+    """An error for a list names all objects that cannot be read, up to the last one that is listed; before 1.37 the
+    first one only."""
+    with Server(emulated_version=release, feature_gates=gate) as server:
+        define(server, conversion=webhook.conversion())
+        webhook.convert = lambda review: converted(
+            review,
+            **{"result": {"status": "Failure", "message": "no"}}
+            if {obj["metadata"]["name"] for obj in review["request"]["objects"]} & {"b", "d"}
+            else {},
+        )
+        for name in "abcd":
+            exchange(server, "POST", V1, widget(name=name, size=1))
+        every, first = exchange(server, "GET", V2)[1], exchange(server, "GET", f"{V2}?limit=2")[1]
+        deleted, scale = exchange(server, "DELETE", V2)[1], exchange(server, "GET", f"{V2}/b/scale")[1]
+        assert exchange(server, "GET", f"{V2}?limit=1")[0] == 200
+    if release == "1.36" and not gate:
+        assert [body["message"] for body in (every, first, deleted, scale)] == [f"{FAILED}no"] * 4
+        return
+    assert scale["message"].startswith("Internal error occurred: StorageError: corrupt object, Code: 7, Key: /example")
+    for body, names in ((every, "bd"), (first, "b"), (deleted, "bd")):
+        keys = [f"/registry/example.com/widgets/default/{name}" for name in names]
+        details = body["details"]
+        assert (body["reason"], details["name"], details["kind"]) == ("StorageReadError", "list", "widgets")
+        assert [(cause["reason"], cause["field"]) for cause in details["causes"]] == [
+            ("UnexpectedServerResponse", key) for key in keys
+        ]
+        said = f": {details['causes'][0]['message']}" + (" (and 1 more)" if names == "bd" else "")
+        text = "failed to read one or more widgets.example.com from the storage"
+        assert body["message"] == (text + said if release == "1.37" else text)
+
+
+def test_a_list_names_a_hundred_objects(webhook: Webhook) -> None:
+    """An error for a list names a hundred objects at most, and says that there are more."""
+    with Server() as server:
+        define(server, conversion=webhook.conversion())
+        webhook.convert = lambda review: converted(review, result={"status": "Failure", "message": "no"})
+        for number in range(101):
+            exchange(server, "POST", V1, widget(name=f"w{number}", size=1))
+        status = exchange(server, "GET", V2)[1]
+    assert status["message"].endswith("(and 99 more)")
+    assert len(status["details"]["causes"]) == 101
+    assert status["details"]["causes"][-1] == {
+        "reason": "FieldValueTooMany",
+        "message": "too many errors, the list is truncated",
+    }
+
+
 def test_deletion_of_what_is_not_converted(webhook: Webhook) -> None:
     """Since 1.37 an object that cannot be read can be deleted, whatever finalizers it has; another cannot be so."""
     option = "ignoreStoreReadErrorWithClusterBreakingPotential=true"

@@ -13,12 +13,13 @@ from functools import partial
 from understudy.apiserver.controllers.custom_resources.definitions import PREFIX
 from understudy.apiserver.encoding.encoded import load
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.corrupt_objects import unreadable_list
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Entry, Store, Watch
 from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP, WatchCache
 from understudy.machinery.errors import StatusError
-from understudy.machinery.util.clock import Clock
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
 from understudy.machinery.util.timers import sleep
 
@@ -63,7 +64,7 @@ class WatchCaches:
             self._tasks.pop(kind).cancel()
         for kind, cache in served.items():
             if kind not in self._tasks:
-                filling = _Filling(self._store, self._state.clock, kind, cache)
+                filling = _Filling(self._state, kind, cache)
                 task = self._tasks[kind] = asyncio.create_task(filling.forever())
                 task.add_done_callback(partial(_ended, cache))
 
@@ -77,9 +78,10 @@ def _ended(cache: WatchCache, task: asyncio.Task[None]) -> None:
 class _Filling:
     """The task that fills the watch cache of one kind."""
 
-    def __init__(self, store: Store, clock: Clock, kind: Kind, cache: WatchCache) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, state: ServerState, kind: Kind, cache: WatchCache) -> None:
+        self._state = state
+        self._store = state.registry.store
+        self._clock = state.clock
         self._kind = kind
         self._cache = cache
         self._woken = asyncio.Event()
@@ -100,7 +102,7 @@ class _Filling:
             watch.queue.clear()
             revision = self._store.revision
             try:
-                await self._convert(self._store.scan(prefix_of(self._kind)))
+                await self._convert_all(self._store.scan(prefix_of(self._kind)))
             except StatusError as error:
                 self._cache.fail(error.message)
                 await sleep(self._clock, ASKED_AGAIN)
@@ -132,6 +134,14 @@ class _Filling:
             if not watch.queue:
                 await self._woken.wait()
         return None
+
+    async def _convert_all(self, entries: list[Entry]) -> None:
+        """Convert all objects of the kind, in a thread. Raises StatusError, as for a list."""
+        try:
+            await self._convert(entries)
+        except StatusError as error:
+            asked = partial(unreadable_list, self._kind, entries, Selector(), 0, self._state.gates)
+            raise await asyncio.wrap_future(start_on_deep_stack(asked)) or error from None
 
     async def _convert(self, entries: list[Entry]) -> None:
         """Convert the objects of entries, in a thread. Raises StatusError."""

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.encoding.conversion import stored
-from understudy.apiserver.encoding.encoded import internal, read_again
+from understudy.apiserver.encoding.encoded import internal
+from understudy.apiserver.registry.corrupt_objects import read_anew
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers
@@ -64,7 +65,7 @@ class Deletion:
         while True:
             entry = await self.registry.get(self.kind, namespace, name)
             if self.reads_again:
-                entry = read_again(entry, self.kind)
+                entry = read_anew(entry, self.kind, self.ctx.gates)
             try:
                 return await self._delete_revision(entry, options)
             except RevisionConflictError:

@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 from understudy.apiserver.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry import continue_token, resource_version
+from understudy.apiserver.registry.corrupt_objects import unreadable_list
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.util.dataclass import dataclass
@@ -58,13 +61,21 @@ async def cached_revision(store: Store, kind: Kind, prefix: str, version: str) -
     return 0 if all(is_loaded(entry, kind) for entry in newest.entries) else cache.revision
 
 
+class _NotConvertedError(Exception):
+    """A webhook does not convert objects of a list, at a revision, for a cause."""
+
+    def __init__(self, revision: int, cause: errors.StatusError) -> None:
+        super().__init__(str(cause))
+        self.revision = revision
+        self.cause = cause
+
+
 @dataclass(slots=True)
 class Listing:
     """One list request.
 
     prefix        of the keys that are listed
     name          rest of the only key that is listed; "" for all keys
-    snapshots     whether the watch cache has old revisions, too (`ListFromCacheSnapshot`)
     wait_seconds  time to wait for a version that the store has not reached yet
     """
 
@@ -74,7 +85,7 @@ class Listing:
     name: str
     options: ListOptions
     selector: Selector
-    snapshots: bool
+    gates: Gates
     wait_seconds: float
     _turns: Turns = field(default_factory=Turns, init=False)
 
@@ -91,14 +102,21 @@ class Listing:
                 revision = await cached_revision(self.store, self.kind, self.prefix, options.version)
         elif not options.token:
             revision = self._exact_revision()
-        if self.snapshots and self.kind.behavior.cached and not self.name:
+        if self._reads_snapshots:
             await resource_version.wait_for(self.store, str(revision), self.wait_seconds)
         try:
             return await (self._one(revision) if self.name else self._several(start, revision))
+        except _NotConvertedError as error:
+            raise await self._unreadable(start, error.revision) or error.cause from None
         except CompactedError:
             raise self._too_old(start) from None
         except FutureRevisionError:
             raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
+
+    @property
+    def _reads_snapshots(self) -> bool:
+        """Report whether the watch cache has old revisions, too."""
+        return self.gates[features.LIST_FROM_CACHE_SNAPSHOT] and self.kind.behavior.cached and not self.name
 
     def _from_cache(self) -> bool:
         """Report whether the real server answers from its watch cache."""
@@ -159,8 +177,25 @@ class Listing:
         if not revision and self.options.version and self._from_cache():
             revision = self.store.revision  # no need to ask what others have written
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
-        load(batch.entries, self.kind)
+        try:
+            load(batch.entries, self.kind)
+        except errors.StatusError as error:
+            raise _NotConvertedError(batch.revision, error) from None
         return batch
+
+    async def _unreadable(self, start: str, revision: int) -> errors.StatusError | None:
+        """Return the error for a list with objects that a webhook does not convert, None if it converts them now.
+
+        A version that the watch cache has not reached is waited for in vain.
+        """
+        cache, version = self.kind.watch_cache, self.options.version
+        if cache is not None and version not in ("", "0") and (self._from_cache() or self._reads_snapshots):
+            asked_for = resource_version.exact(version)
+            if asked_for > cache.revision:
+                return resource_version.too_large(asked_for, cache.revision, resource_version.RETRY_AFTER)
+        first, limit = (self.prefix + self.name, 1) if self.name else (self.prefix + start, 0)
+        listed = await self.store.range(self.prefix, start=first, limit=limit, revision=revision)
+        return unreadable_list(self.kind, listed.entries, self.selector, self.options.limit, self.gates)
 
     async def _matching(self, entries: list[Entry]) -> list[Entry]:
         """Return the entries that the selector matches. Others have their turn meanwhile: a read is what it was."""

@@ -36,6 +36,7 @@ from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_37
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.types import Obj, deep_copy
@@ -100,20 +101,16 @@ class Registry:
         """Return every entry of a kind, of one namespace or of all."""
         return (await self.store.range(prefix_of(kind, namespace))).entries
 
-    async def list(
-        self, kind: Kind, namespace: str, options: ListOptions, selector: Selector, *, snapshots: bool
-    ) -> Page:
-        """Return a page of a list. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served.
-
-        `snapshots` is the feature gate `ListFromCacheSnapshot`.
-        """
+    async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector, gates: Gates) -> Page:
+        """Return a page of a list. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served, and 500
+        for objects that a webhook does not convert."""
         name = ""
         if not options.token:  # a continued list goes on with the prefix that it began with
             if kind.namespaced:
                 namespace = namespace or selector.namespace
             name = selector.name if namespace or not kind.namespaced else ""
         prefix = prefix_of(kind, namespace)
-        return await Listing(self.store, kind, prefix, name, options, selector, snapshots, self.wait_seconds).page()
+        return await Listing(self.store, kind, prefix, name, options, selector, gates, self.wait_seconds).page()
 
     async def not_older(self, kind: Kind, version: str) -> None:
         """Wait until the store has what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""

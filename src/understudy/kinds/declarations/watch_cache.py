@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.machinery import errors
-from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.types import GroupVersionKind
 
 # A webhook that fails is asked again, until it has failed for so long (`MaxInternalErrorRetryDuration`).
 ASKED_AGAIN, GIVEN_UP = 0.2, 30.0  # seconds
 _SAYS_WHY = ByRelease({V1_33: True, V1_31: False})
+_NAMES_NO_KIND = ByRelease({V1_37: True, V1_31: False})
 _RETRY_AFTER = 1  # seconds
 
 
@@ -53,5 +54,6 @@ class WatchCache:
             return
         text = "storage is (re)initializing"
         if _SAYS_WHY[self._version]:
-            text += f": failed to list {self._kind.api_version}, Kind={self._kind.kind}: {self.problem}"
+            listed = "<unspecified>" if _NAMES_NO_KIND[self._version] else self._kind.text
+            text += f": failed to list {listed}: {self.problem}"
         raise errors.too_many_requests(text, _RETRY_AFTER)

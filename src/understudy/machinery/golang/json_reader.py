@@ -113,6 +113,22 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Node:
 _AFTER = {"object": "object key:value pair", "array": "array element"}
 
 
+def check_depth(text: str, value: Any) -> None:
+    """Raise ValueError for a value, read from a text, that nests deeper than Go reads.
+
+    For decoders in C: since Python 3.14 these go on for as long as their stack lasts.
+    """
+    if len(text) <= 2 * MAX_DEPTH or text.count("{") + text.count("[") <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, (dict, list))]
+        if not level:
+            return
+    raise ValueError("exceeded max depth")
+
+
 def _skip(text: str, at: int) -> int:
     return _SKIP.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import isinf
 from typing import Any, NoReturn
 
-from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_bytes, to_text
+from understudy.machinery.golang.json_reader import DecodeError, Node, check_depth, parse, to_bytes, to_text
 from understudy.machinery.golang.json_writer import RawNumber, RawString, with_source
 from understudy.machinery.golang.text import parse_int
 
@@ -135,7 +135,9 @@ def decoder(number: Number) -> Callable[[str], Any]:
     def decode_text(text: str) -> Any:
         if "\\u" in text and _SURROGATE_ESCAPE.search(text):
             raise ValueError("surrogates")
-        return decode(text)
+        value = decode(text)
+        check_depth(text, value)
+        return value
 
     return decode_text
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_text
+from understudy.machinery.golang.json_reader import DecodeError, Node, check_depth, parse, to_text
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.serializer.json_exact import Decoder
 from understudy.machinery.serializer.json_fast import struct_converter
@@ -105,7 +105,9 @@ def parse_json(body: bytes) -> Parsed:
         text = body.decode()
         if "\\u" in text and _TELLING_ESCAPE.search(text):
             raise NeedsExactDecoder
-        return Parsed(body, text, (_loads if len(body) < LARGE else _loads_large)(text))
+        value = (_loads if len(body) < LARGE else _loads_large)(text)
+        check_depth(text, value)
+        return Parsed(body, text, value)
     except (NeedsExactDecoder, ValueError, RecursionError):
         return Parsed(body, None, None)
 

@@ -81,8 +81,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     if options.ignore_read_error:
         raise unsafe_delete.refused_for_collections(request.release)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
-    snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
-    page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
+    page = await state.registry.list(scope.kind, scope.namespace, listing, selector, state.gates)
     ctx, turns = state.context(request, scope), Turns()
     for entry in page.entries:
         if turns.is_over:

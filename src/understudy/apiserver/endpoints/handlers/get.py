@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.encoding.encoded import load, read_again
-from understudy.apiserver.endpoints.handlers.corrupt_objects import (
-    corrupt_object,
-    not_decodable,
-    unreadable_list,
-    unreadable_object,
-)
+from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
@@ -21,8 +15,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.corrupt_objects import read_anew, unreadable_list, unreadable_object
 from understudy.apiserver.storage.interface import UnreadableError
-from understudy.machinery.errors import StatusError
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
@@ -37,19 +31,12 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
         await state.registry.not_older(scope.kind, version)
     cached = bool(version) and scope.kind.behavior.cached
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name, cached=cached)
-    entry = read_again(entry, scope.kind)
-    names_it = state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]
-    try:
-        load([entry], scope.kind)
-    except UnreadableError as error:
-        raise unreadable_object(entry, error) if names_it else error from None
-    except StatusError as error:
-        text = not_decodable(entry.revision, error.message)
-        raise corrupt_object(entry.key, text) if names_it else error from None
+    if not cached or not is_loaded(entry, scope.kind):
+        entry = read_anew(entry, scope.kind, state.gates)
     try:
         return object_response(request, scope, entry, form=form)
     except UnreadableError as error:
-        raise unreadable_object(entry, error) if names_it else error from None
+        raise unreadable_object(entry, error, state.gates) from None
 
 
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
@@ -74,13 +61,11 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     """Answer GET of a collection (`ListResource`)."""
     options = _options(state, request, scope, watch=False)
     selector = selector_of(scope, options)
-    snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
-    page = await state.registry.list(scope.kind, scope.namespace, options, selector, snapshots=snapshots)
+    page = await state.registry.list(scope.kind, scope.namespace, options, selector, state.gates)
     try:
         return await list_response(request, scope, page)
     except UnreadableError as error:
-        names_all = state.gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]
-        raise unreadable_list(scope.kind, page.entries, error, names_all=names_all) from None
+        raise unreadable_list(scope.kind, page.entries, selector, 0, state.gates) or error from None
 
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.apiserver.encoding.conversion import bare
-from understudy.apiserver.encoding.encoded import internal, read_again
+from understudy.apiserver.encoding.encoded import internal
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patch import check_patch, patch_live, patches_of
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
@@ -18,6 +18,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import form_of, scal
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources.scale_views import view_of
+from understudy.apiserver.registry.corrupt_objects import read_anew
 from understudy.machinery import errors
 from understudy.machinery.options import minimum_version, write_options
 from understudy.machinery.releases.version import V1_33
@@ -39,7 +40,7 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
         if kind.custom is not None or kind.resource not in SCALE_GROUPS or kind.release >= V1_33:
             raise
         raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", scope.name) from None
-    return scale_response(request, scope, view_of(scope).shown(internal(read_again(entry, kind), kind)))
+    return scale_response(request, scope, view_of(scope).shown(internal(read_anew(entry, kind, state.gates), kind)))
 
 
 async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
