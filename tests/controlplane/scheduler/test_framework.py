@@ -9,6 +9,9 @@ import pytest
 from tests.controlplane.scheduler.objects import container, pod, pod_obj
 from understudy.controlplane.scheduler.framework.pods import Counted, HostPort, PodInfo
 from understudy.controlplane.scheduler.framework.status import Diagnosis, Status, unresolvable, unschedulable
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
 
 CPU = unschedulable("Insufficient cpu")
 CORDON = unresolvable("node(s) were unschedulable")
@@ -63,6 +66,70 @@ def test_requests_of_the_pod_as_a_whole_replace_those_of_containers(pod_level: b
     """With PodLevelResources, requests of the pod count instead of the sum of its containers."""
     obj = pod_obj(containers=[container(cpu="500m")], resources={"requests": {"cpu": "2", "example.com/gpu": "1"}})
     assert PodInfo(obj, Counted(pod_level=pod_level)).requests == {"cpu": cpu}
+
+
+def _state(granted: str = "", has: str = "") -> dict[str, Any]:
+    """Return the status of a container, or of a pod as a whole."""
+    state: dict[str, Any] = {"name": "c"} | ({"allocatedResources": {"cpu": granted}} if granted else {})
+    return state | ({"resources": {"requests": {"cpu": has}}} if has else {})
+
+
+def _counted(obj: Obj, release: str) -> PodInfo:
+    """Return a pod as a release counts it."""
+    version = Version.parse(release)
+    return PodInfo(obj, Counted.of(version, Gates.of(version)))
+
+
+INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
+DEFERRED = [{"type": "PodResizePending", "reason": "Deferred"}]
+
+
+@pytest.mark.parametrize(
+    ("state", "conditions", "before", "taken"),
+    [
+        (_state(), (), 2000, 2000),
+        (_state("1", "1"), (), 2000, 2000),
+        (_state("1", "1"), DEFERRED, 2000, 2000),
+        (_state("1", "1"), INFEASIBLE, 1000, 1000),
+        (_state("1", "3"), INFEASIBLE, 3000, 3000),
+        (_state("3", "1"), (), 3000, 3000),
+        (_state("1", "3"), (), 3000, 3000),
+        (_state("3"), (), 2000, 3000),
+        (_state("1"), INFEASIBLE, 2000, 1000),
+        (_state(), INFEASIBLE, 2000, 0),
+    ],
+)
+def test_pods_that_are_resized(state: dict[str, Any], conditions: Any, before: int, taken: int) -> None:
+    """The most counts of what a container asks for, was granted and has; what it cannot be granted does not count.
+
+    Before 1.37 a container counts by what it asks for until its status has its resources. A pod that is to be scheduled
+    counts by what it asks for.
+    """
+    status = {"containerStatuses": [state], "conditions": list(conditions)}
+    obj = pod_obj(containers=[container(cpu="2")], status=status)
+    for release, cpu in (("1.32", 2000), ("1.33", before), ("1.36", before), ("1.37", taken)):
+        info = _counted(obj, release)
+        assert (info.requests["cpu"], info.taken.get("cpu", 0)) == (2000, cpu), release
+
+
+@pytest.mark.parametrize(
+    ("granted", "has", "taken"), [("", "", 4000), ("1", "5", 5000), ("6", "1", 6000), ("1", "1", 4000)]
+)
+def test_pods_that_are_resized_as_a_whole(granted: str, has: str, taken: int) -> None:
+    """Requests of a pod as a whole are compared with those that it was granted and has, since 1.36 by default."""
+    whole = {"requests": {"cpu": "4"}}
+    obj = pod_obj(containers=[container(cpu="2")], status=_state(granted, has), resources=whole)
+    for release in ("1.35", "1.36", "1.37"):
+        assert _counted(obj, release).taken["cpu"] == (4000 if release == "1.35" else taken), release
+
+
+def test_containers_are_compared_together() -> None:
+    """Since 1.37 the sums of all containers are compared: one that grows may take what another gives."""
+    first, second = {**container(cpu="3"), "name": "a"}, {**container(cpu="1"), "name": "b"}
+    states = [{**_state("2", "2"), "name": "a"}, {**_state("2", "2"), "name": "b"}]
+    obj = pod_obj(containers=[first, second], status={"containerStatuses": states})
+    for release, taken in (("1.36", 5000), ("1.37", 4000)):
+        assert _counted(obj, release).taken["cpu"] == taken
 
 
 @pytest.mark.parametrize(

@@ -214,16 +214,16 @@ class Component:
             self._pod_deleted(old)
             self._pod_added(new)
             return
-        info = self._info(new)
+        before, info = self._info(old), self._info(new)
         self._groups.put_pod(info)
         if not info.node_name:
-            self._queue.update(self._info(old), info)
+            self._queue.update(before, info)
             self._woken.set()
             return
         if not old["spec"].get("nodeName"):
             self._queue.delete(info.uid)
         self._cache.set_pod(info)
-        self._move(pod_changes(old, new))
+        self._move(pod_changes(before, info))
 
     def _pod_deleted(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]

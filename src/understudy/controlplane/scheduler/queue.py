@@ -105,7 +105,7 @@ class SchedulingQueue:
         if member is None:
             return
         member.pod = new
-        if member.entity.place is Place.UNSCHEDULABLE and self._helps_itself(member.entity, old.obj, new.obj):
+        if member.entity.place is Place.UNSCHEDULABLE and self._helps_itself(member.entity, old, new):
             self._requeue(member.entity)
 
     def delete(self, uid: str) -> None:
@@ -240,10 +240,10 @@ class SchedulingQueue:
             for plugin in map(self._plugins.__getitem__, member.plugins)
         )
 
-    def _helps_itself(self, entity: Entity, old: Obj, new: Obj) -> bool:
+    def _helps_itself(self, entity: Entity, old: PodInfo, new: PodInfo) -> bool:
         """Report whether a change of a pod may help it."""
         if not self._has_hints:
-            return _without_bookkeeping(old) != _without_bookkeeping(new)
+            return _without_bookkeeping(old.obj) != _without_bookkeeping(new.obj)
         return any(self._helps(entity, event) for event in pod_changes(old, new))
 
     def _requeue(self, entity: Entity) -> None:

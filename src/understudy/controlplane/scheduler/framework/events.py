@@ -87,10 +87,10 @@ def _allocatable(node: Obj) -> dict[str, int]:
     return amounts((node.get("status") or {}).get("allocatable"))
 
 
-def pod_changes(old: Obj, new: Obj) -> Iterator[ClusterEvent]:
+def pod_changes(before: PodInfo, after: PodInfo) -> Iterator[ClusterEvent]:
     """Yield the events for a changed pod. Upstream: `PodSchedulingPropertiesChange`."""
-    before, after = PodInfo(old), PodInfo(new)
-    if any(amount > after.requests.get(name, 0) for name, amount in before.requests.items()):
+    old, new = before.obj, after.obj
+    if any(amount > after.resized.get(name, 0) for name, amount in before.resized.items()):
         yield ClusterEvent(Kind.POD, Action.SCALE_DOWN, old, new)
     if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
         yield ClusterEvent(Kind.POD, Action.UPDATE_GATES, old, new)

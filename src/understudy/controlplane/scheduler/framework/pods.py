@@ -7,8 +7,9 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from understudy.controlplane.client.pod_claims import group_name
-from understudy.kinds.core.pods.containers.claim_requests import CLAIM_STATUSES, is_set_as_whole, of_claims
-from understudy.kinds.core.pods.containers.pod_requests import added, of_containers, of_whole
+from understudy.controlplane.scheduler.framework.resizes import NO_RESIZES, Resizes, of_all_containers, of_whole
+from understudy.kinds.core.pods.containers.claim_requests import of_claims
+from understudy.kinds.core.pods.containers.pod_requests import added
 from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.releases import features
@@ -38,10 +39,12 @@ class Counted:
 
     pod_level  requests of the pod as a whole (feature gate PodLevelResources)
     claims     what its devices use of the node (DRANodeAllocatableResources, of 1.37)
+    resizes    what resizes grant it and leave it
     """
 
     pod_level: bool = False
     claims: bool = False
+    resizes: Resizes = NO_RESIZES
 
     @classmethod
     def of(cls, version: Version, gates: Gates) -> Counted:
@@ -49,6 +52,7 @@ class Counted:
         return cls(
             pod_level=gates[features.POD_LEVEL_RESOURCES],
             claims=version >= V1_37 and gates[features.DRA_NODE_ALLOCATABLE_RESOURCES],
+            resizes=Resizes.of(version, gates),
         )
 
 
@@ -126,7 +130,7 @@ class PodInfo:
     @cached_property
     def requests(self) -> Resources:
         """Return the pod's requests of a node, without those that are zero."""
-        return _total(self.spec, self.counted, of_containers(self.spec, _requested))
+        return self._total(NO_RESIZES, {})
 
     @cached_property
     def taken(self) -> Resources:
@@ -134,10 +138,21 @@ class PodInfo:
 
         Upstream: `CalculateResource`.
         """
-        if not self.counted.claims or not self.status.get(CLAIM_STATUSES):
-            return self.requests
-        used = {name: in_units(name, amount) for name, amount in of_claims(self.status).items()}
-        return _total(self.spec, self.counted, added(of_containers(self.spec, _requested), used))
+        used = of_claims(self.status) if self.counted.claims else {}
+        return self._total(self.counted.resizes, {name: in_units(name, amount) for name, amount in used.items()})
+
+    @cached_property
+    def resized(self) -> Resources:
+        """Return the amounts that the pod takes of its node without what its devices use."""
+        return self._total(self.counted.resizes, {})
+
+    def _total(self, resizes: Resizes, used: Resources) -> Resources:
+        """Return the requests of the pod with its overhead, without those that are zero. Upstream: `PodRequests`."""
+        total = of_all_containers(self.spec, self.status, resizes, amounts, used)
+        if self.counted.pod_level:
+            total |= of_whole(self.spec, self.status, resizes, amounts)
+        total = added(total, amounts(self.spec.get("overhead")))
+        return {name: amount for name, amount in total.items() if amount}
 
     def with_status(self, fields: Obj) -> PodInfo:
         """Return the pod with other fields in its status; the pod itself if there are none."""
@@ -167,17 +182,3 @@ class PodInfo:
 def in_units(name: str, amount: Quantity) -> int:
     """Return the amount of a resource as an integer, rounded up."""
     return amount.scaled(-3 if name == CPU else 0)
-
-
-def _requested(container: Obj) -> Resources:
-    return amounts((container.get("resources") or {}).get("requests"))
-
-
-def _total(spec: Obj, counted: Counted, containers: Resources) -> Resources:
-    """Return the requests of a pod with its overhead, without those that are zero. Upstream: `resource.PodRequests`.
-
-    containers  what counts for its containers
-    """
-    whole = of_whole(spec, "requests", amounts, is_set_as_whole) if counted.pod_level else {}
-    total = added(containers | whole, amounts(spec.get("overhead")))
-    return {name: amount for name, amount in total.items() if amount}
