@@ -34,6 +34,7 @@ from understudy.machinery.serializer.json import (
     type_meta_of,
     yaml_to_json,
 )
+from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import decode_registered
@@ -63,14 +64,15 @@ def stored_bytes(kind: Kind, value: Obj, media_type: str = PROTOBUF) -> bytes:
     if kind.custom is not None:
         return _custom_bytes(value)
     if kind.behavior.stored_as_json is not None:
-        return encode(kind.behavior.stored_as_json.write(value)) + b"\n"
+        ordered = in_field_order(value, kind.struct(kind.versions[0]))
+        return encode(kind.behavior.stored_as_json.write(ordered)) + b"\n"
     stored = kind.stored
     conversion = kind.behavior.conversions.get(stored.version) if kind.group == stored.group else None
     obj = conversion.from_internal(value) if conversion else value
+    struct = Schemas.of(kind.release).kind(*stored)
     if media_type == PROTOBUF:
-        message = protobuf.encode_message(obj, Schemas.of(kind.release).kind(*stored))
-        return make_envelope(stored.api_version, stored.kind, message)
-    named = {"kind": stored.kind, "apiVersion": stored.api_version, **obj}
+        return make_envelope(stored.api_version, stored.kind, protobuf.encode_message(obj, struct))
+    named = {"kind": stored.kind, "apiVersion": stored.api_version, **in_field_order(obj, struct)}
     return encode(named) + b"\n" if media_type == JSON else _yaml(named)
 
 

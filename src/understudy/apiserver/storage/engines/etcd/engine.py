@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from time import monotonic
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ PREFIX = "/registry"  # where the keys of a store are, whatever their place in e
 COMPACTED = b"compact_rev_key"  # holds the revision of the last compaction; its version counts them
 WRITES, READS, OPENS, CHECKS = 34.0, 60.0, 20.0, 2.0  # seconds that calls take at most, as kube-apiserver's
 PAGE = 1000  # keys that are listed at once
+AT_ONCE = 200  # writes that are under way at once when everything is replaced
 HISTORY = 5000  # revisions before the newest whose writes are fetched at the start, for watches that are resumed
 SILENCE = 3.0  # seconds in which a watch has to answer, where there are other endpoints
 OLDEST = (3, 5, 8)  # the first version in which progress is told only once everything was sent
@@ -292,10 +294,10 @@ class EtcdEngine:
         try:
             everything = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(self._first, self._behind))
             done = await self._write(pb.TXN, pb.TxnRequest((), (everything,)), pb.TxnResponse)
-            for key, value in live.items():
-                put = pb.RequestOp(request_put=pb.PutRequest(self._place(key), value))
-                done = await self._write(pb.TXN, pb.TxnRequest((), (put,)), pb.TxnResponse)
-            await self._reach(done.header.revision)
+            revision, puts = done.header.revision, iter(live.items())
+            while some := [*islice(puts, AT_ONCE)]:
+                revision = max(revision, *await asyncio.gather(*(self._put(key, value) for key, value in some)))
+            await self._reach(revision)
             self._fetched, base = [], self._progress.revision
             writes = await self._list(base)
         except RPCError as why:
@@ -308,6 +310,11 @@ class EtcdEngine:
 
     async def _lease(self, seconds: int) -> int:
         return await self._leases.setdefault(seconds, Leases(self._grant)).get(seconds)
+
+    async def _put(self, key: str, value: bytes) -> int:
+        """Put a value under a key, whatever is there; return the revision."""
+        put = pb.RequestOp(request_put=pb.PutRequest(self._place(key), value))
+        return (await self._write(pb.TXN, pb.TxnRequest((), (put,)), pb.TxnResponse)).header.revision
 
     async def _grant(self, seconds: int) -> int:
         granted = await self._client.read(pb.GRANT, pb.LeaseGrantRequest(seconds), pb.LeaseGrantResponse, WRITES)
