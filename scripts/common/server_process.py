@@ -22,7 +22,34 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _URL = re.compile(r"https?://\S+")
 
 
-class ServerProcess:
+class ProcessTree:
+    """A process and all below it, with the resources that they use, from /proc."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def _processes(self) -> list[Path]:
+        """Return the folders in /proc of the process and of all below it."""
+        found, waiting = [], [self.pid]
+        while waiting:
+            found.append(folder := Path(f"/proc/{waiting.pop()}"))
+            for task in (folder / "task").glob("*"):
+                waiting += map(int, _read(task / "children").split())
+        return found
+
+    def cpu_seconds(self) -> float:
+        """Return the seconds of CPU that all of them have used."""
+        texts = [text for folder in self._processes() if (text := _read(folder / "stat"))]
+        fields = [text.rpartition(")")[2].split() for text in texts]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
+
+    def memory_mib(self) -> float:
+        """Return the resident memory of all of them in MiB."""
+        texts = [text for folder in self._processes() if (text := _read(folder / "statm"))]
+        return sum(int(text.split()[1]) for text in texts) * PAGE_BYTES / 2**20
+
+
+class ServerProcess(ProcessTree):
     """An `understudy serve`, or another server, on a free port.
 
     It reads its resources, those of the processes below it included, from /proc, so it needs Linux. Raises
@@ -41,6 +68,7 @@ class ServerProcess:
         if before:
             command = ["sh", "-c", f'{before}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
+        super().__init__(self.process.pid)
         self.url = self._address()
         self._start = self._log.seek(0, os.SEEK_END)
         parts = urlsplit(self.url)
@@ -88,26 +116,6 @@ class ServerProcess:
         self._log.seek(self._start)
         lines = self._log.read().decode(errors="replace").splitlines(keepends=True)
         return "".join(line for line in lines if not line.startswith("hint: "))
-
-    def _processes(self) -> list[Path]:
-        """Return the folders in /proc of the process that was started, and of all below it."""
-        found, waiting = [], [self.process.pid]
-        while waiting:
-            found.append(folder := Path(f"/proc/{waiting.pop()}"))
-            for task in (folder / "task").glob("*"):
-                waiting += map(int, _read(task / "children").split())
-        return found
-
-    def cpu_seconds(self) -> float:
-        """Return the seconds of CPU that all of them have used."""
-        texts = [text for folder in self._processes() if (text := _read(folder / "stat"))]
-        fields = [text.rpartition(")")[2].split() for text in texts]
-        return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
-
-    def memory_mib(self) -> float:
-        """Return the resident memory of all of them in MiB."""
-        texts = [text for folder in self._processes() if (text := _read(folder / "statm"))]
-        return sum(int(text.split()[1]) for text in texts) * PAGE_BYTES / 2**20
 
     def descriptors(self) -> int:
         """Return the number of open files and sockets of the started process."""

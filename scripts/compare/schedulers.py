@@ -25,7 +25,6 @@ import asyncio
 import json
 import os
 import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -40,6 +39,7 @@ from unittest.mock import patch
 import aiohttp
 
 from scripts.common.kubeconfig import write_kubeconfig
+from scripts.common.ports import free_port
 from scripts.compare.cases import group_stories, node_allocatable_stories
 from scripts.compare.cases.scheduler_stories import PRIORITIES, Change, Maker, Story, stories_of
 from understudy import Server
@@ -298,13 +298,6 @@ async def our_scheduler(version: Version, on: dict[str, bool], connection: Conne
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def print_difference(name: str, real: list[list[str]], ours: list[list[str]]) -> None:

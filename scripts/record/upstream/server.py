@@ -1,14 +1,13 @@
-"""Run a kube-apiserver with an etcd of its own, new and without objects of anybody."""
+"""Run a kube-apiserver with an etcd of its own, new and without objects of anybody, or with one that runs already."""
 
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import URLError
 
@@ -16,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from scripts.common.commands import UsageError
+from scripts.common.etcd import running_etcd, urls_of
+from scripts.common.ports import free_port
 from scripts.record.api_server import ApiServer
 
 Processes = list[subprocess.Popen[bytes]]
@@ -36,6 +37,10 @@ class UpstreamServer(ApiServer):
         self._command, self._log, self._processes = command, log, processes
         self._gates: dict[str, bool] = {}
         self._start()
+
+    @property
+    def pid(self) -> int:
+        return self._processes[-1].pid
 
     def set_gates(self, changes: Mapping[str, bool]) -> str:
         """Start the server again with feature gates turned on or off; return its address, which is the same.
@@ -63,22 +68,23 @@ class UpstreamServer(ApiServer):
 
 
 @contextmanager
-def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) -> Iterator[UpstreamServer]:
+def api_server(program: Path, etcd: Path | None, *flags: str, tokens: str = _TOKENS) -> Iterator[UpstreamServer]:
     """Run `program`, a kube-apiserver, with more flags until the block ends. Raises UsageError if it does not start.
 
+    etcd     the program of its etcd, which is not needed if a flag names one that runs, `--etcd-servers=URL`
     tokens   the content of its token file, whose first token is that of an administrator
     """
-    with tempfile.TemporaryDirectory(prefix="kube-apiserver-") as folder, _stopped_at_the_end() as processes:
-        home = Path(folder)
-        client, peer, port = (free_port() for _ in range(3))
-        processes.append(_started(home / "etcd.log", str(etcd), *_etcd_flags(home, client, peer)))
-        _wait_until_ready(ApiServer(f"http://127.0.0.1:{client}", ""), "/health", processes[-1], home / "etcd.log")
-        key, token_file = home / "key.pem", home / "tokens.csv"
-        private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    named = dict(flag.partition("=")[::2] for flag in flags)
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kube-apiserver-")))
+        if (url := named.get("--etcd-servers", "")) == "" and etcd is not None:
+            url = urls_of(stack.enter_context(running_etcd(etcd, home)))
+        processes = stack.enter_context(_stopped_at_the_end())
+        key, token_file, port = home / "key.pem", home / "tokens.csv", free_port()
+        key.write_bytes(new_key())
         token_file.write_text(tokens)
         own = {
-            "etcd-servers": f"http://127.0.0.1:{client}",
+            "etcd-servers": url,
             "bind-address": "127.0.0.1",
             "secure-port": port,
             "cert-dir": home / "certificates",
@@ -88,36 +94,13 @@ def api_server(program: Path, etcd: Path, *flags: str, tokens: str = _TOKENS) ->
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
             "token-auth-file": token_file,
+            "authorization-mode": "AlwaysAllow",
+            "disable-admission-plugins": "ServiceAccount",
         }
-        named = {flag.partition("=")[0] for flag in flags}
-        defaults = ["--authorization-mode=AlwaysAllow", "--disable-admission-plugins=ServiceAccount"]
-        more = [flag for flag in defaults if flag.partition("=")[0] not in named]
-        own_flags = [f"--{name}={value}" for name, value in own.items()]
-        command = [str(program), *own_flags, *more, *flags]
+        own_flags = [f"--{name}={value}" for name, value in own.items() if f"--{name}" not in named]
+        command = [str(program), *own_flags, *flags]
         token = tokens.partition(",")[0]
         yield UpstreamServer(command, f"https://127.0.0.1:{port}", token, home / "kube-apiserver.log", processes)
-
-
-def _etcd_flags(home: Path, client: int, peer: int) -> list[str]:
-    """Return the flags of an etcd on two ports."""
-    own, others = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-    names = {
-        "data-dir": home / "etcd",
-        "listen-client-urls": own,
-        "advertise-client-urls": own,
-        "listen-peer-urls": others,
-        "initial-advertise-peer-urls": others,
-        "initial-cluster": f"default={others}",
-    }
-    return [f"--{name}={value}" for name, value in names.items()]
-
-
-def free_port() -> int:
-    """Return a port of this machine that is free now."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def _started(log: Path, *command: str) -> subprocess.Popen[bytes]:
@@ -137,6 +120,12 @@ def _wait_until_ready(server: ApiServer, path: str, process: subprocess.Popen[by
         else:
             return
     raise UsageError(f"{log.stem} did not start:\n{log.read_text()[-_KEPT:].strip()}")
+
+
+def new_key() -> bytes:
+    """Return a new key in PEM, to sign tokens of service accounts."""
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return private.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 @contextmanager
