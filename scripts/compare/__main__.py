@@ -10,6 +10,7 @@ COMMANDS = (
     "audit",
     "authorization",
     "custom",
+    "interchange",
     "kinds",
     "recordings",
     "metadata",
