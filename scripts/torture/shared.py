@@ -29,6 +29,7 @@ import orjson
 
 from scripts.common.connection import Connection, DroppedError, StatusError
 
+JSON = "application/json"
 MAPS = "/api/v1/namespaces/default/configmaps"
 SHARED = 8  # ConfigMaps that all writers count in
 CATCH_UP = 20.0  # seconds that watchers have at the end
@@ -54,31 +55,35 @@ class Ledger:
 class Client:
     """A client with a connection to each server."""
 
-    def __init__(self, servers: Sequence[str], token: str, ledger: Ledger) -> None:
+    def __init__(self, servers: Sequence[str], token: str, ledger: Ledger, patience: float = 60.0) -> None:
+        """Connect to servers, which have so many seconds for an answer."""
+        self._patience = patience
         self._connections = [Connection(url) for url in servers]
         self._token = token
         self.ledger = ledger
 
-    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+    def request(self, method: str, path: str, body: bytes = b"", media: str = JSON) -> bytes:
         token = f"Authorization: Bearer {self._token}\r\n" if self._token else ""
-        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Type: {media}\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    async def send(self, method: str, path: str, obj: Any = None) -> tuple[int, Any]:
+    async def send(self, method: str, path: str, obj: Any = None, media: str = JSON) -> tuple[int, Any]:
         """Send a request to some server; return status 0 if there is no answer."""
         connection = random.choice(self._connections)
         try:
-            answer = await connection.send(self.request(method, path, orjson.dumps(obj) if obj else b""))
-        except (DroppedError, OSError):
+            async with asyncio.timeout(self._patience):
+                answer = await connection.send(self.request(method, path, orjson.dumps(obj) if obj else b"", media))
+        except (TimeoutError, DroppedError, OSError):
             connection.close()
             self.ledger.numbers["requests without an answer"] += 1
             return 0, {}
         return answer.status, orjson.loads(answer.body)
 
-    async def events(self, version: int, seconds: float) -> list[Any]:
-        """Watch at some server from a version on; return the events of so many seconds. Raises StatusError."""
+    async def events(self, path: str, version: int, seconds: float) -> list[Any]:
+        """Watch a collection at some server from a version on; return the events of so many seconds. Raises
+        StatusError."""
         connection, events = random.choice(self._connections), list[Any]()
-        path = f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=600"
+        path = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds=600"
         try:
             async with asyncio.timeout(seconds):
                 async for line in connection.lines(self.request("GET", path)):
@@ -156,7 +161,7 @@ async def watch(client: Client, version: int, seen: list[tuple[int, str, str, An
     ledger = client.ledger
     while True:
         try:
-            events = await client.events(version, random.uniform(1, 8))
+            events = await client.events(MAPS, version, random.uniform(1, 8))
         except StatusError as why:
             ledger.numbers[f"watches answered {why.status}"] += 1
             await asyncio.sleep(0.2)
