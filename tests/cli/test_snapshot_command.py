@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy import Server
+from tests.etcd import running
+from understudy import Server, StatusError
 from understudy.cli.main import main
 from understudy.machinery.types import Obj
 
@@ -81,6 +82,35 @@ def test_restore_replaces_only_if_it_is_told_to(run: Run, snapshot: Path, tmp_pa
     assert run("restore", snapshot, place, "--replace")[0] == 0
     code, _, error = run("restore", snapshot, tmp_path / "other")
     assert (code, error) == (2, f"understudy: {tmp_path / 'other'}: want sqlite:FILE or etcd:URL to write to\n")
+
+
+def test_restore_into_a_file_that_is_used_is_refused(run: Run, snapshot: Path, tmp_path: Path) -> None:
+    """Not even `--replace` takes a file away from the server that uses it, which goes on."""
+    file = tmp_path / "store.db"
+    with Server(storage=f"sqlite:{file}") as server:
+        server.create(CONFIG_MAP)
+        code, _, error = run("restore", snapshot, f"sqlite:{file}", "--replace")
+        assert (code, error) == (2, f"understudy: {file}: another server uses it\n")
+        assert server.patch("configmaps", "a", {"data": {"key": "after"}})["data"] == {"key": "after"}
+
+
+def test_restore_into_an_etcd(run: Run, snapshot: Path, tmp_path: Path) -> None:
+    """Servers of the etcd have what the snapshot holds, and one that serves it is told of the new contents."""
+    with running(tmp_path) as etcd:
+        place = f"etcd:{etcd.url}"
+        assert run("restore", snapshot, place)[0] == 0
+        code, lines, _ = run("diff", snapshot, place)
+        assert (code, lines) == (1, [])  # some values of this snapshot cannot be read, which is said
+        with Server(etcd_servers=etcd.url) as server:
+            kept = server.get("configmaps", "last")
+            server.create(CONFIG_MAP)
+            code, _, error = run("restore", snapshot, place)
+            assert (code, error) == (2, f"understudy: {place}: it holds objects already, which --replace replaces\n")
+            assert server.get("configmaps", "a")
+            assert run("restore", snapshot, place, "--replace")[0] == 0
+            assert server.get("configmaps", "last")["data"] == kept["data"]
+            with pytest.raises(StatusError, match="not found"):
+                server.get("configmaps", "a")
 
 
 @pytest.mark.parametrize(("place", "text"), [("missing", "there is no such file"), ("empty", "it is empty")])

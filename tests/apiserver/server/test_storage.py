@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,10 @@ from tests.scripts.commands import run
 from understudy import Server, StatusError
 from understudy.apiserver.storage.engine_store import EngineStore
 from understudy.apiserver.storage.engines.sqlite import SQLiteEngine
+from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.types import Obj
 
+NOBODY = 65534  # the user who owns nothing
 WIDGET: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1.5}}
 
 
@@ -157,6 +162,75 @@ def test_file_that_cannot_be_used_is_left_as_it_is(tmp_path: Path, spoil: Callab
     assert str(refused.value).startswith(f"{file}: ")
     assert "\n" not in str(refused.value)
     assert (file.read_bytes() if file.is_file() else b"") == before
+
+
+class Nobody:
+    """Reads what an engine holds, and is told of nothing."""
+
+    def take(self, writes: object, revision: int) -> None: ...
+
+    def start_over(self, contents: object) -> None: ...
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Let root be another user in the block, one who may not read and write everything. Skips if it may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    group = os.getegid()
+    try:
+        os.setegid(NOBODY)
+        os.seteuid(NOBODY)
+    except PermissionError:
+        os.setegid(group)
+        pytest.skip("root may not be another user here")
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+
+
+def test_start_without_a_write_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails before the server listens is an error in one line, not the Status of a request."""
+
+    async def write(*_: object) -> int:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(SQLiteEngine, "write", write)
+    with (
+        pytest.raises(OSError, match=r"^cannot store what a server begins with: the disk is full$"),
+        Server(storage=f"sqlite:{tmp_path / 'store'}"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o555), (0o444, 0o777), (0o644, 0o555), (0, 0o777)])
+def test_file_that_may_not_be_written_is_left_as_it_is(file_mode: int, folder_mode: int) -> None:
+    """A file, or a folder, of somebody else is refused in one line before anything is served from it."""
+    with tempfile.TemporaryDirectory() as name:  # not below pytest's own folder, which only its user may enter
+        folder = Path(name)
+        file = folder / "store"
+
+        async def opened() -> None:
+            engine = SQLiteEngine(file)
+            await engine.open(Nobody())
+            await engine.close()
+
+        asyncio.run(opened())
+        before = file.read_bytes()
+        for each in folder.iterdir():
+            each.chmod(file_mode)
+        folder.chmod(folder_mode)
+        with (
+            unprivileged(),
+            pytest.raises(StorageError, match=f"^{file}: (attempt to write a readonly|unable to open)"),
+        ):
+            asyncio.run(opened())
+        folder.chmod(0o700)
+        file.chmod(0o600)
+        assert file.read_bytes() == before
 
 
 def test_one_server_uses_a_file(tmp_path: Path) -> None:

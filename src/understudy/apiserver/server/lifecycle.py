@@ -41,8 +41,9 @@ from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, Web
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.wiring import FrontDoor, new_backends, new_front_door, new_parts
 from understudy.apiserver.storage.compaction import compact_periodically
-from understudy.apiserver.storage.interface import NOTHING_STORED, StoreSnapshot
+from understudy.apiserver.storage.interface import NOTHING_STORED, StorageError, StoreSnapshot
 from understudy.machinery.auth.users import User
+from understudy.machinery.errors import StatusError
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
@@ -273,14 +274,21 @@ class Lifecycle:
         state = self.state
         await state.registry.store.open()
         if not self._config.is_read_only:
-            await fill.fill(state, self._port)
-            await ranges.repair(state.registry, state.gates)
-        if self._config.has_bootstrap_policy and not self._config.is_read_only:
-            await policy.ensure_policy(door.clients.client(APISERVER_AGENT), state.release, state.gates)
+            try:
+                await self._fill_bootstrap(door)
+            except StatusError as why:
+                raise StorageError(f"cannot store what a server begins with: {why}") from why
         self._start_background_tasks(door)
         for manifest in self._config.load:
             await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest)
         self._initial = state.registry.store.snapshot(with_history=True)
+
+    async def _fill_bootstrap(self, door: FrontDoor) -> None:
+        """Store what every server has. Raises StatusError if nothing can be written."""
+        await fill.fill(self.state, self._port)
+        await ranges.repair(self.state.registry, self.state.gates)
+        if self._config.has_bootstrap_policy:
+            await policy.ensure_policy(door.clients.client(APISERVER_AGENT), self.state.release, self.state.gates)
 
     def _start_background_tasks(self, door: FrontDoor) -> None:
         """Start the controllers, the upkeep of flow control and the compaction of history."""
