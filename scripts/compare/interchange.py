@@ -157,7 +157,7 @@ class Exchange:
         return server.exchange("GET", path, {"Accept": accept})._replace(headers=[])
 
     def stored(self, before: dict[str, bytes], obj: Obj) -> dict[str, bytes]:
-        """Return what is stored that was not before, or differs from it, without uids and times."""
+        """Return the values of an object that are stored now and were not before, without uids and times."""
         uid = obj["metadata"]["uid"].encode()
         new = {key: value for key, value in self.etcd.values().items() if before.get(key) != value and uid in value}
         return {key: masked(value, obj) for key, value in new.items()}
@@ -211,7 +211,7 @@ class Exchange:
 
 
 def known(ours: dict[str, bytes], real: dict[str, bytes]) -> dict[str, bytes]:
-    """Return what understudy has stored, or what the real server has if only a known difference is between them.
+    """Return the values of understudy, with those of the real server where a known difference is between them.
 
     A new claim for a volume is stored by kube-apiserver with an empty phase, which every reader takes for Pending.
     """
@@ -307,7 +307,7 @@ def apply_in_turns(exchange: Exchange, path: str, obj: Obj, more: Obj) -> None:
 def apply_within_a_second(
     exchange: Exchange, path: str, obj: Obj, more: Obj, turns: tuple[Server, Server]
 ) -> dict[str, bytes]:
-    """Return what is stored after applies that were made in the same second, since managed fields are sorted by it."""
+    """Return the stored value after applies in the same second, by which managed fields are sorted."""
     named = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {"name": "applied"}}
     finalized = {**obj, **named, "metadata": {"name": "applied", "finalizers": ["a.b/c"]}}
     at, labels = f"{path}/applied", {"metadata": {"labels": {"by": "three"}, "finalizers": ["a.b/c"]}}

@@ -75,7 +75,7 @@ class Operation:
 
 @dataclass
 class Run:
-    """What is written and seen.
+    """Notes each operation, each acknowledged entry, and each event.
 
     active   the number of the first claim that is written
     seen     the event of each revision, as the first watcher has seen it

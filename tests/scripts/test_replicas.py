@@ -40,7 +40,7 @@ def test_entries_are_there_once(claims: list[Any], wrong: list[str]) -> None:
     ],
 )
 def test_watchers_see_the_same(streams: list[list[int]], wrong: list[str]) -> None:
-    """They may be told of later writes, which nobody waited for."""
+    """Watchers may be told of later writes, which nobody waited for."""
     ledger = Ledger(writes={5: ("a", "MODIFIED"), 7: ("b", "MODIFIED")})
     run = Run(ledger, seen={5: ("a", "MODIFIED", 1), 7: ("b", "MODIFIED", 2)})
     check_watches(run, [array("Q", stream) for stream in streams])

@@ -193,7 +193,7 @@ def unprivileged() -> Iterator[None]:
 
 
 def test_start_without_a_write_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails before the server listens is an error in one line, not the Status of a request."""
+    """A write that fails before the server listens is an error in one line, not the Status of a request."""
 
     async def write(*_: object) -> int:
         raise StorageError("the disk is full")
