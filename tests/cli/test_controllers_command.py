@@ -37,10 +37,17 @@ POD = {
 
 @pytest.mark.parametrize("named", ["--server", "--kubeconfig"])
 async def test_controllers_run_beside_a_server(named: str) -> None:
-    """Controllers take their release from the server, work as the user of the kubeconfig, and end on a signal."""
+    """Controllers take their release from the server, work as the user of the kubeconfig, and end on a signal. With
+    `--leader-elect` they hold a Lease while they work, and give it up."""
     async with Server(tls=named == "--kubeconfig") as server:
         flags = [named, str(server.kubeconfig) if named == "--kubeconfig" else server.url]
+        is_elected = named == "--server"
+        flags += ["--leader-elect"] if is_elected else []
         command = [*PROGRAM, "controllers", *flags, "--controllers", "resourceclaim,device-taint-eviction"]
+
+        def holders() -> list[bool]:
+            return [bool(lease["spec"]["holderIdentity"]) for lease in server.list("leases", "kube-system")]
+
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
@@ -48,8 +55,10 @@ async def test_controllers_run_beside_a_server(named: str) -> None:
             assert line == f"understudy: resourceclaim, device-taint-eviction of {NEWEST} at {server.url}\n"
             server.apply(TEMPLATE, POD)
             await until(lambda: server.get("Pod", "p")["status"], lambda status: "resourceClaimStatuses" in status)
+            assert holders() == [True] * is_elected
             process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(process.wait, PATIENCE) == 0
+            assert holders() == [False] * is_elected
         finally:
             process.kill()
             process.communicate()
@@ -69,6 +78,13 @@ async def test_controllers_run_beside_a_server(named: str) -> None:
             "understudy: controller 'device-taint-eviction' came with Kubernetes 1.33: 1.31 has none",
         ),
         (["--server", "http://127.0.0.1:1", "--controllers", "resourceclaim"], "understudy: http://127.0.0.1:1: "),
+        (
+            [
+                *("--server", "http://127.0.0.1:1", "--controllers", "resourceclaim"),
+                *("--leader-elect", "--leader-elect-lease-duration", "1s"),
+            ],
+            "understudy: leaseDuration must be greater than renewDeadline",
+        ),
         (["--kubeconfig", "/none", "--controllers", "resourceclaim"], "understudy: /none: No such file or directory"),
     ],
 )

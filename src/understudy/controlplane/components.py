@@ -46,6 +46,9 @@ class ComponentContext:
     clock: Clock = SYSTEM_CLOCK
 
 
+# The Leases by which one of several programs is elected that run the same components.
+MANAGER_LEASE, SCHEDULER_LEASE = "kube-controller-manager", "kube-scheduler"
+
 Component = Callable[[ComponentContext], Coroutine[Any, Any, None]]
 
 
@@ -77,6 +80,11 @@ def short_name(name: str) -> str:
     """Return "resourceclaim" of upstream's name "resourceclaim-controller", and the like of its older names."""
     short = name.removesuffix("-controller")
     return _OLDER_NAMES.get(short, short)
+
+
+def lease_of(name: str) -> str:
+    """Return the name of the Lease by which the program with a component is elected."""
+    return SCHEDULER_LEASE if name == "scheduler" else MANAGER_LEASE
 
 
 def load_component(name: str, version: Version) -> Component:

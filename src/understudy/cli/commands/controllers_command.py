@@ -9,18 +9,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from understudy.apiserver.server.options.replicas import ReplicaOptions
 from understudy.apiserver.server.options.values import names
+from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error
 from understudy.cli.remote_server import add_remote_server_flags, connection_of, stopped_by_signal, version_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
+    from understudy.apiserver.controllers.framework.leader_election import Election
     from understudy.controlplane.components import Component, ComponentContext
     from understudy.machinery.types import Obj
 
+ELECTION = [option.name for option in fields(ReplicaOptions) if option.name.startswith("leader_elect")]
 SCHEDULER, NOT_READY = "scheduler", "node.kubernetes.io/not-ready"
 STOPPED, FAILED, UNUSABLE = 0, 1, 2
 
@@ -32,8 +39,9 @@ def add_command(commands: Any) -> None:
     add_remote_server_flags(parser)
     text = "resourceclaim, device-taint-eviction, scheduler: some of them, separated by commas"
     parser.add_argument("--controllers", metavar="A,B", required=True, help=text)
+    add_server_flags(parser, ELECTION, {"leader_elect": "false"})
     parser.add_argument("-v", "--verbose", action="store_true", help="tell on stderr what is tried again")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, leader_elect=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,24 +58,49 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _until_stopped(args: argparse.Namespace, connection: Connection) -> int:
-    from understudy.controlplane.components import ComponentContext
+    from understudy.apiserver.controllers.framework.leader_election import LeaderElector
+    from understudy.controlplane.client.api_client import APIClient
+    from understudy.controlplane.components import ComponentContext, lease_of
     from understudy.machinery.releases.features import Gates
 
-    stopped = stopped_by_signal()
+    stopped, election = stopped_by_signal(), _election(args)
     version = await version_of(args.emulated_version, connection)
     context = ComponentContext(lambda user: connection, version, Gates.of(version, args.feature_gates))
     components = _components(names(args.controllers), context)
     if SCHEDULER in components:
         await _warn_of_taints(connection)
     print(f"understudy: {', '.join(components)} of {version} at {connection.url}", flush=True)
-    tasks = [asyncio.create_task(component(context), name=name) for name, component in components.items()]
-    try:
-        return await _wait(stopped, tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # it has been told, or the program ends anyway
-                await task
+    async with AsyncExitStack() as clients:
+        if election is None:
+            runs = {name: component(context) for name, component in components.items()}
+        else:
+            runs = {}
+            for lease in dict.fromkeys(map(lease_of, components)):
+                client = await clients.enter_async_context(APIClient(connection, lease))
+                elector = LeaderElector(client.verbs, context.clock, election, lease)
+                elected = [component for name, component in components.items() if lease_of(name) == lease]
+                runs[lease] = elector.run(partial(_run_all, elected, context))
+        tasks = [asyncio.create_task(run, name=name) for name, run in runs.items()]
+        try:
+            return await _wait(stopped, tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError, Exception):  # it has been told, or the program ends anyway
+                    await task
+
+
+async def _run_all(components: Iterable[Component], context: ComponentContext) -> None:
+    """Run components until cancelled, or until one fails. Raises its error."""
+    async with asyncio.TaskGroup() as tasks:
+        for component in components:
+            tasks.create_task(component(context))
+
+
+def _election(args: argparse.Namespace) -> Election | None:
+    """Return the times of the election of `--leader-elect`, None without it. Raises ValueError."""
+    options = ReplicaOptions(**{name: getattr(args, name) for name in ELECTION})
+    return options.leader_election if options.leader_elect else None
 
 
 async def _warn_of_taints(connection: Connection) -> None:

@@ -63,14 +63,19 @@ class APIClient:
         if self._session is not None:
             await self._session.close()
 
+    @property
+    def verbs(self) -> Verbs:
+        """Return the verbs on paths, with objects as JSON."""
+        return _HTTPVerbs(self.send, JSON_ENCODING)
+
     async def server_version(self) -> Version:
         """Return the release that the server says it is, a preview for "v1.38.0-alpha.0"."""
-        answer = await self._verbs(JSON_ENCODING).get("/version")
+        answer = await self.verbs.get("/version")
         return Version.of_build(answer["gitVersion"])
 
     async def get_path(self, path: str, query: Query | None = None) -> Obj:
         """Return the answer at a path, as JSON: discovery, a list of objects of any kind."""
-        return await self._verbs(JSON_ENCODING).get(path, query)
+        return await self.verbs.get(path, query)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""
@@ -101,7 +106,7 @@ class APIClient:
         """
         path = resource.path(namespace or _namespace_of(obj), name, subresource)
         if subresource:
-            return await self._verbs(JSON_ENCODING).create(path, obj)
+            return await self.verbs.create(path, obj)
         return await self._of(resource).create(path, resource.typed(obj))
 
     async def update(self, resource: Resource, obj: Obj, subresource: str = "") -> Obj:
@@ -175,10 +180,7 @@ class APIClient:
 
     def _of(self, resource: Resource) -> _HTTPVerbs:
         """Return the verbs on paths, in the encoding of a resource."""
-        return self._verbs(encoding_of(resource))
-
-    def _verbs(self, encoding: Encoding) -> _HTTPVerbs:
-        return _HTTPVerbs(self.send, encoding)
+        return _HTTPVerbs(self.send, encoding_of(resource))
 
     @asynccontextmanager
     async def send(

@@ -35,9 +35,12 @@ from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.leader_election import LeaderElector
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.controlplane.components import (
+    MANAGER_LEASE,
+    SCHEDULER_LEASE,
     Component,
     ComponentContext,
     component_names,
+    lease_of,
     load_component,
     short_name,
 )
@@ -75,9 +78,6 @@ KNOWN: dict[str, NewController] = {
 PARTS: dict[str, NewController] = {"node-lifecycle": NodeHealthController}
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
 COMPANIONS = {"scheduler": "node-lifecycle"}
-# The Leases by which one of several servers is elected, and the component that one of them is for alone.
-MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"
-ALONE = "scheduler"
 
 log = logging.getLogger(__name__)
 
@@ -149,9 +149,9 @@ class ControllerManager:
 
     def _elect(self, context: ControllerContext) -> None:
         """Run the controllers and components while this server is elected."""
-        others = {name: component for name, component in self._components.items() if name != ALONE}
-        alone = {name: component for name, component in self._components.items() if name == ALONE}
-        for lease, controllers, components in ((MANAGER, self._controllers, others), (SCHEDULER, [], alone)):
+        for lease in (MANAGER_LEASE, SCHEDULER_LEASE):
+            controllers = self._controllers if lease == MANAGER_LEASE else []
+            components = {name: each for name, each in self._components.items() if lease_of(name) == lease}
             if controllers or components:
                 assert context.election is not None
                 client = context.clients.client(lease, User(f"system:{lease}", [AUTHENTICATED]))

@@ -55,6 +55,8 @@ class IdentityLease:
                     begins = False
                 await self._renew()
             except StatusError as why:
+                if why.reason in ("Conflict", "AlreadyExists"):
+                    continue  # another server of this host has just written it
                 log.error("will retry updating lease %s in %g s: %s", self._name, INTERVAL, why)
             await sleep(self._clock, INTERVAL)
 

@@ -58,6 +58,8 @@ class EndpointReconciler:
             try:
                 await self._reconcile()
             except StatusError as why:
+                if why.reason == "Conflict":
+                    continue  # another server has just written the endpoints
                 log.error("unable to sync kubernetes service: %s", why)
             await asyncio.sleep(INTERVAL)
 
