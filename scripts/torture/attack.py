@@ -36,6 +36,7 @@ from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
 
 CASES = (*edge.CASES, *cel.CASES, *users.CASES, *lists.CASES, *objects.CASES)
 TOKEN, USER_TOKEN = "torturetoken", "usertoken"
+MAPS = "/api/v1/namespaces/default/configmaps"
 COLUMNS = ("/healthz", "MiB before, highest, after", "stop", "answer")
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
@@ -164,6 +165,8 @@ def _warm(target: Target) -> None:
             connection.sendall(request.encode())
             if not status_of(read_to_end(connection)):
                 sys.exit(f"no answer to GET {path}")
+    target.send("POST", MAPS, b'{"metadata":{"name":"first"}}')
+    target.send("DELETE", f"{MAPS}/first")
 
 
 def _settled(server: ServerProcess, before: float) -> float:

@@ -25,7 +25,7 @@ from understudy import Server
 from understudy.apiserver.serving.release import Release
 from understudy.cli import process, program
 from understudy.cli.main import main
-from understudy.machinery.util import caches
+from understudy.machinery.util import caches, memory
 
 
 def _socket(path: Path) -> None:
@@ -237,7 +237,7 @@ def test_nothing_of_a_server_stays_in_force() -> None:
 
 
 async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches are emptied and unused objects renewed after a quarter of all was freed, then once more, and not else."""
+    """Caches, holders and unused objects are asked after a quarter of all was freed, then once more, and not else."""
     blocks = iter((100, 80, 74, 80, 80, 61, 59, 59, 59))
     forgotten = []
 
@@ -251,11 +251,12 @@ async def test_caches_are_emptied_after_large_deletions(monkeypatch: pytest.Monk
     monkeypatch.setattr(process, "_renew_unused_objects", renew)
     monkeypatch.setattr(process, "_allocator", lambda: None)
     monkeypatch.setattr(caches, "forget_results", lambda: emptied.append(None))
+    monkeypatch.setattr(memory, "give_back", lambda: emptied.append(None))
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: next(blocks))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(RuntimeError, match="StopIteration"):
         await process._give_back_memory_periodically()
-    assert forgotten == [0, 0, 2, 4, 4, 4, 6, 8, 8]  # of both kinds
+    assert forgotten == [0, 0, 3, 6, 6, 6, 9, 12, 12]  # of all three kinds
 
 
 ARENAS = """

@@ -125,9 +125,11 @@ async def _give_back_memory_periodically() -> None:
     Without this a third of what is freed stays: after 20,000 objects are deleted, 14 of 40 MiB. A thread does it, in
     some milliseconds, and in none if little was freed. After a quarter of all objects of Python was freed, and once
     more later, since that may go on, the small things go as well between which nothing can be given back: caches (see
-    `forget_results`), and the unused objects that Python and the event loop keep.
+    `forget_results`), what is held longer than needed (see `give_back`), and the unused objects that Python and the
+    event loop keep.
     """
     from understudy.machinery.util.caches import forget_results
+    from understudy.machinery.util.memory import give_back
 
     allocator, most, freed_before = _allocator(), 0, False
     while True:
@@ -135,6 +137,7 @@ async def _give_back_memory_periodically() -> None:
         freed = blocks < most * MUCH_FREED
         if freed or freed_before:
             forget_results()
+            give_back()
             await _renew_unused_objects()
             most = blocks
         freed_before = freed

@@ -20,6 +20,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import are_short
+from understudy.machinery.util.memory import gives_back
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 USERS = 4096  # users with remembered rules
@@ -88,6 +89,7 @@ class FlowControl:
         self._last_user: User | None = None  # None makes a new look necessary, after a write
         self._last_sieves: tuple[_Sieve, _Sieve]
         self._stale = True
+        gives_back(self)
 
     @property
     def limits(self) -> Mapping[str, SeatLimits]:
@@ -191,9 +193,10 @@ class FlowControl:
             store.unwatch(watch)
         self._watches = [store.watch(f"/registry/{resource}/", store.revision) for resource in (SCHEMAS, LEVELS)]
         for watch in self._watches:
-            watch.wake = self._forget
+            watch.wake = self.give_back
 
-    def _forget(self) -> None:
+    def give_back(self) -> None:
+        """Forget the rules, which are read again for the next request."""
         self._stale = True
         self._last_user = None
 

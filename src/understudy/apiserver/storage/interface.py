@@ -197,6 +197,11 @@ class Entry:
         return None if self._decode is None else self._packed
 
     @property
+    def is_unpacked(self) -> bool:
+        """Report whether the value is at hand."""
+        return self._value is not None
+
+    @property
     def packed_size(self) -> int:
         """Return the bytes that the value takes packed, with labels and encoded form; 0 if it is not packed."""
         return len(self._packed)

@@ -37,6 +37,7 @@ from understudy.apiserver.storage.interface import (
 )
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.types import Obj
+from understudy.machinery.util.memory import gives_back, shrink
 
 # Bytes of history that are remembered at most (see `Event.size`); when there are more, the oldest part is compacted.
 HISTORY_LIMIT = 64 << 20
@@ -72,6 +73,7 @@ class MemoryStore:
         self._past: SortedDict[str, Entry | list[Entry]] = SortedDict()  # lists of two and more
         self._log: list[Event] = []
         self._watches: dict[Watch, None] = {}  # in the order in which they began
+        gives_back(self)
 
     @property
     def revision(self) -> int:
@@ -271,6 +273,14 @@ class MemoryStore:
             if turns.is_over:
                 await turns.next()
         self._recent.drop_unpacked()
+
+    def give_back(self) -> None:
+        """Drop the unpacked values of entries, and the room of those that are gone."""
+        self._recent.drop_unpacked()
+        unpacked = (entry for entry in dict.values(self._live) if entry.is_unpacked)
+        for entry in tuple(islice(unpacked, AT_ONCE)):
+            entry.drop_unpacked()
+        shrink(self._live, self._past)
 
     def _forget_oldest(self) -> None:
         """Compact at the write up to which the log takes no more bytes than it may, less a part."""

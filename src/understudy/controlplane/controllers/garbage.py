@@ -38,6 +38,7 @@ from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.memory import gives_back, shrink
 
 # Events own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config); the others are what
 # servers keep for themselves.
@@ -86,6 +87,7 @@ class GarbageCollector(Controller[str]):
         self._items: dict[str, Item] = {}
         self._keys: dict[str, str] = {}  # {uid: key}
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
+        gives_back(self)
         informers.of(EVERYTHING).add_handler(
             add=self._stored,
             update=lambda _, entry: self._stored(entry),
@@ -138,6 +140,10 @@ class GarbageCollector(Controller[str]):
             dependents.pop(key, None)
             if not dependents:
                 self._dependents.pop(owner["uid"], None)
+
+    def give_back(self) -> None:
+        """Drop the room of objects that are gone."""
+        shrink(self._items, self._keys, self._dependents)
 
     def _look_at_dependents(self, uid: str) -> None:
         self.queue.add_all(self._dependents.get(uid, ()))

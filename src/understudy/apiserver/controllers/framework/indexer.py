@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
+from understudy.machinery.util.memory import gives_back, shrink
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -17,6 +19,7 @@ class Indexer(Generic[K, T]):
         self._objects: dict[K, T] = {}
         self._functions: dict[str, Callable[[T], Iterable[Hashable]]] = {}
         self._indexes: dict[str, dict[Hashable, dict[K, T]]] = {}
+        gives_back(self)
 
     def add_index(self, name: str, function: Callable[[T], Iterable[Hashable]]) -> None:
         """Index the objects by the values that a function returns for each."""
@@ -58,6 +61,10 @@ class Indexer(Generic[K, T]):
         if old is not None:
             self._leave(key, old)
         return old
+
+    def give_back(self) -> None:
+        """Drop the room of objects that are gone."""
+        shrink(self._objects, *self._indexes.values())
 
     def _enter(self, name: str, key: K, obj: T) -> None:
         index = self._indexes[name]

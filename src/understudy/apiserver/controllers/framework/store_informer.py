@@ -19,6 +19,7 @@ from understudy.apiserver.storage.pages import pages
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.memory import gives_back
 
 EXPIRED = "too many writes wait for their reader"
 
@@ -29,13 +30,15 @@ class StoreInformer(SharedInformer[str, Entry, Indexer[str, Entry]]):
     def __init__(self, store: Store, prefix: str, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(prefix, Indexer(attrgetter("key")), clock)
         self._store = store
+        self._woken = asyncio.Event()
+        gives_back(self)
 
     async def _read(self, version: str) -> tuple[list[Entry], str]:
         revision = self._store.revision
         return [entry async for page in pages(self._store, self.name) for entry in page], str(revision)
 
     async def _events(self, version: str) -> AsyncGenerator[tuple[str, Entry], None]:
-        woken = asyncio.Event()
+        woken = self._woken
         try:
             watch = self._store.watch(self.name, int(version))
         except CompactedError:
@@ -54,6 +57,10 @@ class StoreInformer(SharedInformer[str, Entry, Indexer[str, Entry]]):
         finally:
             self._store.unwatch(watch)
         raise errors.expired(EXPIRED)
+
+    def give_back(self) -> None:
+        """Wait for writes anew."""
+        self._woken.set()
 
     def _next(self, watch: Watch) -> tuple[str, Entry] | None:
         """Return the next event of a watch, None for one that was over when the object was listed."""

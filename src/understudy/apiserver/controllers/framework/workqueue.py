@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.machinery.errors import StatusError
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.memory import gives_back, shrink
 from understudy.machinery.util.timers import Alarm, call_later
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._retries = TokenBucket(RETRIES_PER_SECOND, RETRY_BURST, clock.monotonic)
         self._changed = asyncio.Event()
+        gives_back(self)
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -160,6 +162,11 @@ class WorkQueue(Generic[K]):
         for _, alarm in self._waiting.values():
             alarm.cancel()
         self._waiting.clear()
+
+    def give_back(self) -> None:
+        """Drop the room of keys that are done, and let those who wait for keys wait anew."""
+        shrink(self._dirty, self._processing, self._waiting, self._failures)
+        self._changed.set()
 
     def _add_delayed(self, key: K) -> None:
         del self._waiting[key]

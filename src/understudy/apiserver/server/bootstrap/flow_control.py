@@ -37,13 +37,17 @@ async def ensure_periodically(client: Client, state: ServerState, sleep: Callabl
     """
     while True:
         await sleep(INTERVAL)
-        objects = initial_objects(state.release, state.gates, state.timestamp(), 0)
-        bootstrap = [obj for obj in objects if split_api_version(obj["apiVersion"])[0] == GROUP]
-        bootstrap.sort(key=lambda obj: (obj["metadata"]["name"] in _MANDATORY, obj["kind"] == "FlowSchema"))
         try:
-            await _ensure(client, state, bootstrap)
+            await _ensure(client, state, _bootstrap(state))
         except StatusError as why:
             log.error("flow schemas and priority levels are ensured again in a minute: %s", why)
+
+
+def _bootstrap(state: ServerState) -> list[Obj]:
+    """Return the objects as they have to be, the suggested ones first. They are made anew: nobody keeps them."""
+    objects = initial_objects(state.release, state.gates, state.timestamp(), 0)
+    bootstrap = [obj for obj in objects if split_api_version(obj["apiVersion"])[0] == GROUP]
+    return sorted(bootstrap, key=lambda obj: (obj["metadata"]["name"] in _MANDATORY, obj["kind"] == "FlowSchema"))
 
 
 async def _ensure(client: Client, state: ServerState, bootstrap: list[Obj]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import field
 
 from understudy.admission.metrics import AnyFamily, Histogram
@@ -15,6 +16,7 @@ from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.native_histogram import NativeHistogram
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.memory import gives_back
 
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
@@ -66,6 +68,7 @@ class Metrics:
         self._now = now
         self._native = native
         self._series: dict[RequestLabels, _Series] = {}
+        gives_back(self)
 
     def observe(self, labels: RequestLabels, code: int, seconds: float) -> None:
         """Count a request that was answered after `seconds`. Watches, which end when they like, are not timed."""
@@ -80,6 +83,10 @@ class Metrics:
             series.seconds += seconds
             if series.native is not None:
                 series.native.observe(seconds)
+
+    def give_back(self) -> None:
+        """Put what is counted where other small things are."""
+        self._series = deepcopy(self._series)
 
     def families(
         self,

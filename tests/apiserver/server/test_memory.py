@@ -1,0 +1,108 @@
+"""The parts of a server take less memory when they are asked to, and answer as before."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.http import send
+from tests.releases import NEWEST
+from understudy import Server
+from understudy.apiserver.controllers.framework.workqueue import WorkQueue
+from understudy.apiserver.server.bootstrap import flow_control
+from understudy.apiserver.serving.release import Release
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
+from understudy.machinery.util.memory import SMALL, give_back
+
+MANY = 10_000
+
+
+async def test_store_gives_back() -> None:
+    """A store drops what was read again and again, and the room of what was deleted; it answers as before."""
+    store = MemoryStore()
+    for number in range(MANY):
+        await store.create(f"/registry/things/{number:05d}", {"metadata": {"name": f"{number:05d}"}})
+    for number in range(10, MANY):
+        await store.delete(f"/registry/things/{number:05d}", 2 + number)
+    await store.compact(store.revision)
+    kept = await store.range("/registry/things/")
+    for entry in kept.entries * 2:
+        assert entry.value["metadata"]["name"]
+    before = sys.getsizeof(store._live), sys.getsizeof(store._past)
+    assert min(before) > SMALL
+    store.give_back()
+    assert max(sys.getsizeof(store._live), sys.getsizeof(store._past)) < SMALL
+    assert not any(entry.is_unpacked for entry in kept.entries)
+    again = await store.range("/registry/things/")
+    assert [entry.value for entry in again.entries] == [{"metadata": {"name": f"{n:05d}"}} for n in range(10)]
+
+
+async def test_waiting_worker_waits_on() -> None:
+    """A worker that waits for a key gets the next one after its queue has given back."""
+    queue = WorkQueue[str]()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.give_back()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not worker.done()
+    queue.add("key")
+    assert await worker == "key"
+
+
+def test_server_gives_back() -> None:
+    """A server answers as before, and counts on, after all of its parts have given back."""
+
+    def counted() -> float:
+        text = send(server, "GET", "/metrics").body.decode()
+        return sum(
+            float(line.split()[-1])
+            for line in text.splitlines()
+            if line.startswith("apiserver_request_total") and 'resource="flowschemas"' in line
+        )
+
+    with Server() as server:
+        path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/probes"
+        before = send(server, "GET", path)
+        assert counted() == 1
+        given = threading.Event()
+        assert server._thread is not None
+        server._thread._loop.call_soon_threadsafe(give_back)
+        server._thread._loop.call_soon_threadsafe(given.set)
+        assert given.wait(60)
+        after = send(server, "GET", path)
+        assert counted() == 2
+        assert after.json() == before.json()
+        flow = "X-Kubernetes-Pf-Flowschema-Uid"
+        assert after.headers[flow] == before.headers[flow]
+
+
+def test_wanted_flow_schemas_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What flow schemas are compared with each minute is made anew, and gone while nothing happens."""
+
+    def alive() -> int:
+        return sum(type(obj) is dict and obj.get("creationTimestamp") == made for obj in gc.get_objects())
+
+    async def sleep(seconds: float) -> None:
+        found.append(alive())
+        if len(found) == 2:
+            raise InterruptedError
+
+    async def ensure(client: object, state: object, bootstrap: list[Obj]) -> None:
+        found_meanwhile.append(alive())
+
+    found, found_meanwhile, made = list[int](), list[int](), "2001-02-03T04:05:06Z"
+    monkeypatch.setattr(flow_control, "_ensure", ensure)
+    state = SimpleNamespace(release=Release.of(NEWEST), gates=Gates.of(NEWEST, {}), timestamp=lambda: made)
+    with pytest.raises(InterruptedError):
+        asyncio.run(flow_control.ensure_periodically(cast(Any, None), cast(Any, state), sleep))
+    assert found_meanwhile[0] > 10
+    assert found == [0, 0]
