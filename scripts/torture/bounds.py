@@ -26,6 +26,7 @@ CORE, CLAIMS = "/api/v1/namespaces/default", "/apis/resource.k8s.io/v1beta1/name
 WAIT = 0.3  # seconds of CPU that /healthz may wait
 PAUSE = 0.01  # seconds between two questions to /healthz
 JSON, YAML, JSON_PATCH = "application/json", "application/yaml", "application/json-patch+json"
+_CONTAINER = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 MERGE_PATCH, APPLY_PATCH = "application/merge-patch+json", "application/apply-patch+yaml"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -169,6 +170,14 @@ def requests() -> Iterator[Sent]:
         "spec": {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": devices},
     }
     yield created("slice devices", "/apis/resource.k8s.io/v1beta1/resourceslices", slices)
+    wrong: dict[str, Any] = {"metadata": {"name": "ports"}, "spec": {"ports": [{}] * 270_000}}
+    yield created("service ports", f"{CORE}/services", wrong)
+    replicas = {"metadata": {"name": "scaled"}, "spec": {"replicas": 1}, **{f"f{n}": 1 for n in range(200_000)}}
+    selected = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, **_CONTAINER}}
+    deployment = {"metadata": {"name": "scaled"}, "spec": selected}
+    scaled = created("", "/apis/apps/v1/namespaces/default/deployments", deployment)
+    path = "/apis/apps/v1/namespaces/default/deployments/scaled/scale"
+    yield Sent("scale, unknown fields", "PUT", path, json.dumps(replicas).encode(), before=(scaled,))
     subsets = [{"addresses": [{"ip": "10.0.0.1"}] * 60_000, "ports": [{"port": 1}]}]
     yield created("endpoints", f"{CORE}/endpoints", {"metadata": {"name": "e"}, "subsets": subsets})
 

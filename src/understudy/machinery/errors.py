@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import ADDRESS, aggregate, go_quote
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.pieces import release
 
 if TYPE_CHECKING:
     from understudy.machinery.types import Obj
@@ -164,7 +165,8 @@ def invalid(
     causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
-        message += f": {aggregate(texts)}"
+        message = aggregate(texts, f"{message}: ")
+    release(texts)
     details = _details(group, kind, name)
     if causes:
         details["causes"] = causes

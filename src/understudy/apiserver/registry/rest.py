@@ -19,6 +19,7 @@ from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import empty_fields, keep_empty_fields
 from understudy.machinery.types import Obj, same_json, split_api_version
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.pieces import release
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.generated_names import generate_name, new_uid
@@ -132,19 +133,22 @@ async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     field_errors += objectmeta.validate_update(fields, before)
     ctx.metadata_validated = not field_errors
     field_errors += await evaluated(partial(strategy.validate_update, obj, old, ctx))
-    _raise_invalid(kind, obj, with_declared_errors(kind, obj, old, ctx, field_errors))
+    field_errors = with_declared_errors(kind, obj, old, ctx, field_errors)
+    _raise_invalid(kind, obj, field_errors)
     strategy.warn_update(obj, old, ctx)
     strategy.canonicalize(obj, ctx)
 
 
 def _raise_invalid(kind: Kind, obj: Obj, field_errors: Errors) -> None:
-    """Raise 422 if there are errors. It names the kind that a custom resource itself says it is of."""
+    """Raise 422 if there are errors, which are freed. It names the kind that a custom resource itself says it is of."""
     if field_errors:
         group, name = kind.stored.group, kind.stored.kind
         if kind.custom is not None:
             group, name = split_api_version(obj["apiVersion"])[0], obj["kind"]
         named, custom = str(obj["metadata"].get("name", "")), kind.custom is not None
-        raise errors.invalid(group, name, named, field_errors, kind.release, pointers_differ=custom)
+        error = errors.invalid(group, name, named, field_errors, kind.release, pointers_differ=custom)
+        release(field_errors)
+        raise error
 
 
 def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:

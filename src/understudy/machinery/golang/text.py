@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from understudy.machinery.util.pieces import join
+
 ADDRESS = "0xc000a1e5d0"  # of every pointer that is printed: any will do, since clients cannot rely on it
 _SPECIAL = {
     "\a": "\\a",
@@ -42,9 +44,9 @@ def go_quote(text: str) -> str:
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
 
 
-def aggregate(texts: Sequence[str]) -> str:
-    """Join the texts of errors into one (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+def aggregate(texts: Sequence[str], before: str = "") -> str:
+    """Join the texts of errors into one, behind another (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
+    return before + texts[0] if len(texts) == 1 else join(", ", texts, f"{before}[", "]")
 
 
 _BOOLEANS = {

@@ -35,6 +35,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.json_parts import LONG_TEXT, encode_in_parts
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import indent
@@ -43,6 +44,7 @@ from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.deep_recursion import call_deeply
+from understudy.machinery.util.pieces import PIECE
 
 META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"
@@ -109,7 +111,12 @@ def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Respons
 def error_response(request: Request, error: StatusError) -> Response:
     """Return an error as a Status. Every error that is answered passes here."""
     form = error_output(request.headers.get("Accept", ""))
-    response = _reply(request, form, error.status(), error.code)
+    status, causes = error.status(), (error.details or {}).get("causes", ())
+    if form.media_type == JSON and (len(causes) > PIECE or len(error.message) > LONG_TEXT):
+        parts = [*encode_in_parts(status, pretty=is_pretty(request, form)), b"" if is_pretty(request, form) else b"\n"]
+        response = Response(error.code, parts, JSON)
+    else:
+        response = _reply(request, form, status, error.code)
     if error.retry_after is not None:
         response.headers.append(("Retry-After", str(error.retry_after)))
     return response

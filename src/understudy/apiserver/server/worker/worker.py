@@ -40,6 +40,7 @@ from understudy.machinery.util.deep_recursion import (
     run_to_end,
     start_on_deep_stack,
 )
+from understudy.machinery.util.pieces import release
 
 T = TypeVar("T")
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
@@ -250,7 +251,9 @@ def _answered(answer: Callable[[], Answer], request: Request) -> Answer:
     try:
         return answer()
     except StatusError as error:
-        return error_response(request, error)
+        response = error_response(request, error)
+        release((error.details or {}).get("causes", []))
+        return response
 
 
 def _answer_at_any_depth(
