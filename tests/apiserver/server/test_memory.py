@@ -86,7 +86,7 @@ def test_server_gives_back() -> None:
 
 
 def test_wanted_flow_schemas_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What flow schemas are compared with each minute is made anew, and gone while nothing happens."""
+    """Flow schemas as they have to be are made anew each minute, and gone while nothing happens."""
 
     def alive() -> int:
         return sum(type(obj) is dict and obj.get("creationTimestamp") == made for obj in gc.get_objects())
