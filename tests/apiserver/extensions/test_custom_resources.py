@@ -74,6 +74,31 @@ def test_unknown_resource_is_no_page(apiserver: Server) -> None:
     assert send(apiserver, "GET", "/apis/example.com/v1/gadgets").body == missing.body
 
 
+NO_API_VERSION = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"kind":"Wrong","metadata":{"nonsense":1}}', NO_API_VERSION),
+        (b'{"kind":"Widget","apiVersion":"","metadata":{"name":"a"},"x":1,"x":2}', NO_API_VERSION),
+        (
+            b'{"kind":"Wrong","apiVersion":"v1","metadata":{"odd":1}}',
+            'Wrong in version "v1" cannot be handled as a Wrong: strict decoding error: unknown field "metadata.odd"',
+        ),
+        (
+            b'{"kind":"Widget","apiVersion":"example.com/v1","metadata":{},"x":1,"x":2}',
+            'Widget in version "v1" cannot be handled as a Widget: strict decoding error: duplicate field "x"',
+        ),
+    ],
+)
+def test_strict_errors_name_the_kind_of_the_object(apiserver: Server, body: bytes, message: str) -> None:
+    """Strict errors come once an object is decoded: they name its own kind, and it has to have an apiVersion."""
+    define(apiserver)
+    answer = send(apiserver, "POST", f"{WIDGETS}?fieldValidation=Strict", body)
+    assert (answer.status, answer.json()["message"]) == (400, message)
+
+
 def test_keys_are_sorted(apiserver: Server) -> None:
     """The JSON of a custom resource has its keys in alphabetical order, those of lists too."""
     define(apiserver)

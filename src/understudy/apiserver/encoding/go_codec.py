@@ -23,6 +23,8 @@ from understudy.machinery.types import GroupVersionKind, Obj
 class GoDecoder:
     """Decodes bodies of built-in kinds, those of subresources such as Scale among them."""
 
+    takes_any_kind = False
+
     def __init__(self, schemas: Schemas, kind: GroupVersionKind) -> None:
         self.schemas = schemas
         self.kind = kind

@@ -13,7 +13,7 @@ from understudy.apiserver.extensions.object_type import CustomObjectType
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.kinds.apiextensions.custom_resources import nested
 from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
-from understudy.kinds.declarations.codec import Body, MissingKindError, Sent
+from understudy.kinds.declarations.codec import NO_API_VERSION, Body, MissingKindError, Sent
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode_map, go_interface
@@ -32,6 +32,7 @@ class StructuralCodec:
 
     head = item_head = b""
     go_type = GO_TYPE
+    takes_any_kind = True
 
     def __init__(self, schemas: Schemas, version: str) -> None:
         definition = schemas.definition
@@ -69,7 +70,7 @@ class StructuralCodec:
         strict: list[str] = []
         obj = self._coerced(with_go_numbers(document), strict)
         if not api_version:
-            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+            raise internal_error(NO_API_VERSION)
         return Sent(self._schemas.default(obj), sent), strict
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:

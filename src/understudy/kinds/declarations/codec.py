@@ -28,14 +28,23 @@ class Sent(NamedTuple):
     gvk: GroupVersionKind
 
 
+# The error for a custom resource without an apiVersion.
+NO_API_VERSION = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
+
+
 class MissingKindError(DecodeError):
     """A body does not name its kind, but has to."""
 
 
 class Decoder(Protocol):
-    """Decodes bodies to objects of one kind and version."""
+    """Decodes bodies to objects of one kind and version.
 
-    kind: GroupVersionKind  # of the path: the one that is expected
+    kind            of the path: the one that is expected
+    takes_any_kind  whether objects are filled in with any kind that they name, and errors about their fields name that
+    """
+
+    kind: GroupVersionKind
+    takes_any_kind: bool
 
     @property
     def object_type(self) -> ObjectType:

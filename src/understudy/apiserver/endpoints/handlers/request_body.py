@@ -9,7 +9,7 @@ from __future__ import annotations
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import shown_warnings
-from understudy.kinds.declarations.codec import Body, Codec, Decoder, MissingKindError, Sent
+from understudy.kinds.declarations.codec import NO_API_VERSION, Body, Codec, Decoder, MissingKindError, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT
@@ -47,10 +47,10 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
     try:
         obj, strict_errors = decoder.decode(body, sent)
         strict += strict_errors
-        if strict and validation == STRICT:
-            raise DecodeError(f"strict decoding error: {', '.join(strict)}")
     except DecodeError as error:
         raise errors.bad_request(_refusal(sent.kind, sent.version, expected, error)) from None
+    if strict and validation == STRICT:
+        raise errors.bad_request(_strict_refusal(decoder, sent, strict))
     if validation != IGNORE:
         lines = (line for text in strict for line in text.removeprefix(TWICE).split("\n  "))
         request.warnings += shown_warnings(lines)
@@ -73,6 +73,14 @@ def check_version(sent: Sent, expected: GroupVersionKind) -> None:
             f"the API version in the data ({sent.gvk.api_version}) does not match the expected API version "
             f"({expected.api_version})"
         )
+
+
+def _strict_refusal(decoder: Decoder, sent: GroupVersionKind, strict: list[str]) -> str:
+    """Return the error for a body that could be decoded, but has strict errors (upstream: `transformDecodeError`)."""
+    if decoder.takes_any_kind and not sent.api_version:
+        return NO_API_VERSION
+    error = DecodeError(f"strict decoding error: {', '.join(strict)}")
+    return _refusal(sent.kind, sent.version, sent if decoder.takes_any_kind else decoder.kind, error)
 
 
 def _refusal(kind: str, version: str, expected: GroupVersionKind, error: DecodeError) -> str:
