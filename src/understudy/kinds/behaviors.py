@@ -1,75 +1,66 @@
-"""The behavior of every kind: one entry for each API group, joined here."""
+"""The behavior of every kind: one module for each API group, and for each family of kinds of the core group.
+
+A module is imported when the behavior of one of its kinds is first needed: few servers need all of them.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 
-from understudy.kinds.admissionregistration import strategy as admissionregistration
-from understudy.kinds.apiextensions import strategy as apiextensions
-from understudy.kinds.apps import strategy as apps
-from understudy.kinds.autoscaling import strategy as autoscaling
-from understudy.kinds.batch import strategy as batch
-from understudy.kinds.certificates import strategy as certificates
-from understudy.kinds.coordination import strategy as coordination
-from understudy.kinds.core import component_statuses, service_accounts
-from understudy.kinds.core.config_maps_and_secrets import strategy as config_maps_and_secrets
-from understudy.kinds.core.endpoints import strategy as endpoints
-from understudy.kinds.core.events import strategy as events
-from understudy.kinds.core.limits_and_quotas import strategy as limits_and_quotas
-from understudy.kinds.core.namespaces import strategy as namespaces
-from understudy.kinds.core.nodes import strategy as nodes
-from understudy.kinds.core.persistent_volumes import strategy as persistent_volumes
-from understudy.kinds.core.pods.strategies import pod_templates, pods
-from understudy.kinds.core.services import strategy as services
 from understudy.kinds.declarations.kind import Behavior
-from understudy.kinds.flowcontrol import strategy as flowcontrol
-from understudy.kinds.lifecycle import strategy as lifecycle
-from understudy.kinds.networking import strategy as networking
-from understudy.kinds.node import strategy as node
-from understudy.kinds.policy import strategy as policy
-from understudy.kinds.rbac import strategy as rbac
-from understudy.kinds.resource import strategy as resource
-from understudy.kinds.scheduling import strategy as scheduling
-from understudy.kinds.storage import strategy as storage
-from understudy.kinds.storage_versions import strategy as storage_versions
 from understudy.machinery.releases.version import Version
 
-FAMILIES = (
-    namespaces,
-    config_maps_and_secrets,
-    service_accounts,
-    endpoints,
-    limits_and_quotas,
-    component_statuses,
-    pod_templates,
-    pods,
-    nodes,
-    services,
-    persistent_volumes,
-    events,
-    apps,
-    batch,
-    autoscaling,
-    policy,
-    rbac,
-    networking,
-    node,
-    storage,
-    storage_versions,
-    scheduling,
-    coordination,
-    certificates,
-    apiextensions,
-    admissionregistration,
-    flowcontrol,
-    lifecycle,
-)
+# The modules with the behavior of a group's kinds, or of one of its kinds. Each has a function `behaviors`.
+FAMILIES: dict[str | tuple[str, str], str] = {
+    ("", "ComponentStatus"): "understudy.kinds.core.component_statuses",
+    ("", "ConfigMap"): "understudy.kinds.core.config_maps_and_secrets.strategy",
+    ("", "Endpoints"): "understudy.kinds.core.endpoints.strategy",
+    ("", "Event"): "understudy.kinds.core.events.strategy",
+    ("", "LimitRange"): "understudy.kinds.core.limits_and_quotas.strategy",
+    ("", "Namespace"): "understudy.kinds.core.namespaces.strategy",
+    ("", "Node"): "understudy.kinds.core.nodes.strategy",
+    ("", "PersistentVolume"): "understudy.kinds.core.persistent_volumes.strategy",
+    ("", "PersistentVolumeClaim"): "understudy.kinds.core.persistent_volumes.strategy",
+    ("", "Pod"): "understudy.kinds.core.pods.strategies.pods",
+    ("", "PodTemplate"): "understudy.kinds.core.pods.strategies.pod_templates",
+    ("", "ReplicationController"): "understudy.kinds.apps.strategy",
+    ("", "ResourceQuota"): "understudy.kinds.core.limits_and_quotas.strategy",
+    ("", "Secret"): "understudy.kinds.core.config_maps_and_secrets.strategy",
+    ("", "Service"): "understudy.kinds.core.services.strategy",
+    ("", "ServiceAccount"): "understudy.kinds.core.service_accounts",
+    "admissionregistration.k8s.io": "understudy.kinds.admissionregistration.strategy",
+    "apiextensions.k8s.io": "understudy.kinds.apiextensions.strategy",
+    "apiregistration.k8s.io": "understudy.kinds.apiextensions.strategy",
+    "apps": "understudy.kinds.apps.strategy",
+    "autoscaling": "understudy.kinds.autoscaling.strategy",
+    "batch": "understudy.kinds.batch.strategy",
+    "certificates.k8s.io": "understudy.kinds.certificates.strategy",
+    "coordination.k8s.io": "understudy.kinds.coordination.strategy",
+    "discovery.k8s.io": "understudy.kinds.networking.strategy",
+    "events.k8s.io": "understudy.kinds.core.events.strategy",
+    "flowcontrol.apiserver.k8s.io": "understudy.kinds.flowcontrol.strategy",
+    "internal.apiserver.k8s.io": "understudy.kinds.storage_versions.strategy",
+    "lifecycle.k8s.io": "understudy.kinds.lifecycle.strategy",
+    "networking.k8s.io": "understudy.kinds.networking.strategy",
+    "node.k8s.io": "understudy.kinds.node.strategy",
+    "policy": "understudy.kinds.policy.strategy",
+    "rbac.authorization.k8s.io": "understudy.kinds.rbac.strategy",
+    "resource.k8s.io": "understudy.kinds.resource.strategy",
+    "scheduling.k8s.io": "understudy.kinds.scheduling.strategy",
+    "storage.k8s.io": "understudy.kinds.storage.strategy",
+    "storagemigration.k8s.io": "understudy.kinds.storage_versions.strategy",
+}
+
+
+def behavior_of(version: Version, group: str, kind: str) -> Behavior:
+    """Return the behavior of a kind in a release."""
+    module = FAMILIES.get((group, kind)) or FAMILIES.get(group)
+    return Behavior() if module is None else _behaviors(module, version).get((group, kind), Behavior())
 
 
 @lru_cache
-def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
-    """Return the behavior of a release's kinds by (group, kind)."""
-    out = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(version).items()}
-    for family in FAMILIES:
-        out |= family.behaviors(version)
-    return out
+def _behaviors(module: str, version: Version) -> dict[tuple[str, str], Behavior]:
+    """Return the behavior of a release's kinds by (group, kind) that a module has."""
+    behaviors: dict[tuple[str, str], Behavior] = import_module(module).behaviors(version)
+    return behaviors

@@ -316,6 +316,6 @@ def test_device_status_in_use_is_kept_if_gate_is_off() -> None:
 )
 def test_state_column(release: Version, status: Obj, deleted: bool, state: str) -> None:
     fields: Obj = {"name": "claim"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})
-    row = resource.behaviors(release)["ResourceClaim"].table_row
+    row = resource.behaviors(release)["resource.k8s.io", "ResourceClaim"].table_row
     assert row is not None
     assert row({"metadata": fields, "spec": {}, "status": status}, 0)[:2] == ["claim", state]

@@ -10,7 +10,6 @@ from functools import partial
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
 from understudy.admission.metrics import AdmissionMetrics
-from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
@@ -66,22 +65,30 @@ class ServerState:
     disable_admission_plugins: Sequence[str] = ()
     manifests: StaticManifests = NO_MANIFESTS
     admission_metrics: AdmissionMetrics = field(init=False)
-    chain: Chain = field(init=False)
     versions: Versions = field(init=False)
+    _chain: Chain | None = field(default=None, init=False)
+    _chain_lasts: bool = field(default=True, init=False)
     _field_managers: dict[tuple[Kind, str, str], FieldManager] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.admission_metrics = AdmissionMetrics(self.release.version)
-        self.chain = self._new_chain(lasts=True)
         self.versions = Versions(self.release.kinds)
 
-    def _new_chain(self, *, lasts: bool) -> Chain:
-        """Return the admission chain. One that does not last misses changes of policies and webhooks."""
+    @property
+    def chain(self) -> Chain:
+        """Return the admission chain, made once. One that does not last misses changes of policies and webhooks."""
+        if self._chain is None:
+            self._chain = self._new_chain()
+        return self._chain
+
+    def _new_chain(self) -> Chain:
+        from understudy.admission.plugins.ordered import new_chain  # imports all plugins, which only writes need
+
         return new_chain(
             self.enable_admission_plugins,
             self.disable_admission_plugins,
             QuotaStatus(self.registry),
-            RegistryObjects(self.registry, self.schemas, lasts=lasts),
+            RegistryObjects(self.registry, self.schemas, lasts=self._chain_lasts),
             self.authorizer,
             self.webhooks,
             self.admission_metrics,
@@ -95,7 +102,7 @@ class ServerState:
         other = copy(self)
         other.registry, other.webhooks = registry, webhooks
         other.tokens = replace(self.tokens, lookup=registry.lookup)
-        other.chain = other._new_chain(lasts=False)
+        other._chain, other._chain_lasts = None, False
         return other
 
     @property

@@ -16,7 +16,6 @@ from understudy.admission.manifest.source import (
     load_manifests,
     server_identity,
 )
-from understudy.admission.plugins.ordered import configured_plugins
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
@@ -109,6 +108,8 @@ def _manifests(config: ServerConfig, gates: Gates) -> StaticManifests:
     """Return the webhooks and policies that stand in files. Raises ValueError."""
     if not config.admission_control_config_file:
         return NO_MANIFESTS
+    from understudy.admission.plugins.ordered import configured_plugins  # imports all plugins
+
     version, path = config.release.version, Path(config.admission_control_config_file)
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
     metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")

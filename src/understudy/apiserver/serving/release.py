@@ -260,8 +260,8 @@ def _behavior_of(version: Version, group: str, name: str) -> Callable[[], Behavi
     """Return a function that finds the behavior of a kind when it is first needed."""
 
     def find() -> Behavior:
-        from understudy.kinds.behaviors import behaviors  # here, since /version needs none
+        from understudy.kinds.behaviors import behavior_of  # here, since /version needs none
 
-        return behaviors(version).get((group, name), Behavior())
+        return behavior_of(version, group, name)
 
     return find

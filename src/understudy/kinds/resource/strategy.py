@@ -34,16 +34,19 @@ from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
+GROUP = "resource.k8s.io"
 
-def behaviors(version: Version) -> dict[str, Behavior]:
-    """Return the behavior of each kind in a release, by name, those that the release does not have included."""
-    return {
+
+def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
+    """Return the behavior of each kind by (group, kind), those that the release does not have included."""
+    rules = {
         "ResourceClaim": claims.claim(version),
         "ResourceClaimTemplate": claims.TEMPLATE,
         "DeviceClass": _CLASS,
         **slices.behaviors(version),
         "PodSchedulingContext": _SCHEDULING,
     }
+    return {(GROUP, kind): behavior for kind, behavior in rules.items()}
 
 
 # --- DeviceClass ------------------------------------------------------------------------------------------------------
