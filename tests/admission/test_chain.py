@@ -10,6 +10,7 @@ from tests.http import send
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.chain import Attributes, Chain, Operation, Point
+from understudy.admission.plugins import ordered
 from understudy.admission.plugins.ordered import all_ordered_plugins
 from understudy.kinds.context import Context
 from understudy.machinery.errors import forbidden
@@ -49,9 +50,9 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def server(recorder: Recorder) -> Iterator[Server]:
+def server(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(ordered, "new_chain", lambda *_: Chain([recorder]))
     with Server() as running:
-        running.state.chain = Chain([recorder])
         yield running
 
 

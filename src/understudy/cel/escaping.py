@@ -6,12 +6,13 @@ import re
 from typing import Final
 
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 
 _RESERVED: Final = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void "  # noqa: SIM905
     "while".split()
 )
-_NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
+_NAME = regex(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
 

@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_KEY = re.compile(r"""("[^"\n]*"|'[^'\n]*'|[^\s"'#{}\[\],&*!|>%@`](?:[^:#\n]|:(?=\S)|(?<=\S)\#)*?)\s*:(?=\s|$)""")
-_DASH = re.compile(r"-(?:\s+|$)")
-_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # anchors and tags before a value
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"?|' + r"'(?:[^'\n]|'')*'?")
-_PLAIN = re.compile(r"(?:[^\s,{}\[\]:#]|:(?=\S)|\s+(?![\s#:,{}\[\]]))+")
-_SPACE = re.compile(r"(?:\s|,|#[^\n]*)*")
+from understudy.machinery.util.regex import regex
+
+_KEY = regex(r"""("[^"\n]*"|'[^'\n]*'|[^\s"'#{}\[\],&*!|>%@`](?:[^:#\n]|:(?=\S)|(?<=\S)\#)*?)\s*:(?=\s|$)""")
+_DASH = regex(r"-(?:\s+|$)")
+_PROPERTIES = regex(r"(?:[&!]\S*\s+)*")  # anchors and tags before a value
+_COMMENT = regex(r"(?:^|\s)#.*")
+_QUOTED = regex(r'"(?:[^"\\\n]|\\.)*"?|' + r"'(?:[^'\n]|'')*'?")
+_PLAIN = regex(r"(?:[^\s,{}\[\]:#]|:(?=\S)|\s+(?![\s#:,{}\[\]]))+")
+_SPACE = regex(r"(?:\s|,|#[^\n]*)*")
 
 
 class Entry:

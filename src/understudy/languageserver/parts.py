@@ -11,12 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from understudy.machinery.golang.yaml_reader import YAMLError
+from understudy.machinery.util.regex import regex
 from understudy.offline.documents import Document, documents_in
 
-_BEGIN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_BEGIN = regex(r"^---(?=\s|$)", re.MULTILINE)
+_DIRECTIVE = regex(r"^%", re.MULTILINE)
 # Begins a line of an object of Kubernetes, or stands in its JSON.
-_API_VERSION = re.compile(r"""(?:^|[{,])[\s-]*["']?apiVersion["']?\s*:""", re.MULTILINE)
+_API_VERSION = regex(r"""(?:^|[{,])[\s-]*["']?apiVersion["']?\s*:""", re.MULTILINE)
 
 
 class Part(NamedTuple):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from understudy.languageserver.outline import Entry, outline
 from understudy.languageserver.schema import Schema, Schemas
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 
 MARK = "\ue000"  # stands in a text for the word that is being typed; nobody writes it
-_WORD_BEFORE = re.compile(r"[\w./$-]*\Z")
-_WORD_AFTER = re.compile(r"[\w./$-]*")
-_COLON_AFTER = re.compile(r"""["']?[ \t]*:""")
+_WORD_BEFORE = regex(r"[\w./$-]*\Z")
+_WORD_AFTER = regex(r"[\w./$-]*")
+_COLON_AFTER = regex(r"""["']?[ \t]*:""")
 
 
 @dataclass(frozen=True)

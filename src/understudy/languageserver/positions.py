@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 
 from lsprotocol import types as lsp
 from pygls.workspace import PositionCodec
 
-_END_OF_LINE = re.compile(r"\r\n|\n|\r")
+from understudy.machinery.util.regex import regex
+
+_END_OF_LINE = regex(r"\r\n|\n|\r")
 
 
 class Positions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from itertools import chain
@@ -10,14 +9,15 @@ from typing import Any, NamedTuple
 
 from understudy.languageserver.parts import Parsed, Part, is_of_kubernetes, is_template, parse, parts_of
 from understudy.machinery.golang.yaml_reader import Node, resolve
+from understudy.machinery.util.regex import regex
 from understudy.offline.checks import Checks, duplicates, has_kind
 from understudy.offline.documents import Document, Place, objects_in, place_of
 from understudy.offline.validator import Finding
 
 # Begins the text of a warning that is about a field.
-_PATH = re.compile(r"((?:metadata|spec|status|[a-z]\w*(?=[.\[]))[^\s:]*): ")
+_PATH = regex(r"((?:metadata|spec|status|[a-z]\w*(?=[.\[]))[^\s:]*): ")
 _UNKNOWN_FIELD = "unknown field"
-_WRONG_TYPE = re.compile(r"cannot unmarshal (\w+)(?: \S+)? into Go struct field")
+_WRONG_TYPE = regex(r"cannot unmarshal (\w+)(?: \S+)? into Go struct field")
 
 
 class Severity(IntEnum):

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-par
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from urllib.parse import unquote
 
@@ -19,6 +18,7 @@ from understudy.machinery.selectors.labels import Requirement, SelectorError, pa
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -300,7 +300,7 @@ def _beside_unsafe(options: DeleteOptions) -> Errors:
     return [invalid(path, True, f"cannot be set together with .{name}") for name, is_set in others.items() if is_set]
 
 
-_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
+_DURATION_PART = regex(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _HOUR = 3600 * 10**9
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": _HOUR}
 _LONGEST = 1 << 63  # nanoseconds
@@ -336,7 +336,7 @@ def request_timeout(text: str) -> float:
     return (parse_duration(text) or 0) / 10**9
 
 
-MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
+MALFORMED = regex("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
 
 
 class Query(dict[str, str]):

@@ -13,6 +13,7 @@ from functools import total_ordering
 
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -26,8 +27,8 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()} | {0: ""}
 
 # Sign, leading zeros, integer digits, fraction, suffix. It accepts more than the error's text says: "e3" is a number.
-_PARTS = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+_PARTS = regex(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_EXPONENT = regex(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
 _DIGITS = 18  # as many decimal digits always fit into 64 bits
 _NANO = -9

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from understudy.machinery.golang.yaml_reader import Node, load_yaml
+from understudy.machinery.util.regex import regex
 from understudy.offline.validator import is_list
 
-_SOURCE = re.compile(r"# Source: (\S.*)")  # `helm template` writes it at the head of each document
+_SOURCE = regex(r"# Source: (\S.*)")  # `helm template` writes it at the head of each document
 
 # One step of a path: a field, or an index or key in brackets.
-_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
+_STEP = regex(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
 
 
 class Document(NamedTuple):

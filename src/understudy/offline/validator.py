@@ -11,7 +11,6 @@ server's own configuration decides: which cluster IPs, node ports and IP familie
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -36,6 +35,7 @@ from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.clock import SystemClock, timestamp
 from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.deep_recursion import call_deeply
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _DEFINITION = "CustomResourceDefinition"
 _ESTABLISHED = [{"type": type_, "status": "True"} for type_ in ("NamesAccepted", "Established")]
 
 # Finds the field that an error of decoding names.
-_FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
+_FIELD = regex(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
 
 
 @dataclass(frozen=True, slots=True)

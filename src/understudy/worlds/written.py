@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from understudy.machinery.util.regex import regex
 from understudy.worlds.world import World, WorldObject
 
 FOLDER = Path(__file__).parent
-_NEEDS = re.compile(r"^# Needs: (.*)$", re.MULTILINE)
+_NEEDS = regex(r"^# Needs: (.*)$", re.MULTILINE)
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -35,10 +34,11 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")  # in base64 for URLs
+_ILLEGAL = regex(r"[^A-Za-z0-9_-]")  # in base64 for URLs
 _HASHES: dict[str, hashes.HashAlgorithm] = {"256": hashes.SHA256(), "384": hashes.SHA384(), "512": hashes.SHA512()}
 RSA_ALGORITHMS = tuple(f"{family}{bits}" for family in ("RS", "PS") for bits in _HASHES)
 # {algorithm: name of its curve in a key, the curve, bytes of a coordinate}

@@ -12,7 +12,6 @@ their parameters, and `application/*` matches. Both refuse with 406. Headers rep
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -22,6 +21,7 @@ from understudy.machinery.errors import StatusError, not_acceptable, unsupported
 from understudy.machinery.golang.text import parse_bool
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
@@ -285,7 +285,7 @@ def wants_pretty(query: Query, user_agent: str) -> bool:
     return user_agent.startswith(PRETTY_AGENTS)
 
 
-_PARAMETER = re.compile(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\.)*")\s*""")
+_PARAMETER = regex(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\.)*")\s*""")
 
 
 @cache_short_texts(256)

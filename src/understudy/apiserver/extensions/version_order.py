@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?", re.ASCII)
+from understudy.machinery.util.regex import regex
+
+_VERSION = regex(r"v(\d+)(?:(alpha|beta)(\d+))?", re.ASCII)
 _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
@@ -12,12 +11,13 @@ from understudy.apiserver.permissions.resource_names import ResourceName
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import ACCOUNT
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 
 API_VERSION = f"{GROUP}/v1"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")  # of requests
 
 BUILT_IN = ("admin", "cluster-admin", "edit", "view")  # cluster roles for users
-_NOT_IN_NAMES = re.compile("[:/%]")  # a colon could be in one, but looks like a name of Kubernetes' own
+_NOT_IN_NAMES = regex("[:/%]")  # a colon could be in one, but looks like a name of Kubernetes' own
 
 
 def resource_of(action: Attributes) -> ResourceName:

@@ -24,6 +24,7 @@ from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.util.spelling import did_you_mean
 from understudy.schemas import SCHEMAS
 
@@ -96,7 +97,7 @@ def release_names() -> str:
 
 
 DEFAULT = str(releases()[-1])
-_NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?(?:-(alpha|beta|rc)(?:\.\d+)?)?", re.ASCII)
+_NAME = regex(r"v?(\d+\.\d+)(?:\.\d+)?(?:-(alpha|beta|rc)(?:\.\d+)?)?", re.ASCII)
 
 
 class Release:

@@ -7,7 +7,6 @@ Upstream: k8s.io/apiserver/pkg/server/resourceconfig.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -19,14 +18,15 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease
 from understudy.machinery.typeinfo.group_versions import registered
+from understudy.machinery.util.regex import regex
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied
 # (k8s.io/apiserver/pkg/server/resourceconfig).
 MATCHERS = {
-    "api/all": re.compile(""),
-    "api/ga": re.compile(r"v\d+$"),
-    "api/beta": re.compile(r"v\d+beta\d+$"),
-    "api/alpha": re.compile(r"v\d+alpha\d+$"),
+    "api/all": regex(""),
+    "api/ga": regex(r"v\d+$"),
+    "api/beta": regex(r"v\d+beta\d+$"),
+    "api/alpha": regex(r"v\d+alpha\d+$"),
 }
 
 # Whether the error of groups that the release does not know names their versions as well.

@@ -23,6 +23,7 @@ from understudy.cel.values import Declared, Duration, ErrorValue, Optional, Time
 from understudy.machinery.golang.json_scalars import base64_error_offset
 from understudy.machinery.golang.times import DATE_LAYOUT, LOCAL_LAYOUT, layout_error, parse_duration
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 
 Converter = Callable[[Any], Value]
 """Makes the CEL value of a JSON value."""
@@ -249,7 +250,7 @@ def _string_converter(text_format: str) -> Converter:
     return lambda value: parse(value) if isinstance(value, str) else _misfit("string", value)
 
 
-_SCALA_DURATION = re.compile(r"(\d+)[\t\n\f\r ]*([A-Za-zµ]+)", re.ASCII)
+_SCALA_DURATION = regex(r"(\d+)[\t\n\f\r ]*([A-Za-zµ]+)", re.ASCII)
 _UNITS: tuple[tuple[tuple[str, ...], str, int], ...] = (
     (("ns",), "nano", 1),
     (("us", "µs"), "micro", 10**3),

@@ -17,6 +17,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation import names
 from understudy.machinery.validation.bad_values import Worded
 
@@ -85,7 +86,7 @@ def _date(text: str) -> list[str]:
     return []
 
 
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_UUID = regex(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
 
 def _uuid(text: str) -> list[str]:

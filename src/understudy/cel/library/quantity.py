@@ -15,6 +15,7 @@ from understudy.cel.values import INT_MAX, INT_MIN, Value, parses
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 
 DECLARATIONS = """
 add
@@ -43,9 +44,9 @@ sub
     quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity
 """
 
-_SHAPE = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]*)", re.ASCII)
-_EXPONENT = re.compile(r"[eE][+-]?[0-9]+", re.ASCII)
+_SHAPE = regex(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_NUMBER = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]*)", re.ASCII)
+_EXPONENT = regex(r"[eE][+-]?[0-9]+", re.ASCII)
 # The exponents of suffixes: of 10 for decimal ones, of 2 for binary ones.
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)}
 _BINARY = {suffix: 10 * power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)}

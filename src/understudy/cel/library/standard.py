@@ -22,6 +22,7 @@ from understudy.cel.values import (
     unsigned_in_range,
 )
 from understudy.machinery.golang import regexp
+from understudy.machinery.util.regex import regex
 
 MACROS = macros.STANDARD_MACROS
 DECLARATIONS = """
@@ -208,10 +209,8 @@ uint
 """
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DOUBLE = re.compile(
-    r"[+-]?(?:inf|infinity|nan|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.ASCII | re.IGNORECASE
-)
+_INTEGER = regex(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = regex(r"[+-]?(?:inf|infinity|nan|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.ASCII | re.IGNORECASE)
 _BOOLS = {
     **dict.fromkeys(["1", "t", "T", "TRUE", "true", "True"], True),
     **dict.fromkeys(["0", "f", "F", "FALSE", "false", "False"], False),

@@ -18,6 +18,7 @@ from understudy.cel.types import Type
 from understudy.cel.values import Duration, Timestamp, Value, count_values, map_keys, type_name
 from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.util.regex import regex
 
 Argument = TypeVar("Argument")
 
@@ -33,7 +34,7 @@ _CLAUSE_REQUIREMENTS = {
 }
 """The error message of each clause for arguments of another type; it continues with `, was given <type>`."""
 
-_PRECISION = re.compile(r"\.([0-9]*)", re.ASCII)
+_PRECISION = regex(r"\.([0-9]*)", re.ASCII)
 FormatArgument = Callable[[str, int | None, Argument], str]
 """Formats one argument: (clause, precision or None, argument) → text. Raises `EvaluationError`."""
 

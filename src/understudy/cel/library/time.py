@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from understudy.cel.errors import EvaluationError
 from understudy.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, conversion_error
 from understudy.machinery.golang.times import fraction_text, parse_duration
+from understudy.machinery.util.regex import regex
 
 DECLARATIONS = """
 getDate
@@ -50,9 +51,7 @@ getSeconds
 
 # The first second of the year 1 and the last one of the year 9999, in seconds since 1970.
 _EARLIEST, _LATEST = -62135596800, 253402300799
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII
-)
+_RFC3339 = regex(r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -138,7 +137,7 @@ def new_well_known_message(name: str, values: Mapping[str, Value]) -> Value:
     return Duration(nanos) if name == "Duration" else Timestamp(nanos)
 
 
-_OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
+_OFFSET = regex(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 
 
 def _in_time_zone(value: Timestamp, zone: str = "UTC") -> datetime:

@@ -19,6 +19,7 @@ from understudy.cel.parser.atn_simulator import NoViableAlternativeError, atn_si
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.parse_tree import RecursionDepthError, RuleContext, TerminalNode, visit
 from understudy.cel.parser.tokens import EOF, Token, UnrecognizedText
+from understudy.machinery.util.regex import regex
 
 MAX_RECURSION_DEPTH = 250
 _ERROR_RECOVERY_LIMIT = 30
@@ -73,7 +74,7 @@ def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], build
     return None if report.errors else node
 
 
-_VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
+_VERB = regex(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
 
 
 def _as_printed_by_fmt(message: str) -> str:

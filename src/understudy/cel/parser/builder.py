@@ -15,6 +15,7 @@ from understudy.cel.errors import Report
 from understudy.cel.parser.dialect import Dialect
 from understudy.cel.parser.macros import Expansion, Macro, MacroError, MacroKey
 from understudy.cel.parser.tokens import Token
+from understudy.machinery.util.regex import regex
 
 RESERVED = frozenset(
     [
@@ -144,7 +145,7 @@ def _integer(text: str) -> int:
 
 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE = re.compile(r"\\([xX]..|u....|U........|[0-3]..|.)", re.DOTALL)
+_ESCAPE = regex(r"\\([xX]..|u....|U........|[0-3]..|.)", re.DOTALL)
 
 
 def _body(text: str) -> tuple[str, bool]:

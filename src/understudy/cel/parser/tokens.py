@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from understudy.machinery.util.regex import regex
+
 EOF: Final = "<EOF>"
 
 
@@ -49,16 +51,16 @@ _TOKEN = rf"""
   | (?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<punctuation>==|!=|<=|>=|&&|\|\||[<>\[\]{{}}().,\-!?:+*/%])
     """
-_PLAIN = re.compile(_TOKEN, re.VERBOSE)
-_WITH_QUOTED_FIELDS = re.compile(rf"{_TOKEN} | (?P<ESC_IDENTIFIER>`[A-Za-z0-9_./ -]+`)", re.VERBOSE)
+_PLAIN = regex(_TOKEN, re.VERBOSE)
+_WITH_QUOTED_FIELDS = regex(rf"{_TOKEN} | (?P<ESC_IDENTIFIER>`[A-Za-z0-9_./ -]+`)", re.VERBOSE)
 _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
 # The start of a string literal that is not closed: escapes and plain characters, then at most an incomplete escape. A
 # quoted field has no escapes.
 _HALF_ESCAPE = r"\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?"
-_OPEN_STRING = {
-    quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*(?:{_HALF_ESCAPE})?") for quote in ('"', "'")
-} | {"`": re.compile("`[A-Za-z0-9_./ -]*")}
+_OPEN_STRING = {quote: regex(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*(?:{_HALF_ESCAPE})?") for quote in ('"', "'")} | {
+    "`": regex("`[A-Za-z0-9_./ -]*")
+}
 
 
 class UnrecognizedText(NamedTuple):

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from understudy.machinery.util.regex import regex
+
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 HOMEPAGE = "https://github.com/understudy-dev/understudy"
 # What XML 1.0 cannot have, not even escaped.
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Problem(NamedTuple):

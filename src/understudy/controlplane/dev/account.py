@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 from understudy.controlplane.allocator.checks.taints import taint_text
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"  # annotation of claims that were made from a template
 
 # What the scheduler adds to each reason, from 1.37 on without the words about claims: devices are not preempted.
-PREEMPTION = re.compile(r"( still not schedulable,)? preemption: .*", re.DOTALL)
+PREEMPTION = regex(r"( still not schedulable,)? preemption: .*", re.DOTALL)
 NO_DEVICES = "cannot allocate all claims"  # part of the scheduler's words
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 
 # The environment variables that drivers of Kubernetes usually read, by the names of the fields of `Places`.
 VARIABLES = {
@@ -19,7 +19,7 @@ VARIABLES = {
     "cdi": "CDI_ROOT",
     "instance": "POD_UID",
 }
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = regex(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)

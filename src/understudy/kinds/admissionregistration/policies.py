@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from understudy.kinds.admissionregistration import matching
@@ -12,6 +11,7 @@ from understudy.kinds.common.formats import choice, invalid_text, invalid_texts,
 from understudy.kinds.context import Context
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import (
@@ -29,8 +29,8 @@ _SPEC = Path("spec")
 _GO = "k8s.io/kubernetes/pkg/apis/admissionregistration"
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS, _NOT_FOUND_ACTIONS = ("Audit", "Deny", "Warn"), ("Deny", "Allow")
-_IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
-_RESERVED = re.compile(
+_IDENTIFIER = regex("[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED = regex(
     "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|"
     "while"
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.golang.times import duration_error, parse_duration
+from understudy.machinery.util.regex import regex
 
 
 class ScheduleError(ValueError):
@@ -30,7 +30,7 @@ _FIELDS = (
 )
 _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _EVERY = "@every "
-_ZONE = re.compile("(CRON_)?TZ=([^ ]*) ")
+_ZONE = regex("(CRON_)?TZ=([^ ]*) ")
 
 
 def check(schedule: str) -> None:

@@ -5,11 +5,11 @@ Each is made from the arguments of its rule; `CHECKS` has them by their names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from understudy.kinds.declared_rules.run import Check, Run
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import LabelText
 from understudy.machinery.validation.field import (
     Errors,
@@ -32,7 +32,7 @@ from understudy.machinery.validation.names import (
 )
 
 _IMMUTABLE = "field is immutable"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IDENTIFIER_LENGTH, _PREFIX_LENGTH, _POOL_LENGTH = 32, 63, 253
 _RESERVED = (".k8s.io", ".kubernetes.io")
 _RESERVED_PRIORITIES = 1000

@@ -5,7 +5,6 @@ Upstream: `ValidateDeclarativelyWithMigrationChecks` in k8s.io/apiserver/pkg/reg
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from understudy.kinds.context import Context
@@ -16,20 +15,21 @@ from understudy.kinds.declared_rules.run import Run
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path
 
 # Paths of versions, as those of the internal form that rules written by hand speak of (`NormalizationRule`).
 _NORMALIZED = [
     (
-        re.compile(
+        regex(
             r"devices\.requests\[(\d+)\]\."
             r"(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|derivedAttributes)"
         ),
         r"devices.requests[\1].exactly.\2",
     ),
-    (re.compile(r"^spec\.devices\[(\d+)\]\.basic\."), r"spec.devices[\1]."),
-    (re.compile(r"^spec\.runtimeHandler"), "handler"),
-    (re.compile(r"^spec\.scheduling\."), "scheduling."),
+    (regex(r"^spec\.devices\[(\d+)\]\.basic\."), r"spec.devices[\1]."),
+    (regex(r"^spec\.runtimeHandler"), "handler"),
+    (regex(r"^spec\.scheduling\."), "scheduling."),
 ]
 
 

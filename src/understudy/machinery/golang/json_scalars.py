@@ -11,8 +11,9 @@ import orjson
 from understudy.machinery.golang.json_reader import Node, parse, to_text
 from understudy.machinery.golang.json_writer import GoFloat, go_number
 from understudy.machinery.util.deep_recursion import call_deeply
+from understudy.machinery.util.regex import regex
 
-_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_INTEGER = regex(r"-?[0-9]+", re.ASCII)
 _BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}
 _UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

@@ -20,13 +20,14 @@ from typing import Any
 import orjson
 
 from understudy.machinery.types import same_json
+from understudy.machinery.util.regex import regex
 
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _SEPARATORS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
-_SPACE_OR_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
-_SPACE = re.compile(rb"[ \t\r\n]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPACE_OR_STRING = regex(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+_TOKEN = regex(rb'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
+_SPACE = regex(rb"[ \t\r\n]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 
 class Raw:

@@ -6,8 +6,9 @@ import ipaddress
 import re
 
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.util.regex import regex
 
-_HEX = re.compile(r"[0-9a-fA-F]*")
+_HEX = regex(r"[0-9a-fA-F]*")
 
 
 def addr_error(text: str) -> str:

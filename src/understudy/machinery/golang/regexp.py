@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 
 
 class PatternError(ValueError):
@@ -27,9 +28,9 @@ _GO_WORDS = {
 
 MAX_HEIGHT = 1000  # groups that Go nests in each other are fewer
 _MAX_COUNT = 10**8  # from which on RE2 in C++ takes a repeat count for text, where Go refuses it
-_LONG_NUMBER = re.compile(r"[0-9]{9}")
-_REPEAT = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?[^\]]*\]|(\{(0|[1-9][0-9]*)(?:,(0|[1-9][0-9]*)?)?\})", re.DOTALL)
-_GROUP = re.compile(r"\\.|\[\^?\]?[^\]]*\]|[()]", re.DOTALL)
+_LONG_NUMBER = regex(r"[0-9]{9}")
+_REPEAT = regex(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?[^\]]*\]|(\{(0|[1-9][0-9]*)(?:,(0|[1-9][0-9]*)?)?\})", re.DOTALL)
+_GROUP = regex(r"\\.|\[\^?\]?[^\]]*\]|[()]", re.DOTALL)
 
 
 @cache_short_texts(1024)

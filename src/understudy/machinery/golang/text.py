@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from understudy.machinery.util.pieces import join
+from understudy.machinery.util.regex import regex
 
 ADDRESS = "0xc000a1e5d0"  # of every pointer that is printed: any will do, since clients cannot rely on it
 _SPECIAL = {
@@ -22,7 +23,7 @@ _SPECIAL = {
     "\\": "\\\\",
     '"': '\\"',
 }
-_TO_ESCAPE = re.compile(r'[\x00-\x1f\x7f\\"\x80-\xa0\xad]|[^\x00-\xff]')
+_TO_ESCAPE = regex(r'[\x00-\x1f\x7f\\"\x80-\xa0\xad]|[^\x00-\xff]')
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -60,7 +61,7 @@ def parse_bool(text: str | None) -> bool | None:
     return _BOOLEANS.get(text or "")
 
 
-_INTEGER = re.compile(r"([+-]?)([0-9]+)")
+_INTEGER = regex(r"([+-]?)([0-9]+)")
 _LONGEST = 20  # the most digits of a 64-bit integer; Python refuses to parse thousands of them
 
 

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 LOCAL_LAYOUT = "2006-01-02T15:04:05"
 DATE_LAYOUT = "2006-01-02"
-_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_PLAIN = regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _ZERO = "0001-01-01T00:00:00"
 
 _NANOSECONDS = {
@@ -29,26 +30,26 @@ _NANOSECONDS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_ANY_UNIT = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)", re.ASCII)
+_ANY_UNIT = regex(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)", re.ASCII)
 _LONGEST = 19  # digits of the largest int64
-_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
+_DURATION_PART = regex(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_FRACTION = ("fraction", regex(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
 # (name, pattern, layout element or literal, least, greatest)
 _STEPS = (
-    ("year", re.compile(r"(\d{4})", re.ASCII), "2006", 0, 9999),
-    ("", re.compile("-"), "-", 0, 0),
-    ("month", re.compile(r"(\d\d)", re.ASCII), "01", 1, 12),
-    ("", re.compile("-"), "-", 0, 0),
-    ("date", re.compile(r"(\d\d)", re.ASCII), "02", 0, 99),
-    ("", re.compile("T"), "T", 0, 0),
-    ("hour", re.compile(r"(\d\d?)", re.ASCII), "15", 0, 23),
-    ("", re.compile(":"), ":", 0, 0),
-    ("minute", re.compile(r"(\d\d)", re.ASCII), "04", 0, 59),
-    ("", re.compile(":"), ":", 0, 0),
-    ("second", re.compile(r"(\d\d)", re.ASCII), "05", 0, 59),
+    ("year", regex(r"(\d{4})", re.ASCII), "2006", 0, 9999),
+    ("", regex("-"), "-", 0, 0),
+    ("month", regex(r"(\d\d)", re.ASCII), "01", 1, 12),
+    ("", regex("-"), "-", 0, 0),
+    ("date", regex(r"(\d\d)", re.ASCII), "02", 0, 99),
+    ("", regex("T"), "T", 0, 0),
+    ("hour", regex(r"(\d\d?)", re.ASCII), "15", 0, 23),
+    ("", regex(":"), ":", 0, 0),
+    ("minute", regex(r"(\d\d)", re.ASCII), "04", 0, 59),
+    ("", regex(":"), ":", 0, 0),
+    ("second", regex(r"(\d\d)", re.ASCII), "05", 0, 59),
 )
-_OPTIONAL_FRACTION = re.compile(r"[.,]\d+", re.ASCII)
-_ZONE = re.compile(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
+_OPTIONAL_FRACTION = regex(r"[.,]\d+", re.ASCII)
+_ZONE = regex(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 

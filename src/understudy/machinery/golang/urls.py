@@ -6,14 +6,15 @@ import re
 
 from understudy.machinery.golang.netip import addr_error, parse_ip
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.util.regex import regex
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)?:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-_ESCAPED_ASCII = re.compile(r"%(?!25)[0-7].")  # a host may escape other characters, and the percent sign itself
-_NOT_IN_HOST = re.compile(r"[\x00-\x20\\^`{|}/?#@\x7f]")
-_USER_INFO = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-_PORT = re.compile("(:[0-9]*)?")
+_SCHEME = regex(r"([A-Za-z][A-Za-z0-9+.\-]*)?:")
+_CONTROL = regex(r"[\x00-\x1f\x7f]")
+_BAD_ESCAPE = regex(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_ESCAPED_ASCII = regex(r"%(?!25)[0-7].")  # a host may escape other characters, and the percent sign itself
+_NOT_IN_HOST = regex(r"[\x00-\x20\\^`{|}/?#@\x7f]")
+_USER_INFO = regex(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_PORT = regex("(:[0-9]*)?")
 
 
 def parse_error(text: str, *, relative: bool = False) -> str:

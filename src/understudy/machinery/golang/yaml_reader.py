@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode, go_number
 from understudy.machinery.golang.text import go_float, go_quote
+from understudy.machinery.util.regex import regex
 
 _WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), ("!!bool", True)),
@@ -26,9 +27,9 @@ _WORDS: dict[str, tuple[str, Any]] = {
     **{sign + word: ("!!float", float("inf")) for sign in ("", "+") for word in (".inf", ".Inf", ".INF")},
     **{word: ("!!float", float("-inf")) for word in ("-.inf", "-.Inf", "-.INF")},
 }
-_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]{0,19}))", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-_TIMESTAMP = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?:\d\d?(\.\d+)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_INTEGER = regex(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]{0,19}))", re.ASCII)
+_FLOAT = regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_TIMESTAMP = regex(r"\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?:\d\d?(\.\d+)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _RESOLVABLE = ("", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp")
 _LONG_TAG = "tag:yaml.org,2002:"
 

@@ -17,15 +17,16 @@ from understudy.machinery.golang.json_writer import encode, go_number
 from understudy.machinery.golang.text import go_scalar
 from understudy.machinery.golang.yaml_reader import resolve
 from understudy.machinery.util.caches import are_short, cache_results, cache_short_texts
+from understudy.machinery.util.regex import regex
 
 _WIDTH = 80
 _LONGEST_SIMPLE_KEY = 128  # bytes
-_BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
+_BASE60 = regex(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
 _BREAKS = "\n\r\x85\u2028\u2029"
-_BREAK, _SPACE_AND_BREAK = re.compile(f"[{_BREAKS}]"), re.compile(f" [{_BREAKS}]")
-_UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
-_ESCAPED = re.compile(rf'["\\{_BREAKS}]|{_UNPRINTABLE.pattern}')
-_NOT_PLAIN = re.compile(
+_BREAK, _SPACE_AND_BREAK = regex(f"[{_BREAKS}]"), regex(f" [{_BREAKS}]")
+_UNPRINTABLE = regex("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_ESCAPED = regex(rf'["\\{_BREAKS}]|{_UNPRINTABLE.pattern}')
+_NOT_PLAIN = regex(
     r"""^[#,\[\]{}&*!|>'"%@`]|^(---|\.\.\.)|^[?:\-]([ \t\n]|$)|.:([ \t\n]|$)|[ \t\n\0]#|^ | $""", re.DOTALL
 )
 _ESCAPES = {

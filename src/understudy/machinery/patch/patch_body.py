@@ -11,7 +11,6 @@ the decoder sees it. So numbers that are not 64-bit integers keep their spelling
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from math import isinf
 from typing import Any, NoReturn
@@ -19,6 +18,7 @@ from typing import Any, NoReturn
 from understudy.machinery.golang.json_reader import DecodeError, Node, check_depth, parse, to_bytes, to_text
 from understudy.machinery.golang.json_writer import RawNumber, RawString, with_source
 from understudy.machinery.golang.text import parse_int
+from understudy.machinery.util.regex import regex
 
 _GO_KINDS = {
     dict: "object",
@@ -31,7 +31,7 @@ _GO_KINDS = {
     RawNumber: "number",
     type(None): "null",
 }
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = regex(r"\\u[dD][89a-fA-F]")
 _SURELY_INT64 = 19  # characters of literals that are shorter than this one are those of an int64
 Number = Callable[[str], Any]  # makes a value of the literal of a number that is not an int64
 

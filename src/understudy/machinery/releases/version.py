@@ -15,11 +15,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from understudy.machinery.util.regex import regex
+
 T = TypeVar("T")
 
 
 STAGES = ("alpha", "beta", "rc")
-_BUILD = re.compile(r"v(\d+)\.(\d+)\.\d+(?:-(alpha|beta|rc)\.\d)?", re.ASCII)
+_BUILD = regex(r"v(\d+)\.(\d+)\.\d+(?:-(alpha|beta|rc)\.\d)?", re.ASCII)
 
 
 class Version(NamedTuple):

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from understudy.machinery.golang.text import aggregate, parse_int
@@ -14,11 +13,12 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Joined, Typed
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import label_value_texts, qualified_name_texts
 
-_WORDS = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")
+_WORDS = regex(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")
 _OPERATORS = {"in", "notin", "=", "==", "!=", ">", "<"}
 _NAMES = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 _OPERATOR_NAMES = "in, notin, =, ==, !=, gt, lt"

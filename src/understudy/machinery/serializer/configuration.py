@@ -31,9 +31,8 @@ class ConfigurationTypes(Schemas):
 
     def __init__(self, kinds: Mapping[str, str], structs: Mapping[str, list[list[Any]]]) -> None:
         type_meta = [["Kind", "kind", "o", "string", 1], ["APIVersion", "apiVersion", "o", "string", 2]]
-        types = {"kinds": kinds, "structs": {_META: type_meta, **structs}, "scalars": {}, "custom": [RAW]}
-        self.version = V1_31  # releases differ in errors about inlined fields, of which these types have no others
-        self._take(types)
+        super().__init__(V1_31)  # releases differ in errors about inlined fields, of which these types have no others
+        self._types = {"kinds": kinds, "structs": {_META: type_meta, **structs}, "scalars": {}, "custom": [RAW]}
 
     def openapi_of(self, name: str) -> dict[str, Any]:
         return {}

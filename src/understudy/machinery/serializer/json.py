@@ -25,6 +25,7 @@ from understudy.machinery.serializer.json_fast import struct_converter
 from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
 from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 
 __all__ = [
     "DecodeError",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 # Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
-_TELLING_ESCAPE = re.compile(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
+_TELLING_ESCAPE = regex(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
 LARGE = 512 * 1024  # bytes of a body that others would notice if it were read at once
 _TYPE_META_GO_TYPE = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'

@@ -193,20 +193,25 @@ class Schemas:
     @staticmethod
     @lru_cache
     def of(version: Version) -> Schemas:
-        """Return the types of a release, which are loaded once."""
+        """Return the types of a release, which are loaded once, when the first of them is asked for."""
         return Schemas(version)
 
     def __init__(self, version: Version) -> None:
         self.version = version
-        self._take(read_release_file(version, "types.json"))
-
-    def _take(self, types: dict[str, Any]) -> None:
-        """Know types that are described as in `types.json`."""
-        self._types = types
-        self._custom = frozenset(self._types["custom"])
         self._structs: dict[str, Struct] = {}
         self._openapi: dict[str, dict[str, Any]] = {}
         self._read_documents: set[str] = set()
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        """Return the description of the types, as in `types.json`."""
+        types: dict[str, Any] = read_release_file(self.version, "types.json")
+        return types
+
+    @cached_property
+    def _custom(self) -> frozenset[str]:
+        """Return the names of the types that encode themselves."""
+        return frozenset(self._types["custom"])
 
     def kind(self, group: str, version: str, kind: str) -> Struct:
         """Return the type of a kind; `version` may be `__internal`. Raises KeyError if the release does not know it."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from understudy.machinery.golang.netip import parse_ip
+from understudy.machinery.util.regex import regex
 
 # Visible characters, with those outside ASCII (RFC 6532), and those of them that are allowed in an atom.
 _VISIBLE = r"!-~\u0080-\U0010ffff"
-_ATOM = re.compile(r"[!#-\'*+\-./0-9=?A-Z^-~\u0080-\ud7ff\ue000-\U0010ffff]+")
-_QUOTED = re.compile(rf'"((?:[ \t!#-\[\]-~\u0080-\ud7ff\ue000-\U0010ffff]|\\[ \t{_VISIBLE}])*)"')
-_LITERAL = re.compile(r"\[([!-Z^-~\u0080-\ud7ff\ue000-\U0010ffff]*)\]")
-_SPACE = re.compile(r"[ \t]*")
+_ATOM = regex(r"[!#-\'*+\-./0-9=?A-Z^-~\u0080-\ud7ff\ue000-\U0010ffff]+")
+_QUOTED = regex(rf'"((?:[ \t!#-\[\]-~\u0080-\ud7ff\ue000-\U0010ffff]|\\[ \t{_VISIBLE}])*)"')
+_LITERAL = regex(r"\[([!-Z^-~\u0080-\ud7ff\ue000-\U0010ffff]*)\]")
+_SPACE = regex(r"[ \t]*")
 
 
 class _NoAddress(Exception):  # noqa: N818  # never leaves this module

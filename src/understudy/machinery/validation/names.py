@@ -5,9 +5,8 @@ Each function takes a text and returns what is wrong with it, [] for a good one.
 
 from __future__ import annotations
 
-import re
-
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import LabelText
 
 LABEL_LENGTH = 63
@@ -29,8 +28,8 @@ class Format:
     """A pattern, and the text about values that do not match it (upstream: `validation.RegexError`)."""
 
     def __init__(self, pattern: str, rule: str, *examples: str, shown_pattern: str = "") -> None:
-        """Compile the pattern and make the text. `shown_pattern` is in the text instead of the pattern."""
-        self._regex = re.compile(pattern)
+        """Keep the pattern and make the text. `shown_pattern` is in the text instead of the pattern."""
+        self._regex = regex(pattern)
         listed = " or ".join(f"'{example}', " for example in examples)
         self.text = f"{rule} (e.g. {listed}regex used for validation is '{shown_pattern or pattern}')"
 

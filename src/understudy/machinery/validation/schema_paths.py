@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Path
 
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
+_TOKEN = regex(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
 _END = "unexpected end of JSON path"
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 

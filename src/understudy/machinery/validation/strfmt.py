@@ -7,7 +7,6 @@ Dashes in the name of a format do not count.
 
 from __future__ import annotations
 
-import calendar
 import re
 from collections.abc import Callable, Mapping
 
@@ -15,6 +14,7 @@ from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.util.regex import regex
 
 Format = Callable[[str], bool]
 
@@ -31,14 +31,14 @@ _HOSTNAME = (
     r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 )
 _SHORT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_MAC = re.compile(
+_DATE = regex(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
+_TIME = regex(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+_MAC = regex(
     "[0-9a-f]{2}(?P<s>[:-])[0-9a-f]{2}((?P=s)[0-9a-f]{2}){4}(((?P=s)[0-9a-f]{2}){2}|((?P=s)[0-9a-f]{2}){14})?"
     r"|[0-9a-f]{4}(\.[0-9a-f]{4}){2}((\.[0-9a-f]{4})|(\.[0-9a-f]{4}){7})?",
     re.IGNORECASE,
 )
-_SCALA_DURATION = re.compile(r"(\d+)[\t\n\f\r ]*([A-Za-zµ]+)", re.ASCII)
+_SCALA_DURATION = regex(r"(\d+)[\t\n\f\r ]*([A-Za-zµ]+)", re.ASCII)
 _UNITS = frozenset(("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"))
 _UNIT_PREFIXES = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _MAX_INT = 2**63 - 1
@@ -46,7 +46,7 @@ _MAX_INT = 2**63 - 1
 
 def _pattern(pattern: str, longest: int = 0) -> Format:
     """Return the format of texts that match a whole pattern and have at most `longest` bytes, 0 for any number."""
-    compiled = re.compile(pattern, re.ASCII)
+    compiled = regex(pattern, re.ASCII)
     return lambda text: (not longest or len(text) <= longest) and compiled.fullmatch(text) is not None
 
 
@@ -62,8 +62,10 @@ def _is_date(text: str) -> bool:
     match = _DATE.fullmatch(text)
     if match is None:
         return False
+    from calendar import monthrange  # here, since few schemas have this format
+
     year, month, day = map(int, match.groups())
-    return 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year + 400, month)[1]  # the calendar has a year 0
+    return 1 <= month <= 12 and 1 <= day <= monthrange(year + 400, month)[1]  # the calendar has a year 0
 
 
 def _is_datetime(text: str) -> bool:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
 ENFORCE, AUDIT, WARN = MODES = ("enforce", "audit", "warn")
-_VERSION = re.compile(r"v1\.(0|[1-9][0-9]{0,17})", re.ASCII)
+_VERSION = regex(r"v1\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 
 class Standard(NamedTuple):

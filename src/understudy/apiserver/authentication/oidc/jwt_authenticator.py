@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,13 +24,14 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_36, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
+from understudy.machinery.util.regex import regex
 
 LEEWAY = 60  # seconds by which a token may be used too early
 GOOGLE, BARE_GOOGLE = "https://accounts.google.com", "accounts.google.com"
 T = TypeVar("T")
 _TEXTS, _TIMES = ("iss", "sub", "nonce", "at_hash"), ("exp", "iat", "nbf")
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_INTEGER = re.compile(r"-?[0-9]+")
+_NUMBER = regex(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_INTEGER = regex(r"-?[0-9]+")
 STRINGS_ONLY = "expression must return a string or a list of strings"
 
 

@@ -16,6 +16,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import (
     Errors,
     FieldError,
@@ -32,7 +33,7 @@ from understudy.machinery.validation.names import dns_subdomain_texts
 MAX_AUTHENTICATORS = 64
 MATCH_ANY = "MatchAny"
 _RESERVED = ("kubernetes.io", "k8s.io")
-_HTTP_PATH = re.compile(r"([A-Za-z0-9/\-._~%!$&'()*+,;=:]+)", re.ASCII)
+_HTTP_PATH = regex(r"([A-Za-z0-9/\-._~%!$&'()*+,;=:]+)", re.ASCII)
 
 
 @dataclass

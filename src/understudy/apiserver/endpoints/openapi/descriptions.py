@@ -9,7 +9,6 @@ sense; a description of the type's own replaces it. Nothing is read before a cli
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha512
@@ -18,6 +17,7 @@ from typing import TypeAlias
 import orjson
 
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.schemas import SCHEMAS
 
 Texts: TypeAlias = dict[str, str]  # by field; "" for the type itself
@@ -25,7 +25,7 @@ Texts: TypeAlias = dict[str, str]  # by field; "" for the type itself
 _COMMON = "common.json"
 _LIKE = "like"
 _GVK = "x-kubernetes-group-version-kind"
-_VERSION = re.compile(r"\.v\d[a-z0-9]*$")
+_VERSION = regex(r"\.v\d[a-z0-9]*$")
 
 
 def described(name: str, schema: Obj) -> Obj:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from understudy.apiserver.encoding.encoded import (
@@ -45,11 +44,12 @@ from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.util.pieces import PIECE
+from understudy.machinery.util.regex import regex
 
 META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"
 _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts, and of each if those are too long
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = regex(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def negotiate_output(request: Request, offered: Endpoint = OBJECT) -> Output:

@@ -13,14 +13,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from understudy.machinery.util.regex import regex
+
 Step = Callable[[list[Any]], list[Any]]
 Find = Callable[[Any], list[Any]]
 
-_FIELD = re.compile(r"(?:\\.|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
-_KEY = re.compile(r"'([^']*)'")
-_SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
-_NUMBER = re.compile(r"[+-]?[\d.]*")
-_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)")
+_FIELD = regex(r"(?:\\.|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
+_KEY = regex(r"'([^']*)'")
+_SLICE = regex(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
+_NUMBER = regex(r"[+-]?[\d.]*")
+_COMPARISON = regex(r"([^!<>=]+)([!<>=]+)(.+)")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,

@@ -28,9 +28,10 @@ from understudy.apiserver.server.http1.request_bodies import HeldBodies, Recepti
 from understudy.machinery.errors import RequestAbortedError, internal_error
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.generated_names import new_uid
 
-_CONTINUE = re.compile(r"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)
+_CONTINUE = regex(r"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)
 LONG_QUERY = 64 * 1024  # characters of a query string that is read while no other such one is: it may take 0.1 s
 log = logging.getLogger("understudy")
 

@@ -25,8 +25,9 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.util import timers
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
+from understudy.machinery.util.regex import regex
 
-_UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
+_UPGRADE = regex(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 log = logging.getLogger("understudy")
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 

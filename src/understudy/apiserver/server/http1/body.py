@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Generator
 
 from understudy.apiserver.server.http1.head import FieldReader, MalformedHeaderError
+from understudy.machinery.util.regex import regex
 
 BUFFER = 64 * 1024  # bytes that may wait to be read; then the client must wait
 _MAX_LINES = 4096  # bytes of the line in front of a chunk, and of all trailers: the buffer of Go's server
 _MAX_EXCESS = 16 * 1024  # bytes that chunks may take besides their data
 _CRLF = b"\r\n"
-_HEXADECIMAL = re.compile(b"[0-9A-Fa-f]*")
-_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,6})(?:;[^\r\n]{0,64})?\r\n")  # the line in front of most chunks
+_HEXADECIMAL = regex(b"[0-9A-Fa-f]*")
+_PLAIN_SIZE = regex(rb"([0-9A-Fa-f]{1,6})(?:;[^\r\n]{0,64})?\r\n")  # the line in front of most chunks
 
 
 class Body:

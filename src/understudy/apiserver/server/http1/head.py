@@ -6,7 +6,6 @@ regular expressions. All others are read line by line, by `HeadReader`.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from multidict import CIMultiDict, CIMultiDictProxy, istr
@@ -14,6 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy, istr
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 
 MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `DefaultMaxHeaderBytes`, and a buffer
 CHUNKED = -1  # the length of a body that comes in chunks
@@ -24,15 +24,15 @@ CONNECTION, CONTENT_LENGTH, HOST = istr("Connection"), istr("Content-Length"), i
 TRAILER, TRANSFER_ENCODING, UPGRADE = istr("Trailer"), istr("Transfer-Encoding"), istr("Upgrade")
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.1\r\n".encode())
-_PLAIN_FIELD = re.compile(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?)\r\n")
-_VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
+_PLAIN_LINE = regex(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.1\r\n".encode())
+_PLAIN_FIELD = regex(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?)\r\n")
+_VERSION = regex(r"HTTP/([0-9])\.([0-9])")
 _EMPTY_LINE = b"\n\r\n"  # with the end of the line before
-_METHOD = re.compile(_TOKEN)
-_NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with another text
-_NOT_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_NOT_IN_HOSTS = re.compile(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
-_LENGTH = re.compile("0*([0-9]{1,19})")
+_METHOD = regex(_TOKEN)
+_NAME = regex(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with another text
+_NOT_IN_VALUES = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_IN_HOSTS = regex(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
+_LENGTH = regex("0*([0-9]{1,19})")
 _MAX_LENGTH = (1 << 63) - 1
 _NOT_IN_TRAILERS = {"transfer-encoding", "trailer", "content-length"}
 

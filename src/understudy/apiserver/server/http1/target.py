@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from ipaddress import AddressValueError, IPv6Address
 
 from understudy.machinery.options import MALFORMED
+from understudy.machinery.util.regex import regex
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_USER = re.compile(r"(?:[A-Za-z0-9\-._:~!$&'()*+,;=@]|%[0-9A-Fa-f]{2})*")
-_NAME = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"]|[^\x00-\x7f]|%25|%[89A-Fa-f][0-9A-Fa-f])*")
-_PORT = re.compile("(?::[0-9]*)?")
+_CONTROL = regex(r"[\x00-\x1f\x7f]")
+_SCHEME = regex(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_USER = regex(r"(?:[A-Za-z0-9\-._:~!$&'()*+,;=@]|%[0-9A-Fa-f]{2})*")
+_NAME = regex(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"]|[^\x00-\x7f]|%25|%[89A-Fa-f][0-9A-Fa-f])*")
+_PORT = regex("(?::[0-9]*)?")
 
 
 class InvalidTargetError(Exception):

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.machinery.util.regex import regex
+
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
     from OpenSSL import SSL
 
 PathLike = str | os.PathLike[str]
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)  # and no key
+_CERTIFICATE = regex(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)  # and no key
 AUTHORITY = "certificate-authority"  # the name of what is generated
 NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import sys
 from contextlib import suppress
@@ -25,6 +24,7 @@ from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Co
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.http2 import Http2Response
@@ -33,7 +33,7 @@ _HEADERS = {"Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
-_QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
+_QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
 class _LentSocket(socket.socket):

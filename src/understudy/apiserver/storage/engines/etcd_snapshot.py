@@ -24,6 +24,7 @@ from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, 
 from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.serializer.protobuf_wire import read_varint
+from understudy.machinery.util.regex import regex
 
 ROOT = "/registry"
 READ_ONLY = "etcdserver: permission denied: a snapshot is read-only; start with --writable to change a copy in memory"
@@ -32,7 +33,7 @@ _HASH = sha256().digest_size
 _DELETION = 18  # bytes of the key of one: that of others has no "t" at its end
 _NUMBER = rb"[\x80-\xff]*[\x00-\x7f]"
 # The numbers between a key and its value, and the tag of the value. A value that is empty is left out.
-_BEFORE_VALUE = re.compile(rb"\x10%b\x18%b\x20%b(\x2a)?" % (_NUMBER, _NUMBER, _NUMBER), re.DOTALL)
+_BEFORE_VALUE = regex(rb"\x10%b\x18%b\x20%b(\x2a)?" % (_NUMBER, _NUMBER, _NUMBER), re.DOTALL)
 
 
 class EtcdSnapshotEngine:

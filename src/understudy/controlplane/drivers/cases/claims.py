@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,9 +11,10 @@ from understudy.controlplane.drivers.objects import NAMESPACE
 from understudy.controlplane.drivers.verdicts import FailedError, require
 from understudy.controlplane.kubelet.dra.api import Claim, Device, PreparedClaim
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
+from understudy.machinery.util.regex import regex
 
 # "vendor.com/class=name", as a container runtime reads it; see the specification of the Container Device Interface.
-CDI_ID = re.compile(r"[A-Za-z][-.\w]*[A-Za-z0-9]/[A-Za-z][-.\w]*[A-Za-z0-9]?=[A-Za-z0-9]([-.:\w]*[A-Za-z0-9])?")
+CDI_ID = regex(r"[A-Za-z][-.\w]*[A-Za-z0-9]/[A-Za-z][-.\w]*[A-Za-z0-9]?=[A-Za-z0-9]([-.:\w]*[A-Za-z0-9])?")
 GIVEN_UP_AFTER = (0.001, 0.01, 0.1)  # seconds
 OTHER_UID = "00000000-0000-4000-8000-000000000000"
 

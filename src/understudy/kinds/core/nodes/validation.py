@@ -13,6 +13,7 @@ from understudy.machinery.golang.netip import parse_cidr
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, internal, invalid
 from understudy.machinery.validation.names import SUBDOMAIN_LENGTH, size
@@ -55,7 +56,7 @@ def _declared_features(node: Obj) -> Errors:
     return errors
 
 
-_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*", re.ASCII)
+_FEATURE = regex(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*", re.ASCII)
 _FEATURE_TEXT = (
     "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
     "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"

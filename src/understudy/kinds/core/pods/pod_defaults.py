@@ -17,6 +17,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero
+from understudy.machinery.util.regex import regex
 
 SPEC = {
     "dnsPolicy": "ClusterFirst",
@@ -45,7 +46,7 @@ VOLUME_SOURCES: dict[str, dict[str, Any]] = {
 # A reference to an image as container registries write it: [host[:port]/]path[:tag][@digest].
 _PATH = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
-_IMAGE = re.compile(
+_IMAGE = regex(
     rf"(?:{_HOST}/)?{_PATH}(?:/{_PATH})*(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?",
     re.ASCII,
 )

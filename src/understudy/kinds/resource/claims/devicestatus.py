@@ -21,13 +21,14 @@ from understudy.kinds.resource.common.release_rules import (
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.dataclass import dataclass
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 from understudy.machinery.validation.names import size
 
-_OCTETS = re.compile(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
-_BITS = re.compile(r"0*(\d{1,3})", re.ASCII)
-_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
+_OCTETS = regex(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
+_BITS = regex(r"0*(\d{1,3})", re.ASCII)
+_LEADING_ZEROS = regex(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
 def validate(status: Obj, path: Path, rules: ReleaseRules) -> Errors:

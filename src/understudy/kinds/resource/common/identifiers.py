@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from understudy.kinds.common.formats import invalid_texts, label, subdomain
 from understudy.kinds.resource.common.release_rules import (
     DRIVER_LENGTH,
@@ -14,6 +12,7 @@ from understudy.kinds.resource.common.release_rules import (
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid, required, too_long
 from understudy.machinery.validation.names import (
     c_identifier_texts,
@@ -26,8 +25,8 @@ _UNKNOWN_REQUEST = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
 _HEX = "[0-9a-fA-F]"
-_UUID = re.compile(f"{_HEX}{{32}}|{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}")
-_NORMALIZED_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = regex(f"{_HEX}{{32}}|{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}")
+_NORMALIZED_UUID = regex("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_NORMALIZED = (
     "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
     "characters"

@@ -8,6 +8,7 @@ from typing import Any
 
 from understudy.kinds.resource.common.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 from understudy.machinery.validation.names import size
@@ -21,7 +22,7 @@ LISTS = {"bools": "[]bool", "ints": "[]int64", "strings": "[]string", "versions"
 _NUMBER = r"(0|[1-9]\d*)"
 _PRE_RELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _BUILD = r"[0-9a-zA-Z-]+"
-_SEMVER = re.compile(  # semver.org, 2.0.0
+_SEMVER = regex(  # semver.org, 2.0.0
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE_RELEASE}(\.{_PRE_RELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
 )
 

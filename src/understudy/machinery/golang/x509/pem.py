@@ -8,16 +8,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from understudy.machinery.util.regex import regex
+
 # The last BEGIN before an END counts. A line may end in spaces. Every line with a colon that follows BEGIN is a header,
 # even END itself; the headers are followed by a line, which may be empty.
-_BLOCK = re.compile(
+_BLOCK = regex(
     rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
     rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)++)?+(?(headers)(?!-----END ))"
     rb"(?P<data>(?:(?!-----BEGIN )[^\n]*\n)*?)"
     rb"-----END (?P=type)-----[ \t\r]*$",
     re.MULTILINE,
 )
-_SPACES = re.compile(rb"[ \t\r\n]")
+_SPACES = regex(rb"[ \t\r\n]")
 
 
 class Block(NamedTuple):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.util.caches import cache_short_texts
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # bytes that were decoded to surrogates; Go reads each as U+FFFD
+_NOT_UTF8 = regex("[\udc80-\udcff]")  # bytes that were decoded to surrogates; Go reads each as U+FFFD
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:

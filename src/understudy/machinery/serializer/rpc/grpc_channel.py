@@ -6,7 +6,6 @@ Errors have the texts of grpc-go, since they end in events that people read and 
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.rpc.installation import install_command
 from understudy.machinery.serializer.rpc.messages import Message
+from understudy.machinery.util.regex import regex
 
 try:
     import grpc
@@ -27,7 +27,7 @@ Sent = TypeVar("Sent", bound=Message)
 # Sockets have no name that a server could check; its own backoff keeps a channel from waiting for that of an older one.
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 _NOT_CONNECTED = "failed to connect to all addresses"
-_REFUSAL = re.compile(r"connect: ([A-Za-z ]+) \(\d+\)")  # the operating system's reason in grpcio's text
+_REFUSAL = regex(r"connect: ([A-Za-z ]+) \(\d+\)")  # the operating system's reason in grpcio's text
 _RESET, _CLOSED = "Connection reset by peer", ("Socket closed", "Stream removed")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.diff.edits import MODIFIED, ONLY_X, ONLY_Y, SAME, UNLIKE, edit_script
 from understudy.machinery.validation.diff.layout import (
     ELLIPSIS,
@@ -25,7 +25,7 @@ from understudy.machinery.validation.diff.layout import SAME as UNCHANGED
 
 _LINE, _TEXT, _BINARY, _NUMBERS = 1, 64, 16, 8  # how many lines, bytes or numbers are on a row
 _CONTEXT = 2  # rows of what is the same around a change
-_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_SPACE = regex("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _LONGEST_LINE = 1024
 
 _EditCounts = list[Count]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -22,6 +21,7 @@ from understudy.apiserver.server.filters.faults.fault import Fault
 from understudy.apiserver.server.filters.faults.faults import Faults, FiredFault, Where
 from understudy.apiserver.server.filters.faults.rules import CHAOS, Chaos, FaultRule, Rule
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util.regex import regex
 from understudy.machinery.util.spelling import did_you_mean
 from understudy.machinery.validation.field import (
     Errors,
@@ -33,7 +33,7 @@ from understudy.machinery.validation.field import (
 )
 
 M = TypeVar("M")
-_UPPER = re.compile("[A-Z]")
+_UPPER = regex("[A-Z]")
 # Types of fields, as annotations write them: how JSON calls them, and the Python types that stand for them.
 _TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "int": ("an integer", (int,)),

@@ -12,6 +12,7 @@ from functools import partial
 from understudy.kinds.common.formats import choice, label, no_backsteps, range_text, require_fields
 from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_subdomain_texts, label_name, size
@@ -30,9 +31,9 @@ _INTERFACE_LENGTH = 64
 _INTERFACE = "<volume name>:<iscsi.targetPortal>"
 LONG_INTERFACE = f"Total length of {_INTERFACE} must be under 64 characters if iscsi.initiatorName is specified."
 PARTITION_TEXT = range_text(1, 255)
-_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
-_EUI = re.compile(r"^eui.[A-Za-z0-9]{16}$")
-_NAA = re.compile(r"^naa.[A-Za-z0-9]{32}$")
+_IQN = regex(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
+_EUI = regex(r"^eui.[A-Za-z0-9]{16}$")
+_NAA = regex(r"^naa.[A-Za-z0-9]{32}$")
 # Sources whose errors are told under another name.
 PATHS = {"gcePersistentDisk": "persistentDisk"}
 _DISK_URIS = {
@@ -172,7 +173,7 @@ def _cinder(source: Obj, path: Path, *names: str) -> Errors:
     return require_fields(source, path, "volumeID") + _secret(source, path, "name", *names)
 
 
-_HOST_PORT = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*")  # as Go's `net.SplitHostPort` splits it
+_HOST_PORT = regex(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*")  # as Go's `net.SplitHostPort` splits it
 
 
 def _quobyte(source: Obj, path: Path) -> Errors:
