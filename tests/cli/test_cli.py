@@ -6,7 +6,6 @@ import gc
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,6 +47,27 @@ def test_every_command_is_tested_here(capsys: pytest.CaptureFixture[str]) -> Non
     assert re.findall(r"^    (\S+)", capsys.readouterr().out, re.MULTILINE) == list(COMMANDS)
 
 
+def test_help_of_the_program_imports_no_command() -> None:
+    """The list of all commands waits neither for their modules nor for an event loop."""
+    code = """
+import sys
+from understudy.cli import main
+main.main([])
+print(*{*(command.module for command in main.COMMANDS.values()), "asyncio"} & sys.modules.keys(), file=sys.stderr)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stderr == "\n"
+
+
+def test_wrong_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that there is not is refused in one line that names the others."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sevre", "--port", "0"])
+    assert ended.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith("understudy: argument COMMAND: invalid choice: 'sevre'")
+    assert [command for command in COMMANDS if command not in line] == []
+
+
 @pytest.mark.parametrize("command", ["serve", "kubelet"])
 def test_only_the_named_command_is_imported(command: str) -> None:
     """A start does not wait for the modules of other commands."""
@@ -57,11 +77,11 @@ from understudy.cli import main
 try:
     main.main([sys.argv[1], "--help"])
 except SystemExit:
-    print(*main.COMMANDS.values() & sys.modules.keys(), file=sys.stderr)
+    print(*{command.module for command in main.COMMANDS.values()} & sys.modules.keys(), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code, command], capture_output=True, check=True, text=True)
     assert (
-        done.stderr.split() == [cli.COMMANDS[command]] or command == "diff-releases"
+        done.stderr.split() == [cli.COMMANDS[command].module] or command == "diff-releases"
     )  # which reads as `validate` does
 
 
@@ -69,11 +89,11 @@ def test_little_garbage_is_searched_for_from_the_start(monkeypatch: pytest.Monke
     """The search for garbage is a server's while a command is imported and runs, and as before when it has ended."""
     seen = []
 
-    def import_commands(names: Iterable[str]) -> list[AddCommand]:
+    def list_commands() -> list[AddCommand]:
         seen.append(gc.get_threshold())
         return []
 
-    monkeypatch.setattr(cli, "import_commands", import_commands)
+    monkeypatch.setattr(cli, "list_commands", list_commands)
     before = gc.get_threshold(), list(gc.callbacks)
     assert cli.main([]) == 0
     assert seen == [GARBAGE_THRESHOLDS]

@@ -25,7 +25,7 @@ def modules() -> list[str]:
 
 @pytest.mark.parametrize("version", RELEASES, ids=str)
 def test_every_behavior_is_found(version: Version) -> None:
-    """What a module says of its kinds is what they do, and there is no module that no kind asks."""
+    """Each kind finds its own module, and each module with rules is named."""
     assert set(FAMILIES.values()) == set(modules())
     for module in modules():
         for (group, kind), behavior in import_module(module).behaviors(version).items():

@@ -3,49 +3,73 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.cli.garbage import little_garbage_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from argparse import _SubParsersAction
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
-    from understudy.cli.program import AddCommand
+    from understudy.cli.program import AddCommand, AddParser
 
-# The modules of the commands, in the order of the help. Each has a function `add_command`, which adds the command with
-# its flags.
+
+class Command(NamedTuple):
+    """A command: the module whose function `add_command` adds it with its flags, and its line in the help of all."""
+
+    module: str
+    help: str
+
+
+# The commands, in the order of the help.
 COMMANDS = {
-    "serve": "understudy.cli.commands.serve_command",
-    "validate": "understudy.cli.commands.validate_command",
-    "lsp": "understudy.cli.commands.lsp_command",
-    "diff-releases": "understudy.cli.commands.diff_releases_command",
-    "allocate": "understudy.cli.commands.allocate_command",
-    "controllers": "understudy.cli.commands.controllers_command",
-    "dev": "understudy.cli.commands.dev_command",
-    "devices": "understudy.cli.commands.devices_command",
-    "envtest-assets": "understudy.cli.commands.envtest_assets_command",
-    "explain-allocation": "understudy.cli.commands.explain_command",
-    "kubelet": "understudy.cli.commands.kubelet_command",
-    "drivers": "understudy.cli.commands.drivers_command",
-    "worlds": "understudy.cli.commands.worlds_command",
-    "record": "understudy.cli.commands.record_command",
-    "snapshot": "understudy.cli.commands.snapshot_command",
+    "serve": Command("understudy.cli.commands.serve_command", "serve the API"),
+    "validate": Command("understudy.cli.commands.validate_command", "check manifests without a server"),
+    "lsp": Command("understudy.cli.commands.lsp_command", "serve an editor: errors, completion, descriptions"),
+    "diff-releases": Command(
+        "understudy.cli.commands.diff_releases_command", "compare what releases make of manifests"
+    ),
+    "allocate": Command("understudy.cli.commands.allocate_command", "allocate devices to claims without a cluster"),
+    "controllers": Command("understudy.cli.commands.controllers_command", "run controllers beside any API server"),
+    "dev": Command("understudy.cli.commands.dev_command", "run a whole control plane for DRA on a laptop"),
+    "devices": Command("understudy.cli.commands.devices_command", "say who holds which device"),
+    "envtest-assets": Command("understudy.cli.commands.envtest_assets_command", "stand in for envtest's programs"),
+    "explain-allocation": Command("understudy.cli.commands.explain_command", "say why claims cannot be allocated"),
+    "kubelet": Command("understudy.cli.commands.kubelet_command", "stand in for the kubelet of a node"),
+    "drivers": Command("understudy.cli.commands.drivers_command", "test a DRA driver"),
+    "worlds": Command("understudy.cli.commands.worlds_command", "list the worlds that can be loaded by name"),
+    "record": Command("understudy.cli.commands.record_command", "record a running cluster as a world"),
+    "snapshot": Command("understudy.cli.commands.snapshot_command", "copy and compare what servers keep"),
 }
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; return its exit code. Without a command the help is printed.
 
-    Where the first argument names a command, only that one is imported: all would make each start 3 % slower.
+    Where the first argument names a command, only that one is imported: all would make each start 3 % slower. The help
+    that lists them imports none.
     """
-    first = (sys.argv[1:] if argv is None else argv)[:1]
+    words = sys.argv[1:] if argv is None else argv
     with little_garbage_collection():
         from understudy.cli import program
 
-        return program.main(argv, import_commands(COMMANDS.keys() & first or COMMANDS))
+        named = COMMANDS.keys() & words[:1] or COMMANDS
+        are_listed = COMMANDS.keys().isdisjoint(words)
+        return program.main(argv, list_commands() if are_listed else import_commands(named))
+
+
+def list_commands() -> list[AddCommand]:
+    """Return functions that add all commands to a parser, without their flags."""
+    return [partial(_add, name, lambda add_parser: add_parser()) for name in COMMANDS]
 
 
 def import_commands(names: Iterable[str]) -> list[AddCommand]:
     """Import commands; return the functions that add them to a parser."""
-    return [import_module(COMMANDS[name]).add_command for name in names]
+    return [partial(_add, name, import_module(COMMANDS[name].module).add_command) for name in names]
+
+
+def _add(name: str, add_command: Callable[[AddParser], object], commands: _SubParsersAction[Any]) -> None:
+    add_command(partial(commands.add_parser, name, help=COMMANDS[name].help))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Coroutine, Iterable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.cli.output import print_error
-from understudy.cli.process import run_until_signal
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+    from concurrent.futures import Future
 
     from understudy.controlplane.server import Server
 
     UseServer = Callable[[Server, Future[None]], Coroutine[Any, Any, None]]
+    AddParser = Callable[..., argparse.ArgumentParser]
     AddCommand = Callable[["_SubParsersAction[_Parser]"], None]
 
 PORT = 8001  # default port of `understudy serve`
@@ -71,6 +71,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     second one does (upstream: `SetupSignalHandler`).
     """
     from understudy.apiserver.client.manifests import LoadError
+    from understudy.cli.process import run_until_signal  # asyncio, as the server
     from understudy.controlplane.server import Server
 
     try:

@@ -27,6 +27,7 @@ from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error
 
 if TYPE_CHECKING:
+    from understudy.cli.program import AddParser
     from understudy.machinery.releases.version import Version
     from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -65,12 +66,10 @@ version that the release serves; nothing is defaulted. The answer has an allocat
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy allocate` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Reads allocation cases as JSON lines on standard input, and writes an answer for each."
-    parser = commands.add_parser(
-        "allocate",
-        help="allocate devices to claims without a cluster",
+    parser = add_parser(
         description=about,
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -24,6 +24,7 @@ from understudy.cli.remote_server import add_remote_server_flags, connection_of,
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
     from understudy.apiserver.controllers.framework.leader_election import Election
+    from understudy.cli.program import AddParser
     from understudy.controlplane.components import Component, ComponentContext
     from understudy.machinery.types import Obj
 
@@ -32,10 +33,10 @@ SCHEDULER, NOT_READY = "scheduler", "node.kubernetes.io/not-ready"
 STOPPED, FAILED, UNUSABLE = 0, 1, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy controllers` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Runs controllers that reach an API server over HTTP, all as the user of the kubeconfig."
-    parser = commands.add_parser("controllers", help="run controllers beside any API server", description=about)
+    parser = add_parser(description=about)
     add_remote_server_flags(parser)
     text = "resourceclaim, device-taint-eviction, scheduler: some of them, separated by commas"
     parser.add_argument("--controllers", metavar="A,B", required=True, help=text)

@@ -24,13 +24,14 @@ from understudy.cli.status_key import StatusKey
 from understudy.controlplane.dev.controllers import CONTROLLERS, DEVICE_TAINT_EVICTION, controllers_of
 
 if TYPE_CHECKING:
+    from understudy.cli.program import AddParser
     from understudy.controlplane.server import Server
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy dev` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Serves the API with controllers, scheduler and kubelets, and tells what happens to each claim."
-    parser = commands.add_parser("dev", help="run a whole control plane for DRA on a laptop", description=about)
+    parser = add_parser(description=about)
     always = f"{', '.join(CONTROLLERS)} and, with its feature gate, {DEVICE_TAINT_EVICTION}, which run in any case"
     add_server_flags(parser, defaults={"controllers": always})
     parser.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")

@@ -8,22 +8,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.cli.output import print_error
 from understudy.cli.remote_server import add_remote_server_flags, connection_of, version_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
+    from understudy.cli.program import AddParser
     from understudy.machinery.types import Obj
 
 PRINTED, UNUSABLE = 0, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy devices` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Says who holds which device: node, device, claim, pod, since when, and whether it is prepared."
-    parser = commands.add_parser("devices", help="say who holds which device", description=about)
+    parser = add_parser(description=about)
     add_remote_server_flags(parser)
     text = "json: a list of the devices that are held (default: %(default)s)"
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=text)

@@ -28,7 +28,7 @@ from understudy.offline.release_differences import ACCEPTED, Outcome, outcomes
 from understudy.offline.validator import described
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+    from understudy.cli.program import AddParser
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Compared:
 _ABOUT = "Tells which releases accept, change or refuse manifests, and why: 0 all accept all, 1 not, 2 unreadable."
 
 
-def add_command(commands: _SubParsersAction[Any]) -> None:
+def add_command(add_parser: AddParser) -> None:
     """Add the command with its flags."""
-    parser = commands.add_parser("diff-releases", help="compare what releases make of manifests", description=_ABOUT)
+    parser = add_parser(description=_ABOUT)
     add_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.cli.flags import add_release_flags, add_server_flags
@@ -18,19 +18,20 @@ from understudy.cli.output import print_error
 from understudy.controlplane.drivers.verdicts import TIMEOUT
 
 if TYPE_CHECKING:
+    from understudy.cli.program import AddParser
     from understudy.controlplane.drivers.objects import ClaimForm
     from understudy.controlplane.drivers.runner import Outcome, Plan
 
 PASSED, FAILED, UNUSABLE = 0, 1, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy drivers` with its one command to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = (
         "`understudy drivers test` puts a DRA driver through what a node and a control plane do to it: registration,"
         " publishing, preparing again, shared claims, restarts, a reboot, taints, fifty pods at once and more."
     )
-    parser = commands.add_parser("drivers", help="test a DRA driver", description=about)
+    parser = add_parser(description=about)
     parser.add_argument("action", choices=("test",), help="what to do")
     text = "starts the driver; {kubeconfig}, {node}, {root}, {registry}, {plugins}, {cdi} and {instance} are filled in"
     parser.add_argument("--driver-command", metavar="COMMAND", help=f"{text} (required, but for --list)")

@@ -12,10 +12,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error
+
+if TYPE_CHECKING:
+    from understudy.cli.program import AddParser
 
 CONTROLLERS = "namespace"
 SCRIPT = """\
@@ -37,10 +40,10 @@ exit 1
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy envtest-assets` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Lays down etcd, kube-apiserver and kubectl for suites in Go that use envtest (KUBEBUILDER_ASSETS=DIR)."
-    parser = commands.add_parser("envtest-assets", help="stand in for envtest's programs", description=about)
+    parser = add_parser(description=about)
     parser.add_argument("dir", metavar="DIR", type=Path, help="where to write them")
     add_server_flags(parser, ("emulated_version", "controllers"), {"controllers": CONTROLLERS})
     parser.add_argument("--kubectl", metavar="PATH", help="the kubectl to link to (default: the one on PATH)")

@@ -28,6 +28,7 @@ from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
+    from understudy.cli.program import AddParser
     from understudy.controlplane.allocator import Explanation
     from understudy.machinery.releases.version import Version
     from understudy.machinery.types import Obj
@@ -61,10 +62,10 @@ class _Explained:
             yield from (f"  {line}" for line in node.lines())
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy explain-allocation` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Says why claims cannot be allocated: which device fails which rule on which node."
-    parser = commands.add_parser("explain-allocation", help="say why claims cannot be allocated", description=about)
+    parser = add_parser(description=about)
     add = parser.add_argument
     add("paths", nargs="*", metavar="FILE|DIR|-", help="manifests; - reads standard input")
     add("--server", metavar="URL", help="take the objects of this server, which must be of the emulated release")

@@ -11,21 +11,22 @@ import asyncio
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.cli.output import print_error
 from understudy.cli.remote_server import add_remote_server_flags, connection_of, stopped_by_signal, version_of
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
+    from understudy.cli.program import AddParser
 
 STOPPED, UNUSABLE = 0, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy kubelet` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Prepares the claims of a node's pods with DRA drivers that register in DIR/plugins_registry."
-    parser = commands.add_parser("kubelet", help="stand in for the kubelet of a node", description=about)
+    parser = add_parser(description=about)
     add_remote_server_flags(parser)
     parser.add_argument("--node", metavar="NAME", required=True, help="name of the node")
     parser.add_argument("--root", metavar="DIR", required=True, type=Path, help="folder of sockets and state")

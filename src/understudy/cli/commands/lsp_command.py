@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.cli.commands.validate_command import add_check_arguments, add_release_arguments
@@ -14,15 +14,15 @@ from understudy.cli.program import USAGE_ERROR
 from understudy.offline.checks import Checks, validators_of
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+    from understudy.cli.program import AddParser
 
 _ABOUT = "Serves an editor by the Language Server Protocol: errors, completion, descriptions. Needs understudy[lsp]."
 _NOT_INSTALLED = "`understudy lsp` needs pygls: pip install 'understudy[lsp]'"
 
 
-def add_command(commands: _SubParsersAction[Any]) -> None:
+def add_command(add_parser: AddParser) -> None:
     """Add the command with its flags."""
-    parser = commands.add_parser("lsp", help="serve an editor: errors, completion, descriptions", description=_ABOUT)
+    parser = add_parser(description=_ABOUT)
     text = "wait for an editor there, and serve that one (default: standard input and output)"
     parser.add_argument("--tcp", type=_address, metavar="HOST:PORT", help=text)
     parser.add_argument("--stdio", action="store_true", help="standard input and output, as without --tcp")

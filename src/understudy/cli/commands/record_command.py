@@ -12,22 +12,23 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.server.options.values import names
 from understudy.cli.output import print_error
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
+    from understudy.cli.program import AddParser
     from understudy.controlplane.recorder.recording import Recording
 
 RECORDED, INCOMPLETE, UNUSABLE = 0, 1, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy record` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Writes the objects of a running cluster, without its secrets, as a file that --load takes."
-    parser = commands.add_parser("record", help="record a running cluster as a world", description=about)
+    parser = add_parser(description=about)
     add = parser.add_argument
     add("--kubeconfig", metavar="PATH", help="the way to the cluster (default: KUBECONFIG, or ~/.kube/config)")
     add("--context", metavar="NAME", default="", help="a context of that file (default: its current one)")

@@ -11,15 +11,15 @@ from understudy.cli.flags import add_server_flags, server_options
 from understudy.cli.program import PORT, run_server
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
     from concurrent.futures import Future
 
+    from understudy.cli.program import AddParser
     from understudy.controlplane.server import Server
 
 
-def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `understudy serve` to the commands."""
-    parser = commands.add_parser("serve", help="serve the API", description="Serves the Kubernetes API until stopped.")
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
+    parser = add_parser(description="Serves the Kubernetes API until stopped.")
     add_server_flags(parser)
     parser.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
     parser.add_argument("-v", "--verbose", action="store_true", help="one line on stderr per request")

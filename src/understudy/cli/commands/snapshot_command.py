@@ -22,6 +22,7 @@ from understudy.cli.output import print_error
 
 if TYPE_CHECKING:
     from understudy.apiserver.storage.engine import Contents
+    from understudy.cli.program import AddParser
     from understudy.controlplane.recorder.storage_places import State
     from understudy.machinery.types import Obj
 
@@ -30,10 +31,10 @@ _PLACE = "sqlite:FILE, etcd:URL,URL, a snapshot of etcd, the URL of a server, or
 _OF_ONE_SERVER = ("resourceVersion", "managedFields")  # metadata that is not compared
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy snapshot` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Copies what a server keeps, and compares two states: 0 done or the same, 1 different, 2 unusable."
-    parser = commands.add_parser("snapshot", help="copy and compare what servers keep", description=about)
+    parser = add_parser(description=about)
     todo = parser.add_subparsers(dest="todo", metavar="save|restore|diff", required=True, help="what to do")
     save = todo.add_parser("save", help="copy a place into a file", description="Copies a place into a new file.")
     save.add_argument("place", metavar="FROM", help=_PLACE)

@@ -26,15 +26,15 @@ from understudy.offline.documents import Document, line_of, objects_in
 from understudy.offline.validator import Finding, Validator, described, is_list
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+    from understudy.cli.program import AddParser
 
 
 _ABOUT = "Tells what a server would refuse in manifests, without one: 0 nothing, 1 something, 2 nothing to look at."
 
 
-def add_command(commands: _SubParsersAction[Any]) -> None:
+def add_command(add_parser: AddParser) -> None:
     """Add the command with its flags."""
-    parser = commands.add_parser("validate", help="check manifests without a server", description=_ABOUT)
+    parser = add_parser(description=_ABOUT)
     add_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -6,21 +6,22 @@ Exit code 0: printed; 2: there is no such world, or it takes no such parameter, 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error
 
 if TYPE_CHECKING:
+    from understudy.cli.program import AddParser
     from understudy.worlds.world import World
 
 PRINTED, UNUSABLE = 0, 2
 
 
-def add_command(commands: Any) -> None:
-    """Add `understudy worlds` to the commands of a parser."""
+def add_command(add_parser: AddParser) -> None:
+    """Add the command with its flags."""
     about = "Lists the worlds that --load takes by name; with a name, prints the manifests of one."
-    parser = commands.add_parser("worlds", help="list the worlds that can be loaded by name", description=about)
+    parser = add_parser(description=about)
     text = "print this world as YAML, in versions that the release serves: almost-full, 'nodes?count=3&gpus=8'"
     parser.add_argument("world", nargs="?", metavar="WORLD", help=text)
     add_server_flags(parser, ("emulated_version", "feature_gates"))
