@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from understudy.cel.errors import EvaluationError
 from understudy.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, conversion_error
@@ -152,6 +151,8 @@ def _in_time_zone(value: Timestamp, zone: str = "UTC") -> datetime:
     if offset is not None:
         minutes = int(offset[2]) * 60 + int(offset[3])
         return moment + timedelta(minutes=-minutes if offset[1] == "-" else minutes)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # here: few expressions name a time zone
+
     try:
         return moment.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError):
