@@ -13,7 +13,14 @@ from typing import NamedTuple
 from understudy.apiserver.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.corrupt_objects import unreadable_list
-from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
+from understudy.apiserver.storage.interface import (
+    CompactedError,
+    Entry,
+    FutureRevisionError,
+    Range,
+    Store,
+    UnreadableError,
+)
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
@@ -34,6 +41,7 @@ TOKEN_TOO_OLD = (
 )
 AT_ONCE = 64  # entries that are looked at until the time is
 MANY = 5000  # entries that it takes about a millisecond to read
+FEW = 200  # entries that it takes no index to find some of
 LATER_BATCH = 1024  # entries that are read at least where the first ones did not all match; twice as many each time
 
 
@@ -148,20 +156,22 @@ class Listing:
     async def _one(self, revision: int) -> Page:
         """Return the page of the only object that can match."""
         batch = await self._range(self.prefix + self.name, 1, revision)
-        return Page(await self._matching(batch.entries), batch.revision, "", None)
+        return Page(await self._matching(batch.entries, self.selector), batch.revision, "", None)
 
     async def _several(self, start: str, revision: int) -> Page:
         """Return the matching objects from `start` on, up to the limit, reading on until it is reached."""
         limit = 0 if self.options.version == "0" and self._from_cache() else self.options.limit
+        if (page := await self._page_of_index(start, limit, revision)) is not None:
+            return page
         batch = await self._range(self.prefix + start, limit, revision)
         if self.selector.everything:
             token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
             return Page(batch.entries, batch.revision, token, batch.remaining or None)
-        entries, size = await self._matching(batch.entries), limit
+        entries, size = await self._matching(batch.entries, self.selector), limit
         while batch.remaining > 0 and len(entries) < limit:
             more, size = batch.entries[-1].key + "\0", max(2 * size, LATER_BATCH)
             batch = await self._range(more, size, batch.revision)
-            matching = (await self._matching(batch.entries))[: limit - len(entries)]
+            matching = (await self._matching(batch.entries, self.selector))[: limit - len(entries)]
             entries += matching
             if len(entries) == limit:
                 read = batch.entries.index(matching[-1]) + 1
@@ -174,8 +184,8 @@ class Listing:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
         if not limit and self.store.count(self.prefix) > MANY:
             await self._turns.queue()
-        if not revision and self.options.version and self._from_cache():
-            revision = self.store.revision  # no need to ask what others have written
+        if not revision and self._may_be_known():
+            revision = self.store.revision
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
         try:
             load(batch.entries, self.kind)
@@ -197,11 +207,48 @@ class Listing:
         listed = await self.store.range(self.prefix, start=first, limit=limit, revision=revision)
         return unreadable_list(self.kind, listed.entries, self.selector, self.options.limit, self.gates)
 
-    async def _matching(self, entries: list[Entry]) -> list[Entry]:
-        """Return the entries that the selector matches. Others have their turn meanwhile: a read is what it was."""
+    def _may_be_known(self) -> bool:
+        """Report whether there is no need to ask what others have written."""
+        return bool(self.options.version) and self._from_cache()
+
+    async def _page_of_index(self, start: str, limit: int, revision: int) -> Page | None:
+        """Return the page of `_several` from an index of the store, None if there is none for the selector."""
+        kind, store, indexed = self.kind, self.store, self.selector.indexed()
+        if indexed is None or store.count(self.prefix) < FEW:
+            return None
+        condition, rest = indexed
+        if kind.custom is not None and (kind.custom.calls_webhook or not condition.is_label):
+            return None  # what is stored is not what the selector reads
+        if not revision and not self._may_be_known():
+            await store.catch_up()
+
+        def read(entry: Entry) -> str | None:
+            return entry.labels.get(condition.name) if condition.is_label else rest.value(condition.name, entry.value)
+
+        name = f"{'label' if condition.is_label else 'field'} {condition.name}"
+        try:
+            entries = await store.find(self.prefix, name, read, condition.values)
+        except UnreadableError:
+            return None  # it may be none of those that are read for the page
+        at = store.revision
+        if entries is None or revision not in (0, at):
+            return None
+        if start:
+            entries = [entry for entry in entries if entry.key >= self.prefix + start]
+        if not rest.everything:
+            entries = await self._matching(entries, rest)
+        token = ""
+        if limit and len(entries) >= limit:
+            entries = entries[:limit]
+            behind = await store.range(self.prefix, start=entries[-1].key + "\0", limit=1, revision=at)
+            token = self._token(entries[-1], at) if behind.entries else ""
+        return Page(entries, at, token, None)
+
+    async def _matching(self, entries: list[Entry], selector: Selector) -> list[Entry]:
+        """Return the entries that a selector matches. Others have their turn meanwhile: a read is what it was."""
         matching: list[Entry] = []
         for at in range(0, len(entries), AT_ONCE):
-            matching += [entry for entry in entries[at : at + AT_ONCE] if matches(self.selector, entry, self.kind)]
+            matching += [entry for entry in entries[at : at + AT_ONCE] if matches(selector, entry, self.kind)]
             if self._turns.is_over:
                 await self._turns.next()
         return matching

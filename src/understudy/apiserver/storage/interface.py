@@ -10,7 +10,7 @@ else is written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
@@ -441,6 +441,16 @@ class Store(Protocol):
         """Return the entries under a prefix, from the key `start` on, at a revision (0: now).
 
         Raises CompactedError, FutureRevisionError.
+        """
+
+    async def find(
+        self, prefix: str, name: str, read: Callable[[Entry], str | None], texts: Collection[str]
+    ) -> list[Entry] | None:
+        """Return the entries under a prefix of which `read` returns one of some texts, as far as they are known here.
+
+        name  of the index that is made for that and kept for the next time; it stands for `read`
+
+        None if they are not known without looking at every entry.
         """
 
     async def create(self, key: str, value: Obj) -> Entry:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from operator import attrgetter
 
 from sortedcontainers import SortedDict
 
+from understudy.apiserver.storage.indexes import Indexes, Read
 from understudy.apiserver.storage.interface import (
     WATCH_LIMIT,
     CompactedError,
@@ -73,6 +74,7 @@ class MemoryStore:
         self._past: SortedDict[str, Entry | list[Entry]] = SortedDict()  # lists of two and more
         self._log: list[Event] = []
         self._watches: dict[Watch, None] = {}  # in the order in which they began
+        self._indexes = Indexes(self)
         gives_back(self)
 
     @property
@@ -124,6 +126,10 @@ class MemoryStore:
                 existing.append(versions[at])
         entries = existing[:limit] if limit else existing
         return Range(entries, revision, len(existing) - len(entries))
+
+    async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> list[Entry] | None:
+        keys = await self._indexes.find(prefix, name, read, texts)
+        return None if keys is None else [self._live[key] for key in keys]
 
     async def create(self, key: str, value: Obj) -> Entry:
         if key in self._live:
@@ -179,13 +185,22 @@ class MemoryStore:
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""
-        if after < self._compacted:
-            raise CompactedError(self._compacted)
-        start = bisect_right(self._log, after, key=_revision)
+        start = self._place(after)
         backlog = (event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
         watch = Watch(prefix, limit, backlog)
         self._watches[watch] = None
         return watch
+
+    def writes(self, after: int, most: int) -> list[Event]:
+        """Return the first writes after a revision. Raises CompactedError."""
+        start = self._place(after)
+        return self._log[start : start + most]
+
+    def _place(self, after: int) -> int:
+        """Return the place in the log of the first write after a revision. Raises CompactedError."""
+        if after < self._compacted:
+            raise CompactedError(self._compacted)
+        return bisect_right(self._log, after, key=_revision)
 
     def unwatch(self, watch: Watch) -> None:
         self._watches.pop(watch, None)
@@ -252,6 +267,7 @@ class MemoryStore:
         """Hold the entries of another time and no history, and cut off every watch."""
         entries = [*map(_renewed, old)]
         self._history_size = 0
+        self._indexes.clear()
         for part in (self._live, self._past, self._log, self._recent):
             part.clear()
         for entry in entries:
@@ -273,10 +289,12 @@ class MemoryStore:
             if turns.is_over:
                 await turns.next()
         self._recent.drop_unpacked()
+        self._indexes.drop_unasked()
 
     def give_back(self) -> None:
-        """Drop the unpacked values of entries, and the room of those that are gone."""
+        """Drop indexes, the unpacked values of entries, and the room of those that are gone."""
         self._recent.drop_unpacked()
+        self._indexes.clear()
         unpacked = (entry for entry in dict.values(self._live) if entry.is_unpacked)
         for entry in tuple(islice(unpacked, AT_ONCE)):
             entry.drop_unpacked()

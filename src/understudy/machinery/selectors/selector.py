@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.labels import Requirement
@@ -10,6 +11,14 @@ from understudy.machinery.types import Obj
 
 _NO_LABELS: Mapping[str, str] = {}
 _OF_METADATA = ("metadata.name", "name", "metadata.namespace")  # fields of every kind
+
+
+class Condition(NamedTuple):
+    """A condition of a selector that an index can answer: a label or field has one of some values."""
+
+    is_label: bool
+    name: str  # of the label or field
+    values: frozenset[str]
 
 
 class Selector:
@@ -59,18 +68,31 @@ class Selector:
     def _required(self, label: str) -> str:
         return next((t.value for t in self._fields if t.label == label and t.equal), "")
 
+    def indexed(self) -> tuple[Condition, Selector] | None:
+        """Return a condition that an index can answer, and the selector of all others; None if there is none."""
+        for at, requirement in enumerate(self._labels):
+            if requirement.operator == "in":
+                rest = Selector(self._labels[:at] + self._labels[at + 1 :], self._fields, self._values)
+                return Condition(True, requirement.key, requirement.values), rest
+        for at, term in enumerate(self._fields):
+            if term.equal and term.label not in _OF_METADATA:
+                rest = Selector(self._labels, self._fields[:at] + self._fields[at + 1 :], self._values)
+                return Condition(False, term.label, frozenset([term.value])), rest
+        return None
+
     def matches(self, obj: Obj) -> bool:
         """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
         have."""
         if not self.matches_labels(obj["metadata"].get("labels") or _NO_LABELS):
             return False
-        return all((self._value(term.label, obj) == term.value) is term.equal for term in self._fields)
+        return all((self.value(term.label, obj) == term.value) is term.equal for term in self._fields)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
         """Report whether the labels of an object meet all requirements."""
         return all(test(labels) for test in self._label_tests)
 
-    def _value(self, label: str, obj: Obj) -> str:
+    def value(self, label: str, obj: Obj) -> str:
+        """Return the value of a field label in an object. KeyError for one that the kind does not have."""
         if label in ("metadata.name", "name"):
             return str(obj["metadata"].get("name", ""))
         if label == "metadata.namespace":

@@ -6,12 +6,13 @@ that is still so; else the request has to start over. With that it decides as if
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
+from understudy.apiserver.storage.indexes import Read
 from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, StoreSnapshot, Watch
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import run_to_end
@@ -158,6 +159,9 @@ class StoreOnLoop:
         if self.remembers and not (start or limit or revision):
             self._scans.setdefault(prefix, result.entries)
         return result
+
+    async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> None:
+        """Find nothing: only what `range` has returned can be remembered."""
 
     async def create(self, key: str, value: Obj) -> Entry:
         return await self._write(self._store.create(key, value))
