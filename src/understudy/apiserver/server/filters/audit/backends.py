@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from queue import Empty, Full, Queue
 from typing import Protocol
 
@@ -120,7 +121,10 @@ class _Processing:
 
 
 class Blocking:
-    """Lets answers wait for their events; with "blocking-strict" they fail if their first event is not written."""
+    """Lets answers wait for their events; with "blocking-strict" they fail if their first event is not written.
+
+    The events of one request are written one after the other.
+    """
 
     def __init__(self, plugin: Plugin, options: BackendOptions, *, at_once: bool) -> None:
         self._plugin = plugin
@@ -128,11 +132,21 @@ class Blocking:
         self._is_strict = options.mode == BLOCKING_STRICT
         threads = SENDERS if at_once else 1
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"audit-{plugin.name}")
+        self._last: dict[str, Future[bool]] = {}  # the last events of requests that are being written, by audit ID
 
     def put(self, event: NotedEvent) -> Future[bool]:
-        return self._threads.submit(self._written, event)
+        key = event.fields["auditID"]
+        written = self._last[key] = self._threads.submit(self._written, event, self._last.get(key))
+        written.add_done_callback(partial(self._forget, key))
+        return written
 
-    def _written(self, event: NotedEvent) -> bool:
+    def _forget(self, key: str, written: Future[bool]) -> None:
+        if self._last.get(key) is written:
+            self._last.pop(key, None)
+
+    def _written(self, event: NotedEvent, before: Future[bool] | None) -> bool:
+        if before is not None:  # it was submitted first, so a thread has it already
+            wait([before])
         return self._process([event]) or not self._is_strict
 
     def close(self) -> None:
