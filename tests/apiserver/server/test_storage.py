@@ -108,6 +108,35 @@ def test_another_release_opens_the_file(tmp_path: Path) -> None:
         assert bodies(server, old) == before
 
 
+def test_write_without_a_change_migrates_an_object(tmp_path: Path) -> None:
+    """The first write stores anew what an older release or another media type has stored; later ones change nothing."""
+    storage = f"sqlite:{tmp_path / 'store'}"
+    claim: Obj = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}},
+    }
+
+    def versions(server: Server, kind: str, name: str) -> list[str]:
+        objects = [server.get(kind, name), *(server.patch(kind, name, {}) for _ in range(3))]
+        return [obj["metadata"]["resourceVersion"] for obj in objects]
+
+    with Server(storage=storage, emulated_version="1.33") as server:
+        server.create(claim)
+        server.create(CONFIG_MAP)
+        assert len({*versions(server, "resourceclaims", "c")}) == 1
+    with Server(storage=storage) as server:
+        first, *others = versions(server, "resourceclaims", "c")
+        assert others == [others[0]] * 3
+        assert first != others[0]
+        assert len({*versions(server, "configmaps", "a")}) == 1
+    with Server(storage=storage, storage_media_type="application/json") as server:
+        first, *others = versions(server, "configmaps", "a")
+        assert others == [others[0]] * 3
+        assert first != others[0]
+
+
 def test_reset_outlives_a_server(tmp_path: Path) -> None:
     """A reset brings back what was there at the start, in the file as well."""
     storage = f"sqlite:{tmp_path / 'store'}"

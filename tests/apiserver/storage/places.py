@@ -40,6 +40,9 @@ class JSONValues:
     def encode(self, key: str, value: Obj) -> bytes:
         return json.dumps(value).encode()
 
+    def is_current(self, key: str, raw: Raw) -> bool:
+        return True
+
     def decode(self, key: str, raw: Raw) -> Obj:
         value: Obj = json.loads(bytes(raw))
         return value

@@ -249,7 +249,9 @@ class Registry:
             obj["metadata"].pop("selfLink", None)
         obj = stored(kind, obj)
         if is_unchanged(kind, obj, current.value):
-            return current
+            if target.dry_run or not self.store.is_outdated(current.key):
+                return current
+            obj = current.value  # it is stored in the version and encoding of now
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
         return await self.replace(kind, current, obj, target.ctx)

@@ -135,6 +135,18 @@ class StoredValues:
         except DecodeError as error:
             raise ValueError(f"{key}: {error}") from error
 
+    def is_current(self, key: str, raw: Raw) -> bool:
+        kind, raw = self.kind_of(key), bytes(raw)
+        if kind is None:
+            return True  # what is stored of a custom resource names its version, and so changes with that
+        is_protobuf = self._media_type == PROTOBUF and kind.behavior.stored_as_json is None
+        if raw.startswith(MAGIC) != is_protobuf:
+            return False
+        if is_protobuf:
+            return tuple(protobuf.read_protobuf_type_meta(raw)) == (kind.stored.api_version, kind.stored.kind)
+        body = raw if raw.startswith(b"{") else yaml_to_json(raw)[0]
+        return tuple(read_type_meta(parse_json(body))) == (kind.stored.api_version, kind.stored.kind)
+
     def kind_of(self, key: str) -> Kind | None:
         """Return the built-in kind that is stored under a key, None for custom resources. Raises ValueError."""
         begin = key.find("/", len(_ROOT)) + 1

@@ -47,6 +47,7 @@ class EngineStore(MemoryStore):
         self._is_open = False
         self._engine = engine
         self._values = values
+        self._outdated: set[str] = set()  # keys of objects that were read, and would be stored in another form now
         self._given: dict[tuple[str, bytes], Obj] = {}  # objects that are being written, by what the engine is told
 
     async def open(self) -> None:
@@ -58,6 +59,9 @@ class EngineStore(MemoryStore):
         if self._is_open:
             self._is_open = False
             await self._engine.close()
+
+    def is_outdated(self, key: str) -> bool:
+        return key in self._outdated
 
     async def check(self) -> None:
         await self._engine.check()
@@ -136,6 +140,7 @@ class EngineStore(MemoryStore):
 
     def start_over(self, contents: Contents) -> None:
         """Hold what an engine holds, and cut off every watch (see `Reader`)."""
+        self._outdated.clear()
         old = [write for write in contents.writes if write.revision <= contents.compacted]
         self._hold([self._entry(write) for write in old])
         self._revision = self._compacted = contents.compacted
@@ -144,6 +149,7 @@ class EngineStore(MemoryStore):
     def take(self, writes: Sequence[Write], revision: int) -> None:
         """Learn of all writes up to a revision (see `Reader`)."""
         for write in writes:
+            self._outdated.discard(write.key)
             previous = self.peek(write.key)
             if write.value is not None:
                 self._commit(Event(False, self._entry(write), previous))
@@ -166,7 +172,11 @@ class EngineStore(MemoryStore):
     def _decode(self, key: str, raw: Raw) -> Obj:
         """Return the object of some bytes. Raises UnreadableError."""
         try:
-            return self._values.decode(key, raw)
+            value = self._values.decode(key, raw)
+            current = self.peek(key)
+            if current is not None and current.raw is raw and not self._values.is_current(key, raw):
+                self._outdated.add(key)
+            return value
         except ValueError as why:
             reason = str(why).removeprefix(f"{key}: ")
             raise UnreadableError(key, reason, is_encrypted=isinstance(why, EncryptedError)) from None

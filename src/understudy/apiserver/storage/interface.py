@@ -434,6 +434,9 @@ class Store(Protocol):
     def peek(self, key: str) -> Entry | None:
         """Return the entry of a key without waiting, as far as this process knows it."""
 
+    def is_outdated(self, key: str) -> bool:
+        """Report whether an object that was read is stored in another form than it would be if it were written now."""
+
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix without waiting, as far as this process knows them."""
 

@@ -101,6 +101,9 @@ class MemoryStore:
         entry: Entry | None = self._live.get(key)
         return entry
 
+    def is_outdated(self, key: str) -> bool:
+        return False
+
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
         return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]

@@ -147,6 +147,9 @@ class StoreOnLoop:
         self._remember(key, entry)
         return entry
 
+    def is_outdated(self, key: str) -> bool:
+        return self._call(self._store.is_outdated, key)
+
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
         entries = self._call(self._store.scan, prefix)
