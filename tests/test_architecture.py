@@ -43,6 +43,7 @@ FLOORS = [
     ["controlplane.client"],
     ["controlplane.recorder"],
     ["controlplane.controllers"],
+    ["ui"],
     ["controlplane.server"],
     [
         *("controlplane.resourceclaim", "controlplane.devicetainteviction"),

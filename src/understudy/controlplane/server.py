@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server import server as apiserver
 from understudy.controlplane.controllers import ControllerManager
 from understudy.machinery.releases.version import Version
+
+if TYPE_CHECKING:
+    from understudy.ui.user_interface import UserInterface
 
 
 class Server(apiserver.Server):
@@ -17,8 +22,17 @@ class Server(apiserver.Server):
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
     """
 
+    _ui: UserInterface | None = None  # made when somebody asks for it
+
     def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
         return ControllerManager(names, version)
+
+    async def _answer_ui(self, request: Request) -> Response | None:
+        if self._ui is None:
+            from understudy.ui.user_interface import UserInterface
+
+            self._ui = UserInterface(self._lifecycle)
+        return await self._ui.answer(request)
 
     def record(
         self,

@@ -50,6 +50,8 @@ from understudy.apiserver.server.filters.faults.replica import replica_of
 from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.impersonation.filter import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
+from understudy.apiserver.server.filters.open_pages import PREFIX as UI
+from understudy.apiserver.server.filters.open_pages import OpenPageError
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
@@ -112,7 +114,8 @@ class Director:
     """Answers every request of one server, at a URL.
 
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
-    `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop.
+    `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop, `ui`
+    answers below /ui/, None where nothing is.
 
     running  number of requests for resources that are being answered
     begun    number of those that were ever begun
@@ -131,6 +134,7 @@ class Director:
         faults: Faults | None = None,
         pauses: LoopPauses | None = None,
         auditor: Auditor | None = None,
+        ui: Page | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
@@ -149,6 +153,7 @@ class Director:
             state.permissions,
             accepted_hosts,
             auditor,
+            has_ui=ui is not None,
         )
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
@@ -157,6 +162,7 @@ class Director:
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address)
         self._zpages = ZPages(state, flags or {})
+        self._ui = ui
         self._pages = self._page_mux(state, url, control)
 
     def _page_mux(self, state: ServerState, url: str, control_page: Control | None) -> PageMux:
@@ -181,6 +187,8 @@ class Director:
         }
         if control_page is not None:
             prefixes[control.PREFIX] = control_page.answer
+        if self._ui is not None:
+            prefixes[UI] = self._ui
         return PageMux(exact, prefixes)
 
     async def __call__(self, request: Request) -> Answer:
@@ -195,6 +203,8 @@ class Director:
                 return _unwritten(request)
             answering = self._answer_with_body if not self._faults.rules else self._interfered
             answer = await in_time(answering(request), request)
+        except OpenPageError:
+            return await self._open_page(request)
         except RequestTimeoutError:
             answer = timed_out()
             request.response_headers = ()  # of filters behind that of the deadline
@@ -225,6 +235,14 @@ class Director:
         if self._requests.on:
             self._requests.note(request, answer, seconds)
         return answer
+
+    async def _open_page(self, request: Request) -> Answer:
+        """Answer a request for a page that everybody may see."""
+        assert self._ui is not None
+        try:
+            return await self._ui(request) or not_found()
+        except StatusError as error:
+            return error_response(request, error)
 
     async def _written(self, request: Request) -> bool:
         """Wait for the audit log to write the events of a request so far; report whether it has, if it must."""

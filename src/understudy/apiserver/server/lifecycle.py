@@ -36,6 +36,7 @@ from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -78,12 +79,15 @@ class Lifecycle:
     audit_events has the last events of the audit log
     faults       are what requests meet
     url          where the server is reached, "" before it has been started
+
+    `ui` answers below /ui/, if the options say so.
     """
 
-    def __init__(self, config: ServerConfig, manager: ControllerManager) -> None:
+    def __init__(self, config: ServerConfig, manager: ControllerManager, ui: Page) -> None:
         self._config = config
         self._certificates = config.certificates
         self._manager = manager
+        self._ui = ui if config.ui else None
         self._build()
         self._started = self._is_stopping = self._is_inside = False
         self._changing = asyncio.Lock()  # held by a reset and by the end of the server
@@ -215,6 +219,7 @@ class Lifecycle:
             self._pauses,
             self._send_watch,
             self._auditor,
+            self._ui,
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)

@@ -29,6 +29,7 @@ from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
 from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.request_log.log import RequestLog
@@ -81,13 +82,18 @@ class Server(ObjectAccess, ExternalClients):
     @_configured_by(ServerConfig)
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._lifecycle = Lifecycle(config, self._new_controller_manager(config.controllers, config.release.version))
+        manager = self._new_controller_manager(config.controllers, config.release.version)
+        self._lifecycle = Lifecycle(config, manager, self._answer_ui)
         self._thread: LoopThread | None = None
         self._kubeconfigs = TemporaryKubeconfigs()
 
     @abstractmethod
     def _new_controller_manager(self, names: Iterable[str], version: Version) -> ControllerManager:
         """Return the controllers with some names that are not the API server's own. Raises ValueError."""
+
+    @abstractmethod
+    async def _answer_ui(self, request: Request) -> Response | None:
+        """Answer a request below /ui/, None for a path where nothing is."""
 
     def __repr__(self) -> str:
         where = f"at {self.url}" if self._lifecycle.is_listening else "that does not run"

@@ -40,6 +40,7 @@ from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
@@ -184,12 +185,15 @@ def new_front_door(
     pauses: LoopPauses,
     send_watch: SendWatch,
     auditor: Auditor | None,
+    ui: Page | None,
 ) -> FrontDoor:
     """Return the front door of a server that has a URL; `controllers` are the names of those that run behind it."""
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
     authenticator = new_authenticator(config, state, tokens)
     hosts, flags = config.accepted_hosts, config.flags()
-    director = Director(state, authenticator, url, control, hosts, flags, hints, request_log, faults, pauses, auditor)
+    director = Director(
+        state, authenticator, url, control, hosts, flags, hints, request_log, faults, pauses, auditor, ui
+    )
     token = next(iter(state.tokens.users), "")
     if config.tokens is None and (config.authenticated or url.startswith("https:")):
         token = tokens.issue(ADMIN)

@@ -33,7 +33,7 @@ def add_command(add_parser: AddParser) -> None:
     about = "Serves the API with controllers, scheduler and kubelets, and tells what happens to each claim."
     parser = add_parser(description=about)
     always = f"{', '.join(CONTROLLERS)} and, with its feature gate, {DEVICE_TAINT_EVICTION}, which run in any case"
-    add_server_flags(parser, defaults={"controllers": always})
+    add_server_flags(parser, defaults={"controllers": always, "ui": "true"})
     parser.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
     parser.add_argument(
         "--root", metavar="DIR", type=Path, help="folder of the kubelets, one in it for each node (default: a new one)"
@@ -50,7 +50,7 @@ def add_command(add_parser: AddParser) -> None:
     text = "nodes and drivers that fail and come back; nodes have heartbeats then (default: none)"
     metavar = "nodes_per_day=2,node_minutes=15,drivers_per_day=12,driver_minutes=1"
     simulation.add_argument("--failures", metavar=metavar, help=text)
-    parser.set_defaults(run=run, port=PORT)
+    parser.set_defaults(run=run, port=PORT, ui=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
             server.write_kubeconfig(args.kubeconfig)
         print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
         print(f"understudy: kubectl --kubeconfig {args.kubeconfig or server.kubeconfig} …", flush=True)
+        if args.ui:
+            print(f"understudy: {server.url}/ui/ shows it in a browser", flush=True)
         if not has_grpc():
             print(f"understudy: no kubelets run, they need grpcio: {install_command()}", flush=True)
         with tempfile.TemporaryDirectory(prefix="understudy-") as folder:

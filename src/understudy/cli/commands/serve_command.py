@@ -34,6 +34,8 @@ def _serve(args: argparse.Namespace) -> int:
         if args.kubeconfig:
             server.write_kubeconfig(args.kubeconfig)
         print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
+        if args.ui:
+            print(f"understudy: {server.url}/ui/ shows it in a browser", flush=True)
         await asyncio.wrap_future(stopped)
 
     return run_server(lambda: server_options(args), announce)

@@ -42,15 +42,22 @@ def with_accept_hosts(accepted: Sequence[re.Pattern[str]]) -> Callable[[Request]
         authority = request.headers.get("Host", "")
         if authority and not is_accepted(authority):
             raise _refused(f"host {go_quote(authority)}")
-        origin = request.headers.get("Origin")
-        if origin is not None:
-            page = origin.partition("://")[2]
-            if page != authority.lower() and not is_named(hostname(page)):
-                raise _refused(f"a request from a web page of {go_quote(origin)}")
-        elif request.headers.get("Sec-Fetch-Site") in FOREIGN_SITES:
-            raise _refused("a request from a web page of another site")
+        if page := foreign_page(request, is_named):
+            raise _refused(f"a request from {page}")
 
     return check
+
+
+def foreign_page(request: Request, is_named: Callable[[str], bool]) -> str:
+    """Return words for the web page of another origin that makes a browser send a request, "" if there is none.
+
+    is_named  says whether pages of a host may send requests nevertheless
+    """
+    origin = request.headers.get("Origin")
+    if origin is not None:
+        page, authority = origin.partition("://")[2], request.headers.get("Host", "")
+        return "" if page == authority.lower() or is_named(hostname(page)) else f"a web page of {go_quote(origin)}"
+    return "a web page of another site" if request.headers.get("Sec-Fetch-Site") in FOREIGN_SITES else ""
 
 
 def hostname(authority: str) -> str:

@@ -20,6 +20,7 @@ from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
+from understudy.apiserver.server.filters.open_pages import with_open_pages
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
@@ -37,16 +38,20 @@ def build_handler_chain(
     permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     auditor: Auditor | None = None,
+    *,
+    has_ui: bool = False,
 ) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
 
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
+    has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
     return (
         with_request_info,
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
+        *((with_open_pages,) if has_ui else ()),
         with_request_deadline,
         with_authentication(authenticator, auditor),
         *(() if auditor is None else (auditor.receive,)),

@@ -66,6 +66,7 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
                             what keeps web pages out; with a token file every name is accepted
     control                 whether /understudy/ is served
+    ui                      whether /ui/ is served: a page that shows what the server holds and what it decided
     etcd_compaction_interval
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
@@ -133,6 +134,9 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
     )
     control: bool = field(
         default=False, metadata=flag("serve /understudy/ (clock, gates, compact, reset, faults)", "BOOL")
+    )
+    ui: bool = field(
+        default=False, metadata=flag("serve a page about objects and requests at /ui/ (default: %(default)s)", "BOOL")
     )
     controllers: Sequence[str] = field(
         default=(),

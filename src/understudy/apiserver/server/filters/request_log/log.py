@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.server.filters.open_pages import PREFIX as UI
 from understudy.apiserver.server.filters.request_log.requests import LoggedRequest
 from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
@@ -79,7 +80,7 @@ class RequestLog:
     def note(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Keep a request with its answer. Called on every request while it is on, hence quick."""
         agent = request.headers.get("User-Agent", "")
-        if request.is_internal and agent != TESTS_AGENT:
+        if (request.is_internal and agent != TESTS_AGENT) or _is_of_page(request):
             return
         status = answer.status if isinstance(answer, Response) else 200
         user = getattr(request, "user", None)  # which a request that is refused before has not
@@ -107,6 +108,13 @@ class RequestLog:
         rows = [note.logged().cells() for note in list(self._kept)[-count:]]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         return ["  ".join([*map(str.ljust, row, widths), *row[3:]]).rstrip() for row in rows]
+
+
+def _is_of_page(request: Request) -> bool:
+    """Report whether the page at /ui/ asks for what it shows. What it writes is kept."""
+    if request.path.startswith(UI):
+        return True
+    return request.method == "GET" and UI in request.headers.get("Referer", "")
 
 
 def _message(body: bytes) -> str:

@@ -1,0 +1,1 @@
+"""Data for the page that the API does not have, as JSON values."""

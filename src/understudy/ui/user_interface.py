@@ -1,0 +1,84 @@
+"""The page at /ui/ of one server: its frame, and data that the API itself does not have.
+
+GET  /ui/data/kinds                 the kinds that are served, with the number of their objects
+GET  /ui/data/owners?uid=…          the objects around one: its owners, and what it owns, directly or over others
+POST /ui/data/manifest              {"text": YAML, "fields": [path, …]}: what a manifest is about, and lines of fields
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.server.filters.accept_hosts import foreign_page
+from understudy.apiserver.server.filters.open_pages import DATA, PREFIX
+from understudy.apiserver.server.lifecycle import Lifecycle
+from understudy.machinery import errors
+from understudy.ui.assets import assets, content_security_policy
+from understudy.ui.data import kinds, manifest, owners
+
+_HEADERS = [
+    ("Content-Security-Policy", content_security_policy()),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+]
+
+
+class UserInterface:
+    """The page of one server, made when it is first asked for. From then on the server keeps its last requests."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
+        lifecycle.request_log.on = True
+        self._data: dict[tuple[str, str], Callable[[Request], Awaitable[object]]] = {
+            ("GET", "kinds"): self._kinds,
+            ("GET", "owners"): self._owners,
+            ("POST", "manifest"): self._manifest,
+        }
+
+    async def answer(self, request: Request) -> Response | None:
+        """Answer a request, None for a path where nothing is. Raises 400, 403 for pages of other origins, 405."""
+        if page := foreign_page(request, lambda _: False):
+            raise errors.forbidden("", "", "", f"{page} may not use {PREFIX}")
+        if request.path.startswith(DATA):
+            return await self._answer_data(request)
+        return _frame(request)
+
+    async def _answer_data(self, request: Request) -> Response | None:
+        name = request.path.removeprefix(DATA)
+        data = self._data.get((request.method, name))
+        if data is not None:
+            body = orjson.dumps(await data(request))
+            return Response(200, body, headers=[*_HEADERS, ("Cache-Control", "no-store")])
+        if any(name == known for _, known in self._data):
+            raise errors.method_not_allowed()
+        return None
+
+    async def _kinds(self, request: Request) -> object:
+        return await kinds.document(self._lifecycle.state)
+
+    async def _owners(self, request: Request) -> object:
+        return await owners.around(self._lifecycle.state, request.query.get("uid"))
+
+    async def _manifest(self, request: Request) -> object:
+        return manifest.read(request.body)
+
+
+def _frame(request: Request) -> Response | None:
+    """Return a file of the frame, None for a path where nothing is. Raises 405."""
+    if request.method not in ("GET", "HEAD"):
+        raise errors.method_not_allowed()
+    if request.path + "/" == PREFIX:
+        return Response(301, headers=[("Location", "ui/")])
+    asset = assets().get(request.path.removeprefix(PREFIX))
+    if asset is None:
+        return None
+    headers = [*_HEADERS, ("ETag", asset.tag), ("Cache-Control", "no-cache")]
+    if request.headers.get("If-None-Match") == asset.tag:
+        return Response(304, b"", asset.content_type, headers)
+    return Response(200, b"" if request.method == "HEAD" else asset.body, asset.content_type, headers)
