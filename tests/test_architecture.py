@@ -67,7 +67,7 @@ EDGE = {
         "controlplane.scheduler",
     ),
     *("controlplane.kubelet", "controlplane.dev", "controlplane.drivers", "controlplane.simulation", "cli"),
-    "languageserver.server",
+    *("languageserver.server", "ui.data.explanation"),
 }
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 

@@ -34,9 +34,9 @@ def refuse(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a browser for the tests of this folder. Its driver holds the thread's event loop, so it ends with them."""
+    """Start a browser for the tests of a module. Its driver holds the event loop of the thread, which others need."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     try:
         from playwright.sync_api import sync_playwright

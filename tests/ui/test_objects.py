@@ -65,7 +65,7 @@ def test_table_has_the_columns_of_the_server(
 
 
 def test_changes_appear_by_themselves(server: Server, open_page: Open) -> None:
-    """What others create, change and delete is shown without asking again."""
+    """Show what others create, change and delete without being asked again."""
     page = open_page(server, MAPS)
     page.wait_for_selector("tbody tr")
     count = page.locator(".kinds a[aria-current] .count")
@@ -154,7 +154,7 @@ def test_object_is_applied_and_deleted(server: Server, open_page: Open) -> None:
 
 
 def test_refusal_is_shown(server: Server, open_page: Open) -> None:
-    """What the server does not let happen is said in its own words."""
+    """Say in the words of the server what it does not let happen."""
     page = open_page(server, "#/objects/core/namespaces/-/default")
     page.locator("button.danger").click()
     page.locator("dialog button.danger").click()
@@ -164,7 +164,7 @@ def test_refusal_is_shown(server: Server, open_page: Open) -> None:
 
 
 def test_owners_are_a_tree(server: Server, open_page: Open) -> None:
-    """What owns an object and what it owns are links to each other."""
+    """Link an object with its owners and with what it owns."""
     owner = server.apply(config_map("owner"))[0]["metadata"]["uid"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner}
     owned = config_map("owned")
@@ -204,10 +204,11 @@ def test_hostile_texts_run_nothing(open_page: Open) -> None:
         things = "#/objects/example.com/things"
         places = [MAPS, f"{MAPS}/default/hostile", f"{MAPS}/default/hostile?tab=edit", "#/objects/core/events", things,
                   f"{things}/default/hostile", f"{CLAIMS}/default/hostile", "#/objects/core/events/default/hostile",
+                  "#/devices", "#/devices?device=gpu.example.com/node-1/gpu-0",
                   "#/objects/<img src=x onerror=window.broken=1>", "#/objects/core/pods/%E0/<script>"]  # fmt: skip
         for place in places:
             page.goto(f"{server.url}/ui/{place}")
-            page.wait_for_selector("td a, .lines li, .fine, .empty")
+            page.wait_for_selector("td a, .lines li, .fine, .empty, .cell")
         assert page.evaluate("window.broken") is None
         assert page.locator("main img, main script").count() == 0
 

@@ -92,7 +92,7 @@ def test_frame_is_sent_once(server: Server) -> None:
     ],
 )
 def test_pages_of_other_origins_are_kept_out(server: Server, path: str, headers: dict[str, str]) -> None:
-    """What a page of another origin makes a browser ask for is refused, and no answer lets it read."""
+    """Refuse what a page of another origin makes a browser ask for, with no answer that lets it read."""
     answer = send(server, "GET", path, headers=headers)
     assert answer.status == 403
     assert "Access-Control-Allow-Origin" not in answer.headers
@@ -170,7 +170,7 @@ def test_owners_are_found_in_both_directions(apiserver: Server) -> None:
 
 
 def test_own_requests_are_not_among_those_of_the_server(server: Server) -> None:
-    """What the page reads is not in the way of assertions about requests; what it writes is."""
+    """Leave what the page reads out of the requests that tests look at, but not what it writes."""
     server.request_log.clear()
     page = {"Referer": f"{server.url}/ui/"}
     send(server, "GET", "/ui/data/kinds")

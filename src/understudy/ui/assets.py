@@ -11,13 +11,13 @@ import base64
 import hashlib
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 # In the order in which they are run: a module imports those before.
 SCRIPTS = (
     *("vendor/preact.js", "text.js", "yaml.js", "source.js", "place.js", "parts.js"),
-    *("objects.js", "editor.js", "object.js", "app.js"),
+    *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js", "app.js"),
 )
 STYLE = "style.css"
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([^"]+)";$', re.MULTILINE)
@@ -41,7 +41,7 @@ class Asset(NamedTuple):
 @cache
 def text_of(name: str) -> str:
     """Return the text of a file in `page`."""
-    return files("understudy.ui").joinpath("page", *name.split("/")).read_text(encoding="utf-8")
+    return Path(__file__).with_name("page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache

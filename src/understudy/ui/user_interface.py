@@ -1,6 +1,7 @@
 """The page at /ui/ of one server: its frame, and data that the API itself does not have.
 
 GET  /ui/data/kinds                 the kinds that are served, with the number of their objects
+GET  /ui/data/explanation?claim=…   why a claim, NAMESPACE/NAME, gets no devices
 GET  /ui/data/owners?uid=…          the objects around one: its owners, and what it owns, directly or over others
 POST /ui/data/manifest              {"text": YAML, "fields": [path, …]}: what a manifest is about, and lines of fields
 """
@@ -17,8 +18,9 @@ from understudy.apiserver.server.filters.open_pages import DATA, PREFIX
 from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.machinery import errors
 from understudy.ui.assets import assets, content_security_policy
-from understudy.ui.data import kinds, manifest, owners
+from understudy.ui.data import explanation, kinds, manifest, owners
 
+_AGENT = "understudy-ui"  # of requests to the server itself
 _HEADERS = [
     ("Content-Security-Policy", content_security_policy()),
     ("X-Content-Type-Options", "nosniff"),
@@ -37,6 +39,7 @@ class UserInterface:
         lifecycle.request_log.on = True
         self._data: dict[tuple[str, str], Callable[[Request], Awaitable[object]]] = {
             ("GET", "kinds"): self._kinds,
+            ("GET", "explanation"): self._explanation,
             ("GET", "owners"): self._owners,
             ("POST", "manifest"): self._manifest,
         }
@@ -64,6 +67,10 @@ class UserInterface:
 
     async def _owners(self, request: Request) -> object:
         return await owners.around(self._lifecycle.state, request.query.get("uid"))
+
+    async def _explanation(self, request: Request) -> object:
+        client = self._lifecycle.door.clients.client(_AGENT)
+        return await explanation.of_claim(client, self._lifecycle.state, request.query.get("claim"))
 
     async def _manifest(self, request: Request) -> object:
         return manifest.read(request.body)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from understudy.cli.flags import add_server_flags
@@ -29,37 +29,16 @@ from understudy.machinery.util.dataclass import dataclass
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection
     from understudy.cli.program import AddParser
-    from understudy.controlplane.allocator import Explanation
+    from understudy.controlplane.client.explanations import Explained
     from understudy.machinery.releases.version import Version
     from understudy.machinery.types import Obj
     from understudy.offline.validator import Validator
 
 ALLOCATED, UNALLOCATED, UNREADABLE = 0, 1, 2
-_KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
 
 
 class _UnusableError(ValueError):
-    """Objects that cannot be read, or that are not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Explained:
-    """Claims that are allocated together, with what becomes of them on each node."""
-
-    claims: list[str]
-    nodes: list[Explanation]
-
-    @property
-    def possible(self) -> bool:
-        return any(node.fits for node in self.nodes)
-
-    def as_json(self) -> dict[str, Any]:
-        return {"claims": self.claims, "possible": self.possible, "nodes": [node.as_json() for node in self.nodes]}
-
-    def lines(self) -> Iterator[str]:
-        yield f"claim {', '.join(self.claims)}"
-        for node in self.nodes:
-            yield from (f"  {line}" for line in node.lines())
+    """Objects that cannot be read."""
 
 
 def add_command(add_parser: AddParser) -> None:
@@ -93,55 +72,26 @@ def run(args: argparse.Namespace) -> int:
     return ALLOCATED if all(each.possible for each in explained) else UNALLOCATED
 
 
-def _explained(args: argparse.Namespace) -> Iterator[_Explained]:
+def _explained(args: argparse.Namespace) -> Iterator[Explained]:
     """Yield the explanation of each claim that the arguments name. Raises ValueError."""
     from understudy.apiserver.serving.release import Release
-    from understudy.controlplane.allocator import Allocator
-    from understudy.controlplane.allocator.allocated import key_of
-    from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatcher
+    from understudy.controlplane.client.explanations import explain
     from understudy.machinery.releases.features import Gates
 
     release = Release.named(args.emulated_version).version
     features = frozenset(gate for gate, on in Gates.of(release, args.feature_gates).in_force().items() if on)
-    rules = GATE.get(release) in features
-    objects = _objects(args, release, rules)
-    claims = {key_of(claim): claim for claim in objects["ResourceClaim"]}
-    classes = {class_["metadata"]["name"]: class_ for class_ in objects["DeviceClass"]}
-    slices = objects["ResourceSlice"]
-    if rules:
-        matcher = RuleMatcher(release, classes.get)
-        slices = [matcher.tainted(slice_, objects["DeviceTaintRule"]) for slice_ in slices]
-    allocator = Allocator(release, features, claims.values(), classes, slices)
-    nodes = _named({node["metadata"]["name"]: node for node in objects["Node"]}, args.node, "node")
-    if args.claim:
-        together = [_named(claims, args.claim, "claim")]
-    else:
-        together = [[claim] for claim in claims.values() if not (claim.get("status") or {}).get("allocation")]
-    for group in together:
-        explanations = [allocator.explain(node, group) for node in nodes]
-        yield _Explained([key_of(claim) for claim in group], explanations)
-
-
-def _named(objects: dict[str, Obj], names: Sequence[str] | None, kind: str) -> list[Obj]:
-    """Return the objects of names, all without any. Raises _UnusableError for one that is not there."""
-    missing = [name for name in names or () if name not in objects]
-    if missing:
-        raise _UnusableError(f"there is no {kind} {', '.join(missing)}")
-    return [objects[name] for name in names or objects]
+    return explain(release, features, _objects(args, release, features), args.claim, args.node)
 
 
 # --- where objects come from ------------------------------------------------------------------------------------------
 
 
-def _objects(args: argparse.Namespace, version: Version, rules: bool) -> dict[str, list[Obj]]:
-    """Return the objects of each kind. Raises _UnusableError.
-
-    rules  whether DeviceTaintRules are needed
-    """
+def _objects(args: argparse.Namespace, version: Version, features: frozenset[str]) -> dict[str, list[Obj]]:
+    """Return the objects of each kind. Raises _UnusableError."""
     if args.server or args.kubeconfig:
         if args.paths:
             raise _UnusableError("the objects come either from manifests or from a server")
-        return asyncio.run(_objects_of_server(connection_of(args), version, rules))
+        return asyncio.run(_objects_of_server(connection_of(args), version, features))
     if not args.paths:
         raise _UnusableError("name manifests, --server or --kubeconfig")
     return _objects_of_manifests(args.paths, version, WorldsIn(str(version), args.feature_gates or {}))
@@ -150,6 +100,7 @@ def _objects(args: argparse.Namespace, version: Version, rules: bool) -> dict[st
 def _objects_of_manifests(paths: list[str], version: Version, worlds_in: WorldsIn) -> dict[str, list[Obj]]:
     """Return the objects of each kind in manifests, with their defaults."""
     from understudy.cli.documents import all_objects, read_manifests
+    from understudy.controlplane.client.explanations import KINDS
     from understudy.offline.validator import Validator
 
     documents, unreadable = read_manifests(paths, worlds_in=worlds_in)
@@ -157,7 +108,7 @@ def _objects_of_manifests(paths: list[str], version: Version, worlds_in: WorldsI
         print_places(unreadable)
         raise _UnusableError("some manifests cannot be read")
     validator = Validator.of(str(version), {})
-    objects: dict[str, list[Obj]] = {kind: [] for kind in _KINDS}
+    objects: dict[str, list[Obj]] = {kind: [] for kind in KINDS}
     for obj in all_objects(documents):
         if isinstance(obj, dict) and obj.get("kind") in objects:
             objects[obj["kind"]].append(_with_defaults(obj, validator))
@@ -175,18 +126,16 @@ def _with_defaults(obj: Obj, validator: Validator) -> Obj:
     return decoded
 
 
-async def _objects_of_server(connection: Connection, version: Version, rules: bool) -> dict[str, list[Obj]]:
+async def _objects_of_server(
+    connection: Connection, version: Version, features: frozenset[str]
+) -> dict[str, list[Obj]]:
     """Return the objects of each kind that a server has. Raises _UnusableError."""
-    from understudy.controlplane.client import resources
     from understudy.controlplane.client.api_client import APIClient
+    from understudy.controlplane.client.explanations import objects_of_server
     from understudy.machinery.errors import StatusError
 
-    of_release = [resources.resource_claims, resources.device_classes, resources.resource_slices]
-    of_release += [resources.device_taint_rules] if rules else []
-    kinds = [resources.NODES, *(resource(version) for resource in of_release)]
     try:
         async with APIClient(connection, "understudy-explain-allocation") as client:
-            lists = [(await client.list(resource))["items"] for resource in kinds]
+            return await objects_of_server(client.list, version, features)
     except (StatusError, ConnectionError) as why:
         raise _UnusableError(str(why)) from None
-    return {resource.kind: [resource.typed(obj) for obj in items] for resource, items in zip(kinds, lists, strict=True)}

@@ -156,6 +156,11 @@ export class LiveSource {
     return this.json("GET", "/ui/data/owners", { query: { uid } });
   }
 
+  // Return why a claim gets no devices, node by node.
+  explanation(claim) {
+    return this.json("GET", "/ui/data/explanation", { query: { claim } });
+  }
+
   manifest(text, fields = []) {
     return this.json("POST", "/ui/data/manifest", { body: JSON.stringify({ text, fields }), type: "application/json" });
   }
