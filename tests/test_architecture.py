@@ -67,7 +67,7 @@ EDGE = {
         "controlplane.scheduler",
     ),
     *("controlplane.kubelet", "controlplane.dev", "controlplane.drivers", "controlplane.simulation", "cli"),
-    *("languageserver.server", "ui.data.explanation"),
+    "languageserver.server",
 }
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 

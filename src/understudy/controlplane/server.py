@@ -11,6 +11,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server import server as apiserver
 from understudy.controlplane.controllers import ControllerManager
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
     from understudy.ui.user_interface import UserInterface
@@ -31,8 +32,14 @@ class Server(apiserver.Server):
         if self._ui is None:
             from understudy.ui.user_interface import UserInterface
 
-            self._ui = UserInterface(self._lifecycle)
+            self._ui = UserInterface(self._lifecycle, self._explain)
         return await self._ui.answer(request)
+
+    async def _explain(self, claim: str) -> Obj:
+        """Say why a claim, NAMESPACE/NAME, gets no devices. Raises 404."""
+        from understudy.controlplane.client.claim_explanation import explain_claim
+
+        return await explain_claim(self._lifecycle.door.clients.client("understudy-ui"), self.state, claim)
 
     def record(
         self,

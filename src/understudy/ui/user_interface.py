@@ -14,13 +14,13 @@ import orjson
 
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.filters.accept_hosts import foreign_page
-from understudy.apiserver.server.filters.open_pages import DATA, PREFIX
 from understudy.apiserver.server.lifecycle import Lifecycle
+from understudy.apiserver.server.pages.open_pages import DATA, PREFIX
 from understudy.machinery import errors
+from understudy.machinery.types import Obj
 from understudy.ui.assets import assets, content_security_policy
-from understudy.ui.data import explanation, kinds, manifest, owners
+from understudy.ui.data import kinds, manifest, owners
 
-_AGENT = "understudy-ui"  # of requests to the server itself
 _HEADERS = [
     ("Content-Security-Policy", content_security_policy()),
     ("X-Content-Type-Options", "nosniff"),
@@ -32,10 +32,14 @@ _HEADERS = [
 
 
 class UserInterface:
-    """The page of one server, made when it is first asked for. From then on the server keeps its last requests."""
+    """The page of one server, made when it is first asked for. From then on the server keeps its last requests.
 
-    def __init__(self, lifecycle: Lifecycle) -> None:
+    `explain` says why a claim, NAMESPACE/NAME, gets no devices.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, explain: Callable[[str], Awaitable[Obj]]) -> None:
         self._lifecycle = lifecycle
+        self._explain = explain
         lifecycle.request_log.on = True
         self._data: dict[tuple[str, str], Callable[[Request], Awaitable[object]]] = {
             ("GET", "kinds"): self._kinds,
@@ -69,8 +73,7 @@ class UserInterface:
         return await owners.around(self._lifecycle.state, request.query.get("uid"))
 
     async def _explanation(self, request: Request) -> object:
-        client = self._lifecycle.door.clients.client(_AGENT)
-        return await explanation.of_claim(client, self._lifecycle.state, request.query.get("claim"))
+        return await self._explain(request.query.get("claim"))
 
     async def _manifest(self, request: Request) -> object:
         return manifest.read(request.body)

@@ -50,8 +50,6 @@ from understudy.apiserver.server.filters.faults.replica import replica_of
 from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.impersonation.filter import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
-from understudy.apiserver.server.filters.open_pages import PREFIX as UI
-from understudy.apiserver.server.filters.open_pages import OpenPageError
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, zpages
@@ -60,6 +58,8 @@ from understudy.apiserver.server.pages.exposition import Family, negotiate, writ
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
+from understudy.apiserver.server.pages.open_pages import PREFIX as UI
+from understudy.apiserver.server.pages.open_pages import OpenPageError
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.apiserver.storage.turns import Turns

@@ -24,7 +24,6 @@ from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error, print_places
 from understudy.cli.remote_server import connection_of
 from understudy.cli.world_text import WorldsIn
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection

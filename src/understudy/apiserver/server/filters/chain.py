@@ -20,10 +20,10 @@ from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
-from understudy.apiserver.server.filters.open_pages import with_open_pages
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
+from understudy.apiserver.server.pages.open_pages import with_open_pages
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases.features import Gates
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.server.filters.open_pages import PREFIX as UI
 from understudy.apiserver.server.filters.request_log.requests import LoggedRequest
+from understudy.apiserver.server.pages.open_pages import PREFIX as UI
 from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
 

@@ -15,7 +15,7 @@ from understudy.machinery.types import Obj
 MOST_NODES = 100  # that are looked at
 
 
-async def of_claim(client: Verbs, state: ServerState, claim: str) -> Obj:
+async def explain_claim(client: Verbs, state: ServerState, claim: str) -> Obj:
     """Return what becomes of a claim (NAMESPACE/NAME) on each node, and how many nodes were left out. Raises 404."""
     version = state.release.version
     features = frozenset(gate for gate, on in state.gates.in_force().items() if on)
