@@ -16,7 +16,7 @@ MOST_NODES = 100  # that are looked at
 
 
 async def explain_claim(client: Verbs, state: ServerState, claim: str) -> Obj:
-    """Return what becomes of a claim (NAMESPACE/NAME) on each node, and how many nodes were left out. Raises 404."""
+    """Return the fate of a claim (NAMESPACE/NAME) on each node, and the number of nodes left out. Raises 404."""
     version = state.release.version
     features = frozenset(gate for gate, on in state.gates.in_force().items() if on)
     objects = await objects_of_server(lambda resource: client.get(resource.path()), version, features)
