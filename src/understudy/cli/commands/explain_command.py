@@ -18,7 +18,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error, print_places
