@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.controlplane.allocator import Allocator, Explanation
@@ -13,6 +12,7 @@ from understudy.controlplane.client import resources
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.dataclass import dataclass
 
 KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
 
