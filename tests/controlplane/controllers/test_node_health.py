@@ -97,6 +97,38 @@ def test_node_that_is_back_keeps_its_pods(apiserver: Server) -> None:
     wait_until(lambda: messages(apiserver) == ["Cancelling deletion of Pod default/p"])
 
 
+def test_first_plan_stays(apiserver: Server) -> None:
+    """A second taint that a pod tolerates for less changes no plan; one that it does not tolerate evicts it at once."""
+    apiserver.clock.freeze()
+    node(apiserver, "n")
+
+    def taint(*keys: str) -> None:
+        added = [{"key": key, "effect": "NoExecute"} for key in keys]
+        apiserver.patch("node", "n", {"spec": {"taints": added}})
+
+    def pods() -> list[str]:
+        return [each["metadata"]["name"] for each in apiserver.list("pods")]
+
+    first, second = (
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+        for key, seconds in (("a", 300), ("b", 4))
+    )
+    apiserver.create(pod("both", "n", tolerations=[first, second]))
+    apiserver.create(pod("first", "n", tolerations=[first]))
+    apiserver.create(pod("none", "n"))
+    taint("a")
+    wait_until(lambda: pods() == ["both", "first"])
+    taint("a", "b")
+    wait_until(lambda: pods() == ["both"])
+    apiserver.clock.advance(seconds=290)
+    apiserver.create(pod("later", "n"))
+    wait_until(lambda: pods() == ["both"])
+    marked = [f"Marking for deletion Pod default/{name}" for name in ("first", "later", "none")]
+    wait_until(lambda: sorted(messages(apiserver)) == ["Cancelling deletion of Pod default/first", *marked])
+    apiserver.clock.advance(seconds=10)
+    wait_until(lambda: not pods())
+
+
 def test_no_pod_goes_when_no_node_is_ready(apiserver: Server) -> None:
     """The network is at fault where all nodes are silent: none is tainted so that its pods go."""
     apiserver.clock.freeze()

@@ -2,6 +2,7 @@
 
     a taint that a pod does not tolerate              evicts it immediately
     one that it tolerates for some seconds            evicts it after these, unless the taint is gone by then
+    a second one that it tolerates for less           changes nothing: the plan stays, as that of the real one does
 
 Pods tolerate not-ready and unreachable nodes for five minutes, from admission. Source:
 k8s.io/kubernetes/pkg/controller/tainteviction.
@@ -36,10 +37,9 @@ CONDITION = {
 
 
 class _Plan(NamedTuple):
-    """When a pod is evicted, and since when that is planned, in seconds of `Clock.monotonic`."""
+    """When a pod is evicted, in seconds of `Clock.monotonic`."""
 
     uid: str
-    since: float
     when: float
 
 
@@ -78,7 +78,8 @@ class TaintEvictionController(Controller[str]):
         namespace, _, name = key.partition("/")
         pod = self._registry.lookup("", "pods", namespace, name)
         node = pod and pod["spec"].get("nodeName")
-        seconds = _tolerated(pod, _no_execute(self._registry.lookup("", "nodes", "", node))) if pod and node else None
+        taints = _no_execute(self._registry.lookup("", "nodes", "", node)) if node else []
+        seconds = _tolerated(pod, taints) if pod else None
         plan = self._plans.get(key)
         if pod is None or seconds is None or (plan is not None and plan.uid != pod["metadata"]["uid"]):
             self._give_up(key)
@@ -86,8 +87,11 @@ class TaintEvictionController(Controller[str]):
         if pod is None or seconds is None:
             return
         now = self._clock.monotonic()
-        since = now if plan is None else plan.since
-        plan = self._plans[key] = _Plan(pod["metadata"]["uid"], since, since + seconds)
+        if plan is not None and plan.when > now and None in _tolerations_for(pod, taints):
+            self._give_up(key)
+            plan = None
+        if plan is None:
+            plan = self._plans[key] = _Plan(pod["metadata"]["uid"], now + seconds)
         if plan.when > now:
             self.queue.add_after(key, plan.when - now)
         else:
@@ -125,7 +129,11 @@ def _no_execute(node: Obj | None) -> list[Obj]:
 
 def _tolerated(pod: Obj, taints: list[Obj]) -> float | None:
     """Return for how many seconds a pod tolerates taints, None for ever. Upstream: `getMinTolerationTime`."""
-    tolerations = pod["spec"].get("tolerations") or ()
-    used = [next((each for each in tolerations if tolerates(each, taint)), None) for taint in taints]
-    limits = [0 if each is None else each.get("tolerationSeconds") for each in used]
+    limits = [0 if each is None else each.get("tolerationSeconds") for each in _tolerations_for(pod, taints)]
     return min((max(0, limit) for limit in limits if limit is not None), default=None)
+
+
+def _tolerations_for(pod: Obj, taints: list[Obj]) -> list[Obj | None]:
+    """Return the toleration of a pod for each taint, None for one that it does not tolerate."""
+    tolerations = pod["spec"].get("tolerations") or ()
+    return [next((each for each in tolerations if tolerates(each, taint)), None) for taint in taints]
