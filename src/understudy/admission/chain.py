@@ -9,7 +9,7 @@ Source: k8s.io/apiserver/pkg/admission.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -17,7 +17,6 @@ from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy
-from understudy.machinery.util.dataclass import dataclass
 
 
 class Operation(StrEnum):

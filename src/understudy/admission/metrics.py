@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
-from understudy.machinery.util.dataclass import dataclass
 
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
 _HIGHEST_CODE = 600  # as which all above are counted, so that there are not too many series

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from understudy.machinery.util.dataclass import dataclass
+from dataclasses import dataclass, field
 
 MAX_REPORTED = 100
 NO_LOCATION = -1

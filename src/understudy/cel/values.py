@@ -7,7 +7,7 @@ is a dict whose keys went through `map_key`, because Python takes `True` and `1`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.cel import types
@@ -15,7 +15,6 @@ from understudy.cel.ast import UnsignedInt
 from understudy.cel.errors import EvaluationError
 from understudy.cel.limits.interrupts import current_meter
 from understudy.cel.types import Type
-from understudy.machinery.util.dataclass import dataclass
 
 Value = Any
 """A value: one of the Python types named above, or an instance of a class below or of a library."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
@@ -13,7 +13,6 @@ from understudy.machinery.auth.authorization import Attributes, Authorizer
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 MOST_WARNINGS = 1000  # of one request; an answer has room for 4,096 characters of them, see `warning_headers`
 _NO_ACTION, _ALWAYS_ALLOW = Attributes("", ""), AlwaysAllow()

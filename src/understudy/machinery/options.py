@@ -6,6 +6,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-par
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from understudy.machinery import errors
@@ -17,7 +18,6 @@ from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import cache_short_texts
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,6 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.clock import SystemClock, timestamp
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors

@@ -6,6 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-cli
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cryptography import x509
@@ -19,7 +20,6 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.util.clock import Clock
-from understudy.machinery.util.dataclass import dataclass
 
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # of the subject: the user's uid
 REMEMBERED = 1000  # chains that are not verified again while their certificates are valid

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -33,7 +34,6 @@ from understudy.machinery.golang.json_reader import parse, to_text
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.regex import regex
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
@@ -23,7 +24,6 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock, parse_timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.jose import PrivateKey, PublicKey

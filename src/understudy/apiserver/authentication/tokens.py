@@ -6,13 +6,12 @@ Upstream: `newServiceAccountAuthenticator` and its neighbours in k8s.io/kubernet
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens, Lookup
 from understudy.machinery.auth.users import User
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator

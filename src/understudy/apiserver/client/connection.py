@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ssl import SSLContext

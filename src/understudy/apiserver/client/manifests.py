@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.worlds.world import WorldObject

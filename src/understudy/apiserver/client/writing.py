@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.client.kind_names import RequestError, ServedKind, find, find_kind_of
@@ -14,7 +14,6 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import STRICT, WriteOptions
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.worlds.world import WorldObject

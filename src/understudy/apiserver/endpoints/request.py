@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from typing import Protocol, TypeVar
@@ -16,7 +16,6 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
-from understudy.machinery.util.dataclass import dataclass
 
 JSON = "application/json"
 NO_ANSWER = -1  # bytes of a body of which not even the head is sent

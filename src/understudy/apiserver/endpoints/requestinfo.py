@@ -9,12 +9,11 @@ also learns what a request to an unknown resource asks for. Whether the resource
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.machinery.auth import authorization
 from understudy.machinery.util.caches import SHORT_KEPT, cache_short_texts
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query

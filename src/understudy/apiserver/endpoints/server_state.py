@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from understudy.admission.chain import Chain
@@ -32,7 +32,6 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ Upstream: k8s.io/apiserver/pkg/util/flowcontrol/rule.go.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Self
 
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import ACCOUNT, User, account_name
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 EVERY = "*"  # alone in a list, it stands for every value; this is all it can do there
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.auth.users import User
-from understudy.machinery.util.dataclass import dataclass
 
 log = logging.getLogger("understudy")
 

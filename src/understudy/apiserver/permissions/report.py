@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -22,7 +22,6 @@ from understudy.apiserver.permissions.roles import (
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 YAML = (".yaml", ".yml")
 

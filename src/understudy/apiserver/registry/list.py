@@ -7,7 +7,7 @@ k8s.io/apiserver/pkg/storage/cacher, `resolveGetListRev` in k8s.io/apiserver/pkg
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from understudy.apiserver.encoding.encoded import is_loaded, load, matches
@@ -29,7 +29,6 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.selectors.selector import Selector
-from understudy.machinery.util.dataclass import dataclass
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (

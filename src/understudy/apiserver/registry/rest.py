@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from understudy.apiserver.storage.interface import Entry
@@ -18,7 +19,6 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import empty_fields, keep_empty_fields
 from understudy.machinery.types import Obj, same_json, split_api_version
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.pieces import release
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from understudy.cel import types
 from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import Type
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

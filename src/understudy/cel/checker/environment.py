@@ -9,7 +9,7 @@ release knows (`StoredExpressions`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 
@@ -20,7 +20,6 @@ from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import DYN, TYPE, Type, opaque, optional_of, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
-from understudy.machinery.util.dataclass import dataclass
 
 DEVICE = "kubernetes.DRADevice"
 

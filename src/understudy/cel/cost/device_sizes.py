@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from understudy.cel.cost.estimate import Estimate, Path
-from understudy.machinery.util.dataclass import dataclass
 
 MAX_ATTRIBUTES: Final = 32
 MAX_DOMAIN: Final = 63

@@ -6,7 +6,7 @@ Every environment declares it, but only policies have a value to call it on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from understudy.cel.errors import EvaluationError
@@ -16,7 +16,6 @@ from understudy.cel.values import Value
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision
 from understudy.machinery.auth.users import User, account_groups, account_name
 from understudy.machinery.selectors.fields import FieldTerm
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 
 DECLARATIONS = """

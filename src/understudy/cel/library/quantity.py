@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from understudy.cel.types import Type, struct
 from understudy.cel.values import INT_MAX, INT_MIN, Value, parses
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.util.caches import cache_short_texts
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.regex import regex
 
 DECLARATIONS = """

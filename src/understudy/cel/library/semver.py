@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from understudy.cel.errors import EvaluationError
 from understudy.cel.types import Type, struct
 from understudy.cel.values import Value, parses
 from understudy.machinery.util.caches import cache_short_texts
-from understudy.machinery.util.dataclass import dataclass
 
 DECLARATIONS = """
 compareTo

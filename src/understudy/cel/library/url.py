@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -11,7 +12,6 @@ from understudy.cel.types import Type, struct
 from understudy.cel.values import Value
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
-from understudy.machinery.util.dataclass import dataclass
 
 DECLARATIONS = """
 getEscapedPath

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True)

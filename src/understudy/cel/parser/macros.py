@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from typing import Final
 
 from understudy.cel.ast import (
@@ -25,7 +26,6 @@ from understudy.cel.ast import (
     is_conditional,
 )
 from understudy.cel.parser.dialect import Dialect
-from understudy.machinery.util.dataclass import dataclass
 
 
 class MacroError(Exception):

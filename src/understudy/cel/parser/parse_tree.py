@@ -6,7 +6,7 @@ cel-go reports reserved names, invalid literals and misused macros together with
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.cel.ast import (
     Call,
@@ -23,7 +23,6 @@ from understudy.cel.ast import (
 from understudy.cel.errors import BEFORE_SOURCE
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.tokens import Token
-from understudy.machinery.util.dataclass import dataclass
 
 MAX_RECURSION_DEPTH = 250
 

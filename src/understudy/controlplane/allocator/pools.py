@@ -6,7 +6,7 @@ For each pool: which slices are for the node, the newest generation of them, whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.inventory import Counters, Device, Inventory, Slice
@@ -16,7 +16,6 @@ from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.typeinfo.generated_string import generated_string
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass

@@ -6,7 +6,7 @@ A request with subrequests becomes one `Request` for each of them, of which the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.cel.checker.environment import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
@@ -24,7 +24,6 @@ from understudy.machinery.quantity import wrapped
 from understudy.machinery.releases.features import DRA_OPTIONAL_NODE_OPERATIONS
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.util.dataclass import dataclass
 
 MAX_RESULTS = 32  # AllocationResultsMaxSize
 EXACT_COUNT, ALL = "ExactCount", "All"

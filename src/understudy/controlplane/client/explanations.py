@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.controlplane.allocator import Allocator, Explanation
@@ -12,7 +13,6 @@ from understudy.controlplane.client import resources
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
 

@@ -17,7 +17,7 @@ deletion of its dependents). https://kubernetes.io/docs/concepts/architecture/ga
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
@@ -37,7 +37,6 @@ from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.memory import gives_back, shrink
 
 # Events own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config); the others are what

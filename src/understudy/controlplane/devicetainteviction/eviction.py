@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.controlplane.allocator.checks.taints import tolerates
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import parse_timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 NO_EXECUTE = "NoExecute"
 

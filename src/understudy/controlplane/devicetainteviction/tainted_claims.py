@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
@@ -18,7 +18,6 @@ from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Evi
 from understudy.controlplane.devicetainteviction.pools import Pools
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True)

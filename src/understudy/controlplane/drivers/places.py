@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.regex import regex
 
 # The environment variables that drivers of Kubernetes usually read, by the names of the fields of `Places`.

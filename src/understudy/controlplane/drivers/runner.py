@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +26,6 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
-from understudy.machinery.util.dataclass import dataclass
 
 
 class Verdict(StrEnum):

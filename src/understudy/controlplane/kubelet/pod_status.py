@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.machinery.golang.json_writer import encode
@@ -16,7 +16,6 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 # Where the CDI devices of a pod are noted, {"container": ["vendor.com/class=device"]}. A real kubelet hands them to the
 # container runtime and writes them nowhere.

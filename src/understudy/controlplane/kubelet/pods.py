@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from ipaddress import ip_network
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
@@ -22,7 +23,6 @@ from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.timers import timeout, working
 
 log = logging.getLogger(__name__)

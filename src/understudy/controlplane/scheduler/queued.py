@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from understudy.controlplane.scheduler.framework.pods import PodInfo
-from understudy.machinery.util.dataclass import dataclass
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0  # seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from understudy.apiserver.client.connection import Connection
@@ -29,7 +29,6 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.timers import sleep
 
 BOOT_ID = "00000000-0000-4000-8000-{:012}"

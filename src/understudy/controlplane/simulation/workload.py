@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
@@ -16,7 +17,6 @@ from understudy.controlplane.simulation.persistence import until_answered
 from understudy.controlplane.simulation.settings import check_above, check_not_below, parse
 from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.timers import sleep
 
 NAME, NAMESPACE = "workload", "default"

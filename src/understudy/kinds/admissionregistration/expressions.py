@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.machinery.releases.version import Version
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.field import Errors, Path, internal, invalid
 
 if TYPE_CHECKING:

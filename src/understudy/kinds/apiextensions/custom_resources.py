@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.kinds.apiextensions import embedded_resources
@@ -14,7 +15,6 @@ from understudy.kinds.context import Context
 from understudy.machinery.golang import fmt
 from understudy.machinery.releases import features
 from understudy.machinery.types import GroupVersionKind, Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path, invalid
 
 # Errors that leave open what rules would be given (upstream: `hasBlockingErr`).

@@ -7,12 +7,11 @@ come from maxItems, maxProperties and maxLength, or from the size of a request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, internal, invalid
 

@@ -10,7 +10,7 @@ is reported again: clients count the causes of a Status.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import go_quote
@@ -18,7 +18,6 @@ from understudy.machinery.patch.apply.manager_names import validate_field_manage
 from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_37, ByRelease
 from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.field import FieldError, Path
 
 

@@ -8,6 +8,7 @@ become Active one after the other, in the order of their priorities, and each en
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.kinds.common import conditions
@@ -17,7 +18,6 @@ from understudy.kinds.common.objectmeta import CORE, IMMUTABLE
 from understudy.kinds.context import Context
 from understudy.machinery.types import Obj, condition_is_true, condition_of, nested_field
 from understudy.machinery.util.clock import parse_timestamp
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 

@@ -6,14 +6,13 @@ https://kubernetes.io/docs/reference/access-authn-authz/authorization/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from understudy.machinery.auth.users import User
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import SelectorError
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

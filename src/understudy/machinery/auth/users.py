@@ -6,10 +6,8 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from understudy.machinery.util.dataclass import dataclass
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"

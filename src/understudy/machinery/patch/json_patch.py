@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, request_too_large, unprocessable
@@ -24,7 +25,6 @@ from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.patch import patch_body as bodies
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 MAX_OPERATIONS = 10000
 MAX_COPIED_BYTES = 3 * 1024 * 1024

@@ -7,12 +7,12 @@ errors; all others keep their order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.patch import patch_body as bodies
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 INVALID = "Invalid JSON Patch"
 

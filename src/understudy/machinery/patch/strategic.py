@@ -11,6 +11,7 @@ on the order in which Go walks a map, this module walks in the order of the patc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
@@ -30,7 +31,6 @@ from understudy.machinery.patch.strategic_lists import (
 )
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 PATCH = "$patch"
 RETAIN_KEYS = "$retainKeys"

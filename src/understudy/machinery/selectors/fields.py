@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from understudy.machinery.selectors.labels import SelectorError
 from understudy.machinery.util.caches import cache_short_texts
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ pointers are always written, even when zero; inlined structs are separate messag
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -28,7 +29,6 @@ from understudy.machinery.serializer.protobuf_wire import (
 )
 from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct as binary
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,7 +22,6 @@ from understudy.machinery.serializer.protobuf_wire import (
     length_delimited,
     read_fields,
 )
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,12 @@ resolved lazily.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.releases.recorded import read_release_file, release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.util.dataclass import dataclass
 
 INTERNAL = "__internal"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.util.dataclass import dataclass
 
 
 class Violation(NamedTuple):

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from understudy.admission.chain import Attributes
@@ -24,7 +25,6 @@ from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 E = TypeVar("E")
 

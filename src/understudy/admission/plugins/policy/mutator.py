@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -31,7 +31,6 @@ from understudy.machinery.errors import StatusError, admission_forbidden, intern
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_kind
-from understudy.machinery.util.dataclass import dataclass
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
 Patcher = Callable[[Value, VersionedAttributes, ObjectInterfaces, Version], Obj]

@@ -7,6 +7,7 @@ mention a resource does not limit it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from understudy.admission.chain import Point
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
@@ -16,7 +17,6 @@ from understudy.machinery import errors
 from understudy.machinery.quantity import canonical_text, parse
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 _ZERO = parse("0")
 

@@ -10,6 +10,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (`jsonPatcher`, `smpPat
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -23,7 +24,6 @@ from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
 from understudy.machinery.serializer.json import DecodeError, encode
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.field import Path, invalid
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from understudy.apiserver.server.filters.audit.batching import BATCH, BLOCKING, 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import duration_error, parse_duration
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.client.connection import Connection

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from understudy.apiserver.authentication.options import flag
 from understudy.apiserver.storage.engine import Engine
-from understudy.machinery.util.dataclass import dataclass
 
 SCHEMES = ("http", "https", "unix")
 

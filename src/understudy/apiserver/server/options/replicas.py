@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import flag
 from understudy.machinery.golang.times import parse_duration
-from understudy.machinery.util.dataclass import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.controllers.framework.leader_election import Election

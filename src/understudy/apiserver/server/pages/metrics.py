@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.admission.metrics import AnyFamily, Histogram
 from understudy.apiserver.flowcontrol.seats import SeatLimits
@@ -15,7 +15,6 @@ from understudy.apiserver.server.pages.healthz import Checks
 from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.native_histogram import NativeHistogram
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.util.memory import gives_back
 
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)

@@ -7,6 +7,7 @@ since 1.35 `k8s.io/apiserver/pkg/server/{statusz,flagz}`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -21,7 +22,6 @@ from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 GROUP = "config.k8s.io"
 STATUSZ, FLAGZ = "/statusz", "/flagz"

@@ -8,6 +8,7 @@ import inspect
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,7 +17,6 @@ from multidict import CIMultiDict
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 log = logging.getLogger("understudy")
 

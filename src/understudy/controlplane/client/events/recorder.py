@@ -11,7 +11,7 @@ once, and then one in five minutes; others are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
@@ -22,7 +22,6 @@ from understudy.controlplane.client.resources import EVENTS, Resource, object_re
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
-from understudy.machinery.util.dataclass import dataclass
 
 AGGREGATE_FROM, AGGREGATE_SECONDS = 10, 600.0
 BURST, PER_SECOND = 25, 1 / 300

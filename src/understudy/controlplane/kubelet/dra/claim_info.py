@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 FILE = "dra_manager_state"
 ALL = "*"  # of the operations that a device may skip

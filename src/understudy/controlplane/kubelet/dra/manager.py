@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -42,7 +43,6 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 log = logging.getLogger(__name__)
 

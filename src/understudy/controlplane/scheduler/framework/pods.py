@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 Resources = dict[str, int]  # cpu in thousandths, everything else in whole units

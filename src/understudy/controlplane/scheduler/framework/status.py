@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-
-from understudy.machinery.util.dataclass import dataclass
 
 
 class Code(Enum):

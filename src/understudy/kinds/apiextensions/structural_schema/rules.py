@@ -11,7 +11,7 @@ schema with rules; those inside read the parts of that.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from understudy.kinds.apiextensions.structural_schema.correlation import Correla
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import (
     OMITTED,

@@ -11,6 +11,7 @@ walk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
@@ -22,7 +23,6 @@ from understudy.machinery.golang.json_writer import as_read_again, encode_sorted
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation import strfmt
 from understudy.machinery.validation.bad_values import LengthLimit, Untyped
 from understudy.machinery.validation.field import Errors, ErrorType, at_most_items

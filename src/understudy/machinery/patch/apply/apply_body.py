@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import bad_request
@@ -10,7 +11,6 @@ from understudy.machinery.patch import patch_body as bodies
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.serializer.json import DecodeError, yaml_to_json
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 _DUPLICATES = "yaml: unmarshal errors:\n  "
 

@@ -7,6 +7,7 @@ back as the object it was read from.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,7 +15,6 @@ import orjson
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import FieldSetError, Set, from_json, sorted_set
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 APPLY, UPDATE = "Apply", "Update"
 

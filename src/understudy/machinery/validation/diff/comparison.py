@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.diff.edits import ONLY_X, ONLY_Y, Likeness, edit_script
 from understudy.machinery.validation.diff.go_values import MAP, POINTER, SLICE, STRUCT, Value
 

@@ -7,11 +7,9 @@ one line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
-
-from understudy.machinery.util.dataclass import dataclass
 
 NIL, ELLIPSIS = "nil", "..."
 REMOVED, INSERTED, SAME = "-", "+", " "

@@ -7,10 +7,9 @@ the reader cannot tell them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from understudy.machinery.util.dataclass import dataclass
 from understudy.machinery.validation.diff.comparison import Comparison
 from understudy.machinery.validation.diff.go_values import (
     BOOL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from types import TracebackType
@@ -12,7 +13,6 @@ from typing import Any, Self
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.faults.fault import Fault
-from understudy.machinery.util.dataclass import dataclass
 
 # What chaos chooses from. Nothing here lasts long; whatever a client sees, it has to go on from.
 CHAOS = (

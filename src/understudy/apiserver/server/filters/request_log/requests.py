@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, TypedDict, Unpack, overload
 
 from understudy.apiserver.client.kind_names import find
 from understudy.apiserver.extensions.serving import Serving
-from understudy.machinery.util.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 from understudy.machinery.serializer.rpc.messages import (
@@ -15,7 +16,6 @@ from understudy.machinery.serializer.rpc.messages import (
     optional_message,
     text,
 )
-from understudy.machinery.util.dataclass import dataclass
 
 RANGE, TXN, COMPACT = "etcdserverpb.KV/Range", "etcdserverpb.KV/Txn", "etcdserverpb.KV/Compact"
 WATCH = "etcdserverpb.Watch/Watch"

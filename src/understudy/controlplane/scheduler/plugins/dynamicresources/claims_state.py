@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.client.pod_claims import (
@@ -22,7 +22,6 @@ from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resourc
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.types import Obj
-from understudy.machinery.util.dataclass import dataclass
 
 
 class ClaimError(Exception):
