@@ -1,6 +1,6 @@
 // The place that is shown, which is in the address bar: #/objects/apps/deployments?q=web
 
-import { useEffect, useState } from "./vendor/preact.js";
+import { useLayoutEffect, useState } from "./vendor/preact.js";
 
 const CORE = "core"; // stands for the group without a name
 
@@ -48,7 +48,7 @@ export function changeQuery(changes) {
 
 export function usePlace() {
   const [place, setPlace] = useState(currentPlace);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: the address may change before the first picture
     const follow = () => setPlace(currentPlace());
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
