@@ -1,4 +1,5 @@
-"""A real browser for tests of the page: $CHROMIUM, or the one on PATH. Tests skip without one, and fail in CI."""
+"""A real browser for tests of the page: $CHROMIUM, or the one on PATH. Tests skip without one, and fail in CI, and skip
+without the extra `browser`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from understudy import Server
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-REASON = "needs Chromium, on PATH or named by CHROMIUM, and the extra `browser`"
+REASON = "needs Chromium, on PATH or named by CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # Nothing but the page: no sandbox, which root may not have, and no requests of the browser's own.
 FLAGS = (
@@ -37,14 +38,11 @@ def refuse(reason: str) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start a browser for the tests of a module. Its driver holds the event loop of the thread, which others need."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs the extra `browser`")
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        path = None
     if not path:
         refuse(REASON)
-    with sync_playwright() as driver:
+    with api.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()

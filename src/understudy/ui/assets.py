@@ -14,15 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from understudy.machinery.util.regex import regex
+
 # In the order in which they are run: a module imports those before.
 SCRIPTS = (
     *("vendor/preact.js", "text.js", "yaml.js", "source.js", "place.js", "parts.js"),
     *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js", "app.js"),
 )
 STYLE = "style.css"
-_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([^"]+)";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
-_EXPORTS = re.compile(r"export\{([^}]*)\};?\s*$")  # at the end of a module that others have made
+_IMPORT = regex(r'^import (\{[^}]*\}) from "\./([^"]+)";$', re.MULTILINE)
+_EXPORT = regex(r"^export (async function|function|const|class) (\w+)", re.MULTILINE)
+_EXPORTS = regex(r"export\{([^}]*)\};?\s*$")  # at the end of a module that others have made
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; connect-src {connect}; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "

@@ -28,9 +28,14 @@ OWN_FLAGS = {
     "control": "bool",
     "controllers": "strings",
     "faults": "string",
+    "leader-elect": "bool",
+    "leader-elect-lease-duration": "duration",
+    "leader-elect-renew-deadline": "duration",
+    "leader-elect-retry-period": "duration",
     "load": "strings",
     "permission-report": "string",
     "service-addresses": "mapStringString",
+    "ui": "bool",
 }
 
 
