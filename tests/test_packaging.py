@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
 LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
-DATA = {".py", ".json", ".yaml", ".pyi", ".typed"}
+DATA = {".py", ".json", ".yaml", ".pyi", ".typed", ".js", ".css", ".html"}  # and licences of what others have made
 
 
 def sources() -> Iterator[Path]:
@@ -109,7 +109,11 @@ def test_every_form_makes_the_same_wheel(form: str, wheel: Path, sdist: Path, tm
 
 def test_wheel_holds_everything(wheel: Path) -> None:
     """Every module, the type marker and every schema file are inside, and nothing else."""
-    expected = {path.relative_to(PACKAGE.parent).as_posix() for path in sources() if path.suffix in DATA}
+    expected = {
+        path.relative_to(PACKAGE.parent).as_posix()
+        for path in sources()
+        if path.suffix in DATA or path.name.startswith("LICENSE-")
+    }
     expected -= set(BUILT_FROM)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

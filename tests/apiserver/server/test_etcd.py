@@ -21,6 +21,7 @@ from understudy.machinery.types import Obj
 
 CONFIG_MAP: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "before"}}
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+EVENTS = "/api/v1/namespaces/default/events"
 EVENT: Obj = {
     "apiVersion": "v1",
     "kind": "Event",
@@ -106,9 +107,14 @@ def test_etcd_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         for path in (f"{CONFIG_MAPS}/a", CONFIG_MAPS):
             assert send(server, "GET", f"{path}?resourceVersion=0").status == 200
             assert send(server, "GET", path).status == 504
-        late = send(server, "POST", CONFIG_MAPS, {**CONFIG_MAP, "metadata": {"name": "b"}})
         message = "Timeout: request did not complete within requested timeout - context deadline exceeded"
-        assert (late.status, late.json()["reason"], late.json()["message"]) == (504, "Timeout", message)
+        event = {
+            "metadata": {"name": "b"},
+            "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "b"},
+        }
+        for path, obj in ((CONFIG_MAPS, {**CONFIG_MAP, "metadata": {"name": "b"}}), (EVENTS, event)):
+            late = send(server, "POST", path, obj)
+            assert (late.status, late.json()["reason"], late.json()["message"]) == (504, "Timeout", message)
         with watch(server, CONFIG_MAPS, f"&resourceVersion={version}") as events:
             etcd.start()
             monkeypatch.setattr(etcd_engine, "WRITES", 30)

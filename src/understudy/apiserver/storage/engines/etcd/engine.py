@@ -317,8 +317,11 @@ class EtcdEngine:
         return (await self._write(pb.TXN, pb.TxnRequest((), (put,)), pb.TxnResponse)).header.revision
 
     async def _grant(self, seconds: int) -> int:
-        granted = await self._client.read(pb.GRANT, pb.LeaseGrantRequest(seconds), pb.LeaseGrantResponse, WRITES)
-        return granted.id
+        try:
+            asked = pb.LeaseGrantRequest(seconds)
+            return (await self._client.read(pb.GRANT, asked, pb.LeaseGrantResponse, WRITES)).id
+        except RPCError as why:
+            raise _error(why) from why
 
     async def _write(self, method: str, request: Message, answer: type[M]) -> M:
         try:
