@@ -82,3 +82,22 @@ async def test_stream_that_cannot_begin(root: Path) -> None:
     with pytest.raises(RPCError, match="code = Unavailable"):
         await anext(channel.stream(f"{HEALTH_V1ALPHA1}/{WATCH}", WatchResourcesRequest(), WatchResourcesResponse))
     await channel.close()
+
+
+async def test_channel_is_closed_under_a_call(root: Path) -> None:
+    """A call whose channel is closed fails, and its task goes on; a task that is cancelled ends."""
+    path = root / "s"
+    with socket.socket(socket.AF_UNIX) as silent:  # it takes connections, and never says a word
+        silent.bind(str(path))
+        silent.listen()
+        channel = GRPCChannel(str(path))
+        calls = [asyncio.create_task(channel.call(METHOD, ClaimsRequest(), PrepareResponse, 60.0)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        calls[0].cancel()
+        await channel.close()
+        done = await asyncio.gather(*calls, return_exceptions=True)
+    assert [str(error) for error in done] == [
+        "",
+        "rpc error: code = Canceled desc = grpc: the client connection is closing",
+    ]
+    assert calls[0].cancelled()

@@ -5,6 +5,7 @@ Errors have the texts of grpc-go, since they end in events that people read and 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -101,6 +102,11 @@ class GRPCChannel:
             response: M = await call(request, timeout=timeout)
         except grpc.aio.AioRpcError as why:
             raise self._error(why) from why
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RPCError("Canceled", "grpc: the client connection is closing") from None  # by `close`
         return response
 
     async def stream(self, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
