@@ -5,7 +5,6 @@ Errors have the texts of grpc-go, since they end in events that people read and 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -97,16 +96,17 @@ class GRPCChannel:
 
     async def call(self, method: str, request: Message, answer: type[M], timeout: float) -> M:
         """Call `service/method` and return its answer. Raises RPCError, after `timeout` seconds at the latest."""
-        call = self._channel.unary_unary(f"/{method}", Message.encode, answer.decode)
+        call = self._channel.unary_unary(f"/{method}", Message.encode, answer.decode)(request, timeout=timeout)
         try:
-            response: M = await call(request, timeout=timeout)
+            await call.code()  # the call itself would cancel the task that waits for it when the channel is closed
+        finally:
+            call.cancel()  # nothing if it is done
+        if call.cancelled():
+            raise RPCError("Canceled", "grpc: the client connection is closing")
+        try:
+            response: M = await call
         except grpc.aio.AioRpcError as why:
             raise self._error(why) from why
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise RPCError("Canceled", "grpc: the client connection is closing") from None  # by `close`
         return response
 
     async def stream(self, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
