@@ -114,8 +114,7 @@ class FaultyDriver(FakeDriver):
             if uids & self.under_way:
                 return PrepareResponse({uid: PreparedClaim(error="a call is under way") for uid in uids})
             self.under_way |= uids
-            await asyncio.sleep(0.5)
-            self.under_way -= uids
+            await asyncio.Event().wait()
         if self.fault == NEWER and self.number > 1:
             return PrepareResponse({claim.uid: PreparedClaim(error="too early") for claim in request.claims})
         response = await super()._prepare(request)

@@ -15,7 +15,7 @@ from understudy.machinery.util.regex import regex
 
 # "vendor.com/class=name", as a container runtime reads it; see the specification of the Container Device Interface.
 CDI_ID = regex(r"[A-Za-z][-.\w]*[A-Za-z0-9]/[A-Za-z][-.\w]*[A-Za-z0-9]?=[A-Za-z0-9]([-.:\w]*[A-Za-z0-9])?")
-GIVEN_UP_AFTER = (0.001, 0.01, 0.1)  # seconds
+GIVEN_UP_AFTER = (0.001, 0.01, 0.1, 1.0)  # seconds; a call that is answered before costs no more
 OTHER_UID = "00000000-0000-4000-8000-000000000000"
 
 
