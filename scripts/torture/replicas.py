@@ -33,7 +33,6 @@ from typing import Any
 
 import orjson
 
-from scripts.common.connection import StatusError
 from scripts.common.etcd import Member, installed_etcd, running_etcd, urls_of
 from scripts.common.ports import free_port
 from scripts.common.server_process import ServerProcess
@@ -153,25 +152,12 @@ async def append(run: Run, client: Client, number: int, claim: Any, entry: str) 
 
 
 async def watch(run: Run, client: Client, version: int, revisions: array[int]) -> None:
-    """Watch at one server after the other, without end."""
-    while True:
-        try:
-            events = await client.events(CLAIMS, version, random.uniform(1, 8))
-        except StatusError as why:
-            run.ledger.numbers[f"watches answered {why.status}"] += 1
-            await asyncio.sleep(0.2)
-            continue
-        run.ledger.numbers["watches"] += 1
-        for event in events:
-            obj = event["object"]
-            if event["type"] == "ERROR":
-                run.wrong.append(f"a watch from {version} ended with {obj}")
-                return
-            version = revision_of(obj)
-            seen = obj["metadata"]["name"], event["type"], hash(state_of(obj))
-            if run.seen.setdefault(version, seen) != seen:
-                run.wrong.append(f"{seen[:2]} at {version} was another event for another watcher")
-            revisions.append(version)
+    """Note the revisions of the events that a client receives, without end."""
+    async for kind, obj in client.follow(CLAIMS, version):
+        seen = obj["metadata"]["name"], kind, hash(state_of(obj))
+        if run.seen.setdefault(revision_of(obj), seen) != seen:
+            run.wrong.append(f"{seen[:2]} at {revision_of(obj)} was another event for another watcher")
+        revisions.append(revision_of(obj))
 
 
 # --- disturbances

@@ -20,7 +20,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -79,7 +79,25 @@ class Client:
             return 0, {}
         return answer.status, orjson.loads(answer.body)
 
-    async def events(self, path: str, version: int, seconds: float) -> list[Any]:
+    async def follow(self, path: str, version: int) -> AsyncIterator[tuple[str, Any]]:
+        """Watch a collection from a version on, at one server after the other; yield types and objects, without end."""
+        while True:
+            try:
+                events = await self._events(path, version, random.uniform(1, 8))
+            except StatusError as why:
+                self.ledger.numbers[f"watches answered {why.status}"] += 1
+                await asyncio.sleep(0.2)
+                continue
+            self.ledger.numbers["watches"] += 1
+            for event in events:
+                kind, obj = event["type"], event["object"]
+                if kind == "ERROR":
+                    self.ledger.wrong.append(f"a watch from {version} ended with {obj}")
+                    return
+                version = revision_of(obj)
+                yield kind, obj
+
+    async def _events(self, path: str, version: int, seconds: float) -> list[Any]:
         """Watch a collection at some server from a version on; return the events of so many seconds. Raises
         StatusError."""
         connection, events = random.choice(self._connections), list[Any]()
@@ -157,23 +175,9 @@ async def count(client: Client, writer: str, name: str) -> None:
 
 
 async def watch(client: Client, version: int, seen: list[tuple[int, str, str, Any]]) -> None:
-    """Watch at one server after the other, without end."""
-    ledger = client.ledger
-    while True:
-        try:
-            events = await client.events(MAPS, version, random.uniform(1, 8))
-        except StatusError as why:
-            ledger.numbers[f"watches answered {why.status}"] += 1
-            await asyncio.sleep(0.2)
-            continue
-        ledger.numbers["watches"] += 1
-        for event in events:
-            obj = event["object"]
-            if event["type"] == "ERROR":
-                ledger.wrong.append(f"a watch from {version} ended with {obj}")
-                return
-            version = revision_of(obj)
-            seen.append((version, event["type"], obj["metadata"]["name"], obj.get("data")))
+    """Note the events that a client receives, without end."""
+    async for kind, obj in client.follow(MAPS, version):
+        seen.append((revision_of(obj), kind, obj["metadata"]["name"], obj.get("data")))
 
 
 def check(ledger: Ledger, streams: list[list[tuple[int, str, str, Any]]]) -> None:

@@ -37,6 +37,15 @@ class Verbs(ABC):
         """Return an object or a list."""
         return await self.request("GET", path, query=query)
 
+    async def find(self, path: str) -> Obj | None:
+        """Return an object, None if there is none."""
+        try:
+            return await self.get(path)
+        except StatusError as why:
+            if why.code != 404:
+                raise
+            return None
+
     async def create(self, path: str, obj: Obj, query: Query | None = None) -> Obj:
         """Create an object in the collection at a path; return it as stored."""
         return await self.request("POST", path, obj, query=query)

@@ -113,7 +113,7 @@ class LeaderElector:
     async def _try(self) -> bool:
         """Take or renew the Lease; report whether it is held by this one now (upstream: `tryAcquireOrRenew`)."""
         try:
-            lease = await self._read()
+            lease = await self._client.find(self._path)
             if lease is None:
                 spec = self._spec({}, transitions=0)
                 written = await self._client.create(self._collection, self._lease({"name": self._name}, spec))
@@ -160,20 +160,11 @@ class LeaderElector:
         """Give the Lease up, so that another need not wait; if that fails, it is over soon."""
         with suppress(StatusError, OSError):  # TimeoutError is one
             async with timeout(self._clock, RELEASES):
-                lease = await self._read()
+                lease = await self._client.find(self._path)
                 if lease is not None and lease["spec"].get("holderIdentity") == self._identity:
                     spec = {**self._spec({}, transitions=lease["spec"].get("leaseTransitions") or 0)}
                     spec |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                     await self._client.update(self._path, {**lease, "spec": spec})
-
-    async def _read(self) -> Obj | None:
-        """Return the Lease, None if there is none. Raises StatusError, OSError."""
-        try:
-            return await self._client.get(self._path)
-        except StatusError as why:
-            if why.code != 404:
-                raise
-            return None
 
     @property
     def _path(self) -> str:

@@ -81,11 +81,8 @@ class IdentityLease:
         async with self._renewing:
             if self._is_stopping:
                 return
-            try:
-                lease = await self._client.get(self._path)
-            except StatusError as why:
-                if why.code != 404:
-                    raise
+            lease = await self._client.find(self._path)
+            if lease is None:
                 await self._client.create(LEASES, self._renewed({"metadata": {"name": self._name}}))
             else:
                 await self._client.update(self._path, self._renewed(lease))

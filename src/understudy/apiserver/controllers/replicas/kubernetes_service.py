@@ -72,7 +72,7 @@ class EndpointReconciler:
         async with self._changing:
             if self._is_stopping:
                 return
-            if await _read(self._client, f"{_NAMESPACE}/services/{NAME}") is None:
+            if await self._client.find(f"{_NAMESPACE}/services/{NAME}") is None:
                 await _create(self._client, f"{_NAMESPACE}/services", self._service())
             await self._renew()
             await self._write_endpoints(resets_ports=False)
@@ -114,7 +114,7 @@ class EndpointReconciler:
     async def _write_endpoints(self, *, resets_ports: bool) -> None:
         """Let the endpoints have the addresses of all master leases. Raises StatusError."""
         path = f"{_NAMESPACE}/endpoints"
-        stored, addresses = await _read(self._client, f"{path}/{NAME}"), await self._addresses()
+        stored, addresses = await self._client.find(f"{path}/{NAME}"), await self._addresses()
         if self._is_stopping if stored is None else not (addresses or self._is_stopping):
             return  # a server that runs is no reason to erase all addresses
         endpoints = stored or {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": NAME}}
@@ -146,7 +146,7 @@ class EndpointReconciler:
     async def _write_slice(self, endpoints: Obj) -> None:
         """Let the EndpointSlice have what the Endpoints have. Raises StatusError."""
         expected = _slice_of(endpoints)
-        stored = await _read(self._client, f"{_SLICES}/{NAME}")
+        stored = await self._client.find(f"{_SLICES}/{NAME}")
         if stored is not None and stored["addressType"] != expected["addressType"]:
             await self._client.delete(f"{_SLICES}/{NAME}")
             stored = None
@@ -186,16 +186,6 @@ def _slice_of(endpoints: Obj) -> Obj:
         "endpoints": [{"addresses": [ip], "conditions": {"ready": True}} for ip in addresses if (":" in ip) == is_v6],
         "ports": subset.get("ports") or [],
     }
-
-
-async def _read(client: Verbs, path: str) -> Obj | None:
-    """Return an object, None if there is none. Raises StatusError."""
-    try:
-        return await client.get(path)
-    except StatusError as why:
-        if why.code != 404:
-            raise
-        return None
 
 
 async def _create(client: Verbs, path: str, obj: Obj) -> Obj | None:
