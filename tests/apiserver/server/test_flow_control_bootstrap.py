@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server
+from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import flow_control
 from understudy.machinery.types import Obj
 
@@ -18,16 +19,18 @@ AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 
 
 class Rounds:
-    """Counts how often a server has looked at all its flow schemas and priority levels."""
+    """Counts how often `server` has looked at all its flow schemas and priority levels, and no other of this process."""
 
     def __init__(self) -> None:
+        self.server: Server | None = None
         self._count = 0
         self._ensure = flow_control._ensure
 
-    async def ensure(self, *args: Any) -> None:
+    async def ensure(self, client: Client, state: ServerState, bootstrap: list[Obj]) -> None:
         """Do what the server does, and count it."""
-        await self._ensure(*args)
-        self._count += 1
+        await self._ensure(client, state, bootstrap)
+        if self.server is not None and state is self.server.state:
+            self._count += 1
 
     def wait(self) -> None:
         """Wait until a round that has begun after this call is over."""
@@ -47,6 +50,7 @@ def ensuring(rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server
     """Start a server whose minute is short."""
     monkeypatch.setattr(flow_control, "INTERVAL", 0.05)
     with Server() as server:
+        rounds.server = server
         yield server
 
 
