@@ -7,6 +7,7 @@ one place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import ADDRESS, aggregate, go_quote
@@ -57,6 +58,16 @@ class StatusError(Exception):
             body["details"] = self.details
         body["code"] = self.code
         return body
+
+
+@contextmanager
+def ignore_not_found() -> Iterator[None]:
+    """Go on after a StatusError 404: what was to be changed is gone. Upstream: `client.IgnoreNotFound`."""
+    try:
+        yield
+    except StatusError as why:
+        if why.code != 404:
+            raise
 
 
 def status_error(code: int, status: Obj) -> StatusError:

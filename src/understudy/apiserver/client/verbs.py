@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, JSON, MERGE_PATCH
-from understudy.machinery.errors import StatusError, status_error
+from understudy.machinery.errors import StatusError, ignore_not_found, status_error
 from understudy.machinery.types import Obj
 
 Query = Mapping[str, str]  # parameters that are "" are not sent
@@ -39,12 +39,9 @@ class Verbs(ABC):
 
     async def find(self, path: str) -> Obj | None:
         """Return an object, None if there is none."""
-        try:
+        with ignore_not_found():
             return await self.get(path)
-        except StatusError as why:
-            if why.code != 404:
-                raise
-            return None
+        return None
 
     async def create(self, path: str, obj: Obj, query: Query | None = None) -> Obj:
         """Create an object in the collection at a path; return it as stored."""

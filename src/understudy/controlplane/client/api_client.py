@@ -22,6 +22,7 @@ from understudy.apiserver.endpoints.negotiation import MERGE_PATCH
 from understudy.controlplane.client.encodings import JSON_ENCODING, Encoding, encoding_of
 from understudy.controlplane.client.inside import InsideResponse, inside
 from understudy.controlplane.client.resources import Resource
+from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
@@ -80,6 +81,12 @@ class APIClient:
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
         """Return an object."""
         return await self._of(resource).get(resource.path(namespace, name, subresource))
+
+    async def find(self, resource: Resource, name: str, namespace: str = "") -> Obj | None:
+        """Return an object, None if there is none."""
+        with ignore_not_found():
+            return await self.get(resource, name, namespace)
+        return None
 
     async def list(
         self,

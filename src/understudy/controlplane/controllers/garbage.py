@@ -35,7 +35,7 @@ from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.memory import gives_back, shrink
 
@@ -162,14 +162,11 @@ class GarbageCollector(Controller[str]):
         if reference is None or entry is None:
             return
         fields = entry.object["metadata"]
-        try:
+        with ignore_not_found():
             if "deletionTimestamp" in fields:
                 await self._let_go(reference, fields)
             elif fields.get("ownerReferences"):
                 await self._check_owners(reference, fields)
-        except StatusError as error:
-            if error.code != 404:
-                raise
 
     async def _let_go(self, reference: ObjectReference, fields: Obj) -> None:
         """Do the work of the finalizers of an object that is being deleted, and remove them."""

@@ -16,7 +16,7 @@ from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, Contro
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
 
@@ -60,11 +60,8 @@ class NodeLifecycleController(Controller[str]):
             patch = changes(node)
             if patch is None:
                 continue
-            try:
+            with ignore_not_found():
                 await self._client.patch(resource_path("", "v1", "nodes", "", key), patch)
-            except StatusError as error:
-                if error.code != 404:
-                    raise
 
     def _taints_added(self, node: Obj) -> Obj | None:
         taints = _spec(node).get("taints") or []

@@ -12,7 +12,7 @@ from understudy.apiserver.controllers.framework.store_informer import StoreInfor
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.storage.interface import Entry
 from understudy.controlplane.client.pod_claims import group_name
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj, nested_field
 
 GROUP, RESOURCE = "scheduling.k8s.io", "podgroups"
@@ -46,11 +46,8 @@ class PodGroupProtectionController(Controller[str]):
             return
         version, kept = group["metadata"]["resourceVersion"], [each for each in finalizers if each != FINALIZER]
         patch: Obj = {"metadata": {"resourceVersion": version, "finalizers": kept}}
-        try:
+        with ignore_not_found():
             await self._client.patch(resource_path(GROUP, kind.versions[0], RESOURCE, namespace, name), patch)
-        except StatusError as error:
-            if error.code != 404:
-                raise
 
     def _is_used(self, namespace: str, name: str) -> bool:
         """Report whether a pod of a group may still run."""

@@ -21,7 +21,7 @@ from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
 from understudy.controlplane.client.pod_deletion import add_condition_and_delete
 from understudy.controlplane.client.resources import PODS
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field
 
@@ -104,11 +104,8 @@ class TaintEvictionController(Controller[str]):
             if self._gates[features.POD_OBSERVED_GENERATION_TRACKING]:
                 condition["observedGeneration"] = pod["metadata"]["generation"]
             self._tell(key, "Marking for deletion Pod")
-            try:
+            with ignore_not_found():
                 await add_condition_and_delete(self._client, pod, condition)
-            except StatusError as why:
-                if why.code != 404:
-                    raise
         self._plans.pop(key, None)
 
     def _give_up(self, key: str) -> None:

@@ -94,12 +94,7 @@ class NodeKeeper:
 
     async def get(self) -> Obj | None:
         """Return the Node, None if there is none. Raises StatusError, ConnectionError."""
-        try:
-            return await self._client.get(NODES, self._name)
-        except StatusError as why:
-            if why.code != 404:
-                raise
-            return None
+        return await self._client.find(NODES, self._name)
 
     def warn_of(self, node: Obj | None) -> None:
         """Log what keeps pods from a node that is not registered here: it is missing, or tainted as not ready."""
@@ -202,12 +197,8 @@ class NodeKeeper:
         """Return the lease with the time of now, as stored."""
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         renewed = {"spec": {"renewTime": now}}
-        try:
-            lease = self._lease or await self._client.get(LEASES, self._name, LEASE_NAMESPACE)
-        except StatusError as why:
-            if why.code != 404:
-                raise
-        else:
+        lease = self._lease or await self._client.find(LEASES, self._name, LEASE_NAMESPACE)
+        if lease is not None:
             return await self._client.update(LEASES, {**lease, "spec": {**lease["spec"], **renewed["spec"]}})
         node = await self.get()
         metadata: Obj = {"name": self._name, "namespace": LEASE_NAMESPACE}

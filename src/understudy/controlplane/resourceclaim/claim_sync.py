@@ -9,7 +9,6 @@ from understudy.controlplane.client.pod_claims import is_allocated, is_done, is_
 from understudy.controlplane.client.resources import PODS, Resource
 from understudy.controlplane.client.store import Store
 from understudy.controlplane.resourceclaim.pod_groups import PodGroups
-from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_32, V1_36, Version
 from understudy.machinery.types import Obj
 
@@ -88,13 +87,8 @@ class ClaimSync:
         if consumer["uid"] in self._deleted:
             return False
         if known is None:
-            try:
-                known = await self._client.get(resource, consumer["name"], namespace)
-            except StatusError as why:
-                if why.code != 404:
-                    raise
-                return False
-        return bool(known["metadata"]["uid"] == consumer["uid"])
+            known = await self._client.find(resource, consumer["name"], namespace)
+        return known is not None and bool(known["metadata"]["uid"] == consumer["uid"])
 
     async def _release(self, claim: Obj, remaining: list[Obj]) -> None:
         """Take consumers out of a claim; with the last one it loses its devices, and then its finalizer."""

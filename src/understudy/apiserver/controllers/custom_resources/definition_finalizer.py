@@ -14,7 +14,7 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.kinds.apiextensions.definitions import CLEANUP
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, ignore_not_found
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj, condition_is_true, with_condition
 
@@ -92,11 +92,8 @@ async def _delete_instances(state: ServerState, defined: Defined) -> None:
     if kind.watch_cache is not None and not all(is_loaded(entry, kind) for entry in entries):
         raise TryAgainError("objects are not converted yet", POLL_SECONDS)
     for metadata in _undeleted(entry.value["metadata"] for entry in entries):
-        try:
+        with ignore_not_found():
             await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())
-        except StatusError as error:
-            if error.code != 404:
-                raise
     if store.count(prefix_of(kind)):
         raise TryAgainError("finalizers hold objects", POLL_SECONDS)
 

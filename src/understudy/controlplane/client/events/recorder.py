@@ -19,7 +19,7 @@ from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, ignore_not_found
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
 
@@ -106,13 +106,10 @@ class EventRecorder:
         metadata = event["metadata"]
         if event["count"] > 1:
             changes = {field: event[field] for field in ("count", "lastTimestamp", "message")}
-            try:
+            with ignore_not_found():
                 return await self._client.patch(
                     EVENTS, metadata["name"], changes, metadata["namespace"], content_type=STRATEGIC_PATCH
                 )
-            except StatusError as why:
-                if why.code != 404:
-                    raise
         metadata = {field: metadata[field] for field in ("name", "namespace")}
         return await create_event(self._client, EVENTS, {**event, "metadata": metadata})
 
