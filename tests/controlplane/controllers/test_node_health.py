@@ -11,6 +11,7 @@ from understudy import Server
 from understudy.machinery.types import Obj
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
+READY = {"type": "Ready", "status": "True"}
 pytestmark = pytest.mark.apiserver(controllers=["node-lifecycle", "taint-eviction"])
 
 
@@ -39,6 +40,13 @@ def ready(server: Server, name: str) -> Any:
 def messages(server: Server) -> list[str]:
     """Return the messages of the events about evictions."""
     return [event["message"] for event in server.list("events", fields="reason=TaintManagerEviction")]
+
+
+def events_of_nodes(server: Server) -> list[tuple[str, str, str, str]]:
+    """Return kind, name, reason and message of the events that the controller of nodes has recorded."""
+    own = [event for event in server.list("events") if event["source"] == {"component": "node-controller"}]
+    about = [(event["involvedObject"], event) for event in own]
+    return sorted((each["kind"], each["name"], event["reason"], event["message"]) for each, event in about)
 
 
 def pod(name: str, node_name: str, **spec: Any) -> Obj:
@@ -74,6 +82,36 @@ def test_silent_node_loses_its_pods(apiserver: Server) -> None:
     apiserver.clock.advance(seconds=3)
     wait_until(lambda: sorted(each["metadata"]["name"] for each in apiserver.list("pods")) == ["elsewhere", "stays"])
     wait_until(lambda: messages(apiserver) == ["Marking for deletion Pod default/goes"])
+
+
+def test_pods_of_silent_node_are_not_ready(apiserver: Server) -> None:
+    """They stay so until their kubelet says otherwise; nodes that come, go or become silent have events."""
+    apiserver.clock.freeze()
+    for name in ("silent", "other"):
+        node(apiserver, name)
+        renew(apiserver, name)
+        ready_now = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}, READY]}}
+        apiserver.create(pod(f"on-{name}", name))
+        apiserver.patch("pod", f"on-{name}", ready_now, subresource="status")
+    wait_until(lambda: not taints(apiserver, "other") and not taints(apiserver, "silent"))
+    apiserver.clock.advance(seconds=40)
+    renew(apiserver, "other")
+    apiserver.clock.advance(seconds=20)
+
+    def statuses(name: str) -> dict[str, str]:
+        return {each["type"]: each["status"] for each in apiserver.get("pod", name)["status"]["conditions"]}
+
+    wait_until(lambda: statuses("on-silent") == {"PodScheduled": "True", "Ready": "False"})
+    assert statuses("on-other") == {"PodScheduled": "True", "Ready": "True"}
+    apiserver.delete("node", "other")
+    told = [
+        ("Node", "other", "RegisteredNode", "Node other event: Registered Node other in Controller"),
+        ("Node", "other", "RemovingNode", "Node other event: Removing Node other from Controller"),
+        ("Node", "silent", "NodeNotReady", "Node silent status is now: NodeNotReady"),
+        ("Node", "silent", "RegisteredNode", "Node silent event: Registered Node silent in Controller"),
+        ("Pod", "on-silent", "NodeNotReady", "Node is not ready"),
+    ]
+    wait_until(lambda: events_of_nodes(apiserver) == told)
 
 
 def test_node_that_is_back_keeps_its_pods(apiserver: Server) -> None:
