@@ -19,7 +19,7 @@ AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 
 
 class Rounds:
-    """Counts how often `server` has looked at all its flow schemas and priority levels, and no other of this process."""
+    """Counts how often one server has looked at all its flow schemas and priority levels."""
 
     def __init__(self) -> None:
         self.server: Server | None = None
