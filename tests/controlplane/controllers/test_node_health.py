@@ -85,7 +85,7 @@ def test_silent_node_loses_its_pods(apiserver: Server) -> None:
 
 
 def test_pods_of_silent_node_are_not_ready(apiserver: Server) -> None:
-    """They stay so until their kubelet says otherwise; nodes that come, go or become silent have events."""
+    """Pods on a node that became silent are not ready any more; nodes that come, go or become silent have events."""
     apiserver.clock.freeze()
     for name in ("silent", "other"):
         node(apiserver, name)

@@ -48,13 +48,18 @@ from understudy.controlplane.controllers.cluster_role_aggregation import Cluster
 from understudy.controlplane.controllers.garbage import GarbageCollector
 from understudy.controlplane.controllers.namespace import NamespaceController
 from understudy.controlplane.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
-from understudy.controlplane.controllers.node_health import NodeHealthController
 from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
 from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
+
+
+def _node_health(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
+    from understudy.controlplane.controllers.node_health import NodeHealthController  # aiohttp
+
+    return NodeHealthController(context, informers)
 
 
 def _taint_eviction(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
@@ -75,7 +80,7 @@ KNOWN: dict[str, NewController] = {
     "taint-eviction": _taint_eviction,
 }
 # Further parts of those that were asked for by name.
-PARTS: dict[str, NewController] = {"node-lifecycle": NodeHealthController}
+PARTS: dict[str, NewController] = {"node-lifecycle": _node_health}
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
 COMPANIONS = {"scheduler": "node-lifecycle"}
 
