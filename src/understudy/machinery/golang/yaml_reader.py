@@ -126,7 +126,7 @@ def _roots(body: bytes) -> Iterator[Node]:
     import yaml  # imported here: it takes long, and few requests are YAML
 
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(body)
+        loader = _loader(body)
         loader.get_event()  # the start of the stream
         while not loader.check_event(yaml.StreamEndEvent):
             yield _root(loader)
@@ -134,6 +134,21 @@ def _roots(body: bytes) -> Iterator[Node]:
         raise _syntax_error(error, body.rstrip().count(b"\n") + 1) from error
     except yaml.reader.ReaderError as error:  # octets that are no characters, or characters that YAML does not allow
         raise YAMLError(f"yaml: {error.reason}", body.count(b"\n", 0, error.position) + 1) from error
+
+
+def _loader(body: bytes) -> Any:
+    """Return PyYAML's loader for a text, by libyaml if it is there.
+
+    libyaml 0.2.6 refuses what nests deeper than 1,000 levels, where go-yaml reads 10,000. Its limit is that of the
+    process, and PyYAML, since 6.0.4, sets it by a function whose name begins with an underscore.
+    """
+    import yaml
+
+    if not hasattr(yaml, "CSafeLoader"):
+        return yaml.SafeLoader(body)
+    if (limit := getattr(yaml._yaml, "_set_max_nest_level", None)) is not None:
+        limit(_LIBYAML_DEPTH)
+    return yaml.CSafeLoader(body)
 
 
 _KINDS = {
@@ -184,6 +199,7 @@ def _root(loader: Any) -> Node:
 # The depth of flow collections, and that of block collections. A sequence may be at the indentation of the mapping
 # around it, and does not count then: one more is allowed for the usual case.
 _MAX_DEPTH = 10000
+_LIBYAML_DEPTH = 3 * _MAX_DEPTH  # enough if libyaml counts both kinds together: our limit comes first
 
 
 def _syntax_error(error: Any, lines: int) -> YAMLError:
