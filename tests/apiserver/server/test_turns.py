@@ -285,7 +285,7 @@ def test_turns_need_no_loop() -> None:
 
 
 def test_longest_pause_is_a_metric(apiserver: Server) -> None:
-    """`/metrics` has the longest time in which the event loop answered nobody, and how many were how long."""
+    """`/metrics` has the longest time in which the event loop answered nobody, its CPU, and how many were how long."""
 
     def samples() -> dict[str, float]:
         text = send(apiserver, "GET", "/metrics").body.decode()
@@ -294,9 +294,18 @@ def test_longest_pause_is_a_metric(apiserver: Server) -> None:
     async def hold_up() -> None:
         time.sleep(0.3)
 
+    async def compute() -> None:
+        begun = time.process_time()
+        while time.process_time() < begun + 0.3:
+            pass
+
+    longest, busiest = "understudy_event_loop_longest_pause_seconds", "understudy_event_loop_busiest_pause_cpu_seconds"
     assert apiserver._thread is not None
     apiserver._thread.run(hold_up())
-    wait_until(lambda: samples()["understudy_event_loop_longest_pause_seconds"] > 0.2)
+    wait_until(lambda: samples()[longest] > 0.2)
+    assert samples()[busiest] < samples()[longest]
+    apiserver._thread.run(compute())
+    wait_until(lambda: samples()[busiest] > 0.2)
     seen, name = samples(), "understudy_event_loop_pause_seconds"
     assert seen[f'{name}_bucket{{le="+Inf"}}'] == seen[f"{name}_count"]
     assert seen[f'{name}_bucket{{le="0.1"}}'] < seen[f"{name}_count"]

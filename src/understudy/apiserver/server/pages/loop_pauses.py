@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_left
 
 INTERVAL = 0.02  # seconds between two measurements; of a pause that begins between them, up to so much is not seen
@@ -13,17 +14,19 @@ class LoopPauses:
     """The pauses of one event loop since the server has started.
 
     longest  in seconds
+    busiest  the most of a pause, in seconds, in which the process computed: the rest is the work of other processes
     seconds  sum of all
     counts   how many fell into each bucket, and beyond the last
     """
 
     def __init__(self) -> None:
-        self.longest = self.seconds = 0.0
+        self.longest = self.busiest = self.seconds = 0.0
         self.counts = [0] * (len(BUCKETS) + 1)
 
-    def observe(self, seconds: float) -> None:
-        """Count a pause."""
+    def observe(self, seconds: float, cpu: float) -> None:
+        """Count a pause, before the end of which the process has used so many seconds of CPU."""
         self.longest = max(self.longest, seconds)
+        self.busiest = max(self.busiest, min(seconds, cpu))
         self.seconds += seconds
         self.counts[bisect_left(BUCKETS, seconds)] += 1
 
@@ -31,6 +34,6 @@ class LoopPauses:
         """Measure the pauses of the running loop until the task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            due = loop.time() + INTERVAL
+            due, cpu = loop.time() + INTERVAL, time.process_time()
             await asyncio.sleep(INTERVAL)
-            self.observe(max(loop.time() - due, 0.0))
+            self.observe(max(loop.time() - due, 0.0), time.process_time() - cpu)

@@ -30,7 +30,9 @@ _SEATS = {
 
 # Of understudy, not of kube-apiserver.
 _LONGEST_PAUSE, _PAUSES = "understudy_event_loop_longest_pause_seconds", "understudy_event_loop_pause_seconds"
+_BUSIEST_PAUSE = "understudy_event_loop_busiest_pause_cpu_seconds"
 _ABOUT_LONGEST_PAUSE = "Longest time since the start in which understudy's event loop answered nobody."
+_ABOUT_BUSIEST_PAUSE = "Most CPU that understudy used in a time in which its event loop answered nobody."
 _ABOUT_PAUSES = "Times in which understudy's event loop answered nobody, measured every 20 ms."
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
@@ -123,6 +125,7 @@ class Metrics:
             Family("kubernetes_build_info", GAUGE, "The version that is answered for.", _build(version)),
             Family("kubernetes_feature_enabled", GAUGE, "Feature gates, 1 if on.", _gates(gates)),
             Family(_LONGEST_PAUSE, GAUGE, _ABOUT_LONGEST_PAUSE, [Sample({}, pauses.longest)]),
+            Family(_BUSIEST_PAUSE, GAUGE, _ABOUT_BUSIEST_PAUSE, [Sample({}, pauses.busiest)]),
             Family(
                 _PAUSES, HISTOGRAM, _ABOUT_PAUSES, [Sample({}, Observations(PAUSES, pauses.counts, pauses.seconds))]
             ),
