@@ -17,7 +17,6 @@ of `cel.limits.interrupts`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -62,35 +61,51 @@ class Executor:
         """Return the answer of a handler; `route` is that of a resource, None for a page. Raises StatusError."""
         if self.is_inline:
             return await handle(self._state, request)
-        if self._worker.held and route is not None and request.method != "GET" and _writes_one_object(route):
+        if request.method in ("GET", "HEAD"):
+            return await self._read(handle, request, route)
+        if self._worker.held and route is not None and _writes_one_object(route):
             await self._worker.held.wait(_key_of(route))
         warnings = len(request.warnings)
         if self._waits_between_writes(request, route):
             return await self._worker.wait(handle, request)
-        if self._takes_long(request, route):
+        is_large = isinstance(request.content, bytes) and len(request.content) > LARGE
+        if route is not None and self._takes_long(request, route, is_large):
             return await self._worker.answer(handle, request)
         try:
-            return await self._on_loop(handle, request)
+            return await self._on_loop(handle, request, is_large)
         except LoopWouldWaitError:
             del request.warnings[warnings:]
             return await self._worker.wait(handle, request)
         except _TooDeepError:
             del request.warnings[warnings:]
-        alone = route is None or not (request.method == "GET" or _writes_one_object(route))
+        alone = route is None or not _writes_one_object(route)
         return await self._worker.answer(handle, request, alone=alone)
 
-    async def _on_loop(self, handle: Handle, request: Request) -> Answer:
+    async def _read(self, handle: Handle, request: Request, route: Route | None) -> Answer:
+        """Return the answer of a handler that writes nothing and reads no body. Raises StatusError."""
+        if route is None and request.path == SWAGGER:
+            return await self._worker.answer(handle, request)
+        warnings = len(request.warnings)
+        try:
+            return await handle(self._state, request)
+        except LoopWouldWaitError:
+            del request.warnings[warnings:]
+            return await self._worker.wait(handle, request)
+        except RecursionError:
+            del request.warnings[warnings:]
+        return await self._worker.answer(handle, request, alone=route is None)
+
+    async def _on_loop(self, handle: Handle, request: Request, is_large: bool) -> Answer:
         """Return the answer of a handler on the event loop. Raises LoopWouldWaitError, _TooDeepError, StatusError."""
-        store, is_read = self._state.registry.store, request.method == "GET"
+        store = self._state.registry.store
         revision = store.revision
-        beside = partial(self._worker.evaluate, request)
-        if _is_large(request):
+        if is_large:
             request.read_beside = partial(self._worker.read, request)
         try:
-            with nullcontext() if is_read else metered(Meter(most=WORK_ON_LOOP, beside=beside)):
+            with metered(Meter(most=WORK_ON_LOOP, beside=partial(self._worker.evaluate, request))):
                 return await handle(self._state, request)
         except RecursionError:
-            if store.revision != revision and not is_read:
+            if store.revision != revision:
                 raise
         finally:
             request.read_beside = None
@@ -102,19 +117,16 @@ class Executor:
         It writes objects that a webhook converts, or deletes any, which policies may compare with such objects. Others
         find out before they have written anything: what they did can be done again.
         """
-        if route is None or request.method == "GET" or not self._state.serving.calls_webhooks:
+        if route is None or not self._state.serving.calls_webhooks:
             return False
         return route.scope.kind.watch_cache is not None or route.handler not in WRITES
 
-    def _takes_long(self, request: Request, route: Route | None) -> bool:
-        """Report whether a request may take long: it writes a large object, or changes one, or asks for the document of
-        everything that is served.
+    def _takes_long(self, request: Request, route: Route, is_large: bool) -> bool:
+        """Report whether a request writes a large object, or changes one.
 
         While another request recurses deep, all that write one object count: none would be found to do so, too.
         """
-        if route is None:
-            return request.path == SWAGGER
-        is_large = _is_large(request) or is_limit_raised()
+        is_large = is_large or is_limit_raised()
         if not (is_large or request.method in ("PUT", "PATCH")) or not _writes_one_object(route):
             return False
         if is_large:
@@ -130,11 +142,6 @@ class Executor:
     async def finish(self) -> None:
         """Wait for the requests that are answered beside the event loop."""
         await self._worker.finish()
-
-
-def _is_large(request: Request) -> bool:
-    """Report whether a request has a large body."""
-    return isinstance(request.content, bytes) and len(request.content) > LARGE
 
 
 def _key_of(route: Route) -> str:
