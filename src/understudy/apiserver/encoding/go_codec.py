@@ -9,13 +9,13 @@ from typing import Any
 from understudy.apiserver.encoding.conversion import bare
 from understudy.kinds.declarations.codec import Body, Sent
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.golang.json_writer import rewrite_raw
 from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import decode_parsed, decode_value, encode, type_meta_of
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
+from understudy.machinery.typeinfo.raw_parts import rewrite_raw
 from understudy.machinery.typeinfo.scheme import decode_registered, gvk_with_defaults
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -56,10 +56,10 @@ class GoDecoder:
         If it names none, that is the internal version, which does not know fields in JSON's spelling.
         """
         gvk = gvk_with_defaults(*type_meta_of(document), self.kind._replace(version=INTERNAL))
-        obj, strict_errors = decode_registered(self.schemas, gvk, self.kind, partial(decode_value, document), text)
+        obj, strict_errors = decode_registered(self.schemas, gvk, self.kind, partial(_decode_anew, document), text)
         if gvk.version == INTERNAL:
             gvk, obj = self.kind, self._from_internal_version(obj)
-        return Sent(rewrite_raw(obj, encode) if self.struct.has_raw_extension else obj, gvk), strict_errors
+        return Sent(obj, gvk), strict_errors
 
     def _from_internal_version(self, obj: Obj) -> Obj:
         """Return an object decoded as the internal version: only its metadata remain, whose fields it has at the
@@ -123,6 +123,12 @@ class GoCodec(GoDecoder):
     def empty_list(self) -> Obj:
         """Return a list of which nothing is set."""
         return {**self.list_of({}, []), "items": None}
+
+
+def _decode_anew(document: Any, struct: Struct) -> tuple[Obj, list[str]]:
+    """Decode a document as a type, its raw parts as they are spelled when it is written. Raises DecodeError."""
+    obj, strict_errors = decode_value(document, struct)
+    return rewrite_raw(obj, struct, encode), strict_errors
 
 
 def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:

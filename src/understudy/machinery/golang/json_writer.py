@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
 from decimal import Decimal
 from math import copysign, isinf
 from operator import is_not
@@ -170,32 +168,6 @@ def encode_map(obj: dict[str, Any]) -> bytes:
     except (TypeError, RecursionError):
         return encode_sorted(obj)
     return _escaped(out)
-
-
-def rewrite_raw(value: Any, spell: Callable[[Any], bytes]) -> Any:
-    """Return `value` with new bytes in its raw parts, made by `spell`. A patch rewrites all of them, changed or not.
-
-    Parts without raw values are shared with `value`, which stays as it is.
-    """
-    if isinstance(value, Raw):
-        return with_source(value, spell(value))
-    if isinstance(value, dict):
-        for name, item in value.items():
-            if isinstance(item, (dict, list, Raw)):
-                new = rewrite_raw(item, spell)
-                if new is not item:
-                    value = _with(value, name, new)
-        return value
-    if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
-        items = [rewrite_raw(item, spell) for item in value]
-        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
-    return value
-
-
-def _with(value: dict[str, Any], name: str, new: Any) -> dict[str, Any]:
-    out = copy(value)
-    out[name] = new
-    return out
 
 
 def _float_text(value: float) -> str:

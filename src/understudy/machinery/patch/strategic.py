@@ -30,6 +30,7 @@ from understudy.machinery.patch.strategic_lists import (
     validate_patch_with_order,
 )
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.raw_parts import change_raw
 from understudy.machinery.types import Obj
 
 PATCH = "$patch"
@@ -78,21 +79,8 @@ def apply(patch: Patch, current: Obj, struct: Struct) -> Obj:
     422 for directives of a wrong form, 500 (without a reason) for values that cannot be merged.
     """
     merged = _merge_map(current, patch.content, PatchMeta(struct))
-    plain: Obj = _without_raw(merged) if struct.has_raw_extension else merged
+    plain: Obj = change_raw(merged, struct, _plain_value)
     return plain
-
-
-def _without_raw(value: Any) -> Any:
-    """Return `value` with plain JSON in place of raw values; itself if there are none."""
-    if isinstance(value, Raw):
-        return _plain_value(value)
-    if isinstance(value, dict):
-        changed = {key: new for key, item in value.items() if (new := _without_raw(item)) is not item}
-        return value | changed if changed else value
-    if isinstance(value, list):
-        items = [_without_raw(item) for item in value]
-        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
-    return value
 
 
 def _plain_value(value: Any) -> Any:

@@ -113,26 +113,31 @@ class Struct:
         return self.schemas.openapi_of(self.name)
 
     @cached_property
-    def has_raw_extension(self) -> bool:
-        """Report whether a RawExtension is anywhere below, whose bytes are kept as they were sent."""
-        seen: set[str] = set()
-        todo: list[Shape] = [self]
-        while todo:
-            shape = todo.pop()
-            if isinstance(shape, Struct) and shape.name not in seen:
-                seen.add(shape.name)
-                todo += [field.type for field in shape.fields.values()]
-            elif isinstance(shape, List | Map):
-                todo.append(shape.element if isinstance(shape, List) else shape.value)
-            elif isinstance(shape, Custom) and shape.name == "RawExtension":
-                return True
-        return False
+    def raw_fields(self) -> dict[str, Shape]:
+        """Return the shapes of fields with a RawExtension anywhere below, whose bytes are kept as they were sent."""
+        return {name: field.type for name, field in self.fields.items() if _holds_raw_extension(field.type)}
 
     def __repr__(self) -> str:
         return f"Struct({self.name})"
 
 
 Shape: TypeAlias = Scalar | Custom | List | Map | Struct
+
+
+def _holds_raw_extension(top: Shape) -> bool:
+    """Report whether a shape is a RawExtension or has one anywhere below."""
+    seen: set[str] = set()
+    todo = [top]
+    while todo:
+        shape = todo.pop()
+        if isinstance(shape, Struct) and shape.name not in seen:
+            seen.add(shape.name)
+            todo += [field.type for field in shape.fields.values()]
+        elif isinstance(shape, List | Map):
+            todo.append(shape.element if isinstance(shape, List) else shape.value)
+        elif isinstance(shape, Custom) and shape.name == "RawExtension":
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, 
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.codec import Decoder, Sent
 from understudy.machinery import errors
-from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
+from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
 from understudy.machinery.serializer.json import DecodeError, encode
+from understudy.machinery.typeinfo.raw_parts import rewrite_raw
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
 
@@ -102,7 +103,7 @@ def _patch_strategic(body: bytes, current: Current) -> Sent:
     except DecodeError as error:
         raise _invalid_patch(current, patch.printed(), str(error)) from None
     _report(patch.strict_errors + unknown, current, patch.printed)
-    return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.decoder.kind)
+    return Sent(rewrite_raw(obj, struct, encode_sorted), current.decoder.kind)
 
 
 def _report(strict_errors: list[str], current: Current, patch_text: Callable[[], str]) -> None:

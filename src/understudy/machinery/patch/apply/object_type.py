@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Protocol
 
-from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
+from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.patch import unstructured
 from understudy.machinery.patch.apply.go_equality import go_differences
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
@@ -16,6 +16,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue,
 from understudy.machinery.serializer.json import DecodeError, decode_value
 from understudy.machinery.serializer.json_fast import keep_empty_fields, note_empty_fields, struct_converter
 from understudy.machinery.typeinfo.go_types import List, Struct
+from understudy.machinery.typeinfo.raw_parts import rewrite_raw
 from understudy.machinery.types import Obj, split_api_version
 
 
@@ -113,7 +114,7 @@ class GoObjectType:
     def canonical(self, merged: Obj) -> Obj:
         """Return an object in canonical form; its opaque parts are encoded again. Raises DecodeError."""
         obj, _ = unstructured.from_unstructured(merged, self.struct)
-        rewritten: Obj = rewrite_raw(obj, encode_sorted) if self.struct.has_raw_extension else obj
+        rewritten: Obj = rewrite_raw(obj, self.struct, encode_sorted)
         noted: Obj = note_empty_fields(merged, rewritten)
         return noted
 
