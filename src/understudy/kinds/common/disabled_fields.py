@@ -52,6 +52,7 @@ def drop_disabled_fields(guards: Iterable[Guard], obj: Obj, old: Obj | None, gat
 
     old  the stored object, or what else decides whether a feature is in use; None for a new object
     """
+    off = gates.off
     for gate, is_used, drop in guards:
-        if not gates[gate] and gates.has(gate) and (old is None or not is_used(old)):
+        if gate in off and (old is None or not is_used(old)):
             drop(obj)

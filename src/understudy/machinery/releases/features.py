@@ -229,11 +229,13 @@ class Gates:
 
     Defaults are those of the release, but for DynamicResourceAllocation, which is always on at first. Rules may ask for
     gates of other releases too: one that came later is off, one that was removed keeps its last default.
+
+    off  those that are off, without those that came later
     """
 
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
-        self._on = dict(recorded.defaults)
+        self._turn(recorded.defaults)
 
     @staticmethod
     def of(version: Version, changes: Mapping[str, bool] | None = None) -> Gates:
@@ -280,11 +282,11 @@ class Gates:
             off = [str(other) for other in needed if not on.get(other, True)]
             if on.get(gate) and off:
                 raise GateDependencyError(gate, off)
-        self._on = on
+        self._turn(on)
 
     def reset(self, changes: Mapping[str, bool]) -> None:
         """Turn every gate to its default, then make the changes. Raises the errors of `set`."""
-        self._on = dict(self._recorded.defaults)
+        self._turn(self._recorded.defaults)
         self.set(changes)
 
     def snapshot(self) -> Mapping[Gate, bool]:
@@ -293,7 +295,11 @@ class Gates:
 
     def restore(self, snapshot: Mapping[Gate, bool]) -> None:
         """Turn every gate to what it was."""
-        self._on = dict(snapshot)
+        self._turn(snapshot)
+
+    def _turn(self, on: Mapping[Gate, bool]) -> None:
+        self._on = dict(on)
+        self.off = frozenset(gate for gate, is_on in on.items() if not is_on and self.has(gate))
 
     def in_force(self) -> dict[str, bool]:
         """Return {gate: on} for every gate of the release, sorted by name."""
