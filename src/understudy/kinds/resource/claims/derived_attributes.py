@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 
 from understudy.kinds.resource.common.each import validate_set
 from understudy.kinds.resource.common.expression import derived_attribute_errors
@@ -23,10 +24,15 @@ class DerivedAttributes:
     """The check of a claim's derived attributes, which counts what all of them cost."""
 
     def __init__(self, constraints: Iterable[Obj], rules: ReleaseRules, stored: bool) -> None:
-        self._used = {use for constraint in constraints for use in _uses(constraint)}
+        self._constraints = constraints
         self._rules = rules
         self._stored = stored
         self._cost = 0
+
+    @cached_property
+    def _used(self) -> set[tuple[str, str]]:
+        """Return (request, attribute) of all constraints."""
+        return {use for constraint in self._constraints for use in _uses(constraint)}
 
     def validate(self, attributes: list[Obj] | None, path: Path, request: str) -> Errors:
         """Check those of a request, or of a subrequest by the name request/subrequest.

@@ -22,6 +22,7 @@ from understudy.machinery.validation.field import Errors, Path, invalid, not_sup
 from understudy.machinery.validation.names import label_value_texts
 
 ALL, EXACT_COUNT = "All", "ExactCount"
+_COUNT_OF_ALL = "must not be specified when allocationMode is 'All'"
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 _ONE_ATTRIBUTE = (
     'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'  # sic
@@ -127,7 +128,8 @@ def _devices(
     where = path.child("deviceClassName")
     errors = subdomain(class_name, where) if class_name else [required(where)]
     errors += selectors(request.get("selectors"), path, rules, stored)
-    errors += derived.validate(request.get("derivedAttributes"), path.child("derivedAttributes"), name)
+    if attributes := request.get("derivedAttributes"):
+        errors += derived.validate(attributes, path.child("derivedAttributes"), name)
     errors += _count(request, path)
     return errors + tolerations(request, path, rules)
 
@@ -144,17 +146,19 @@ def selectors(values: Any, path: Path, rules: ReleaseRules, stored: bool = False
 
 
 def _count(request: Obj, path: Path) -> Errors:
-    mode, count, where = request.get("allocationMode", ""), request.get("count", 0), path.child("count")
+    mode, count = request.get("allocationMode", ""), request.get("count", 0)
     if mode == ALL:
-        return [invalid(where, count, "must not be specified when allocationMode is 'All'")] if count else []
+        return [invalid(path.child("count"), count, _COUNT_OF_ALL)] if count else []
     if mode == EXACT_COUNT:
-        return [] if count > 0 else [invalid(where, count, "must be greater than zero")]
+        return [] if count > 0 else [invalid(path.child("count"), count, "must be greater than zero")]
     return [not_supported(path.child("allocationMode"), mode, (ALL, EXACT_COUNT))]
 
 
 def tolerations(request: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check the tolerations of a request, or of a device that was allocated for one."""
-    items, where = request.get("tolerations") or (), path.child("tolerations")
+    if not (items := request.get("tolerations")):
+        return []
+    where = path.child("tolerations")
     return [error for i, item in enumerate(items) for error in _toleration(item, where.index(i), rules)]
 
 

@@ -17,7 +17,8 @@ def validate_list(
     items: Sequence[Any] | None, most: int | None, check: Check, path: Path, rules: ReleaseRules
 ) -> Errors:
     """Check every item, and that there are not more than `most` (upstream: `validateSlice`). None is no limit."""
-    items = items or ()
+    if not items:
+        return []
     too_many = [rules.too_many(path, len(items), most)] if most is not None and len(items) > most else []
     if too_many and rules.stops_at_limit:
         return too_many
@@ -37,7 +38,8 @@ def validate_set(
 
     name  the field that holds an item's key, at which some releases report a duplicate
     """
-    items = items or ()
+    if not items:
+        return []
     errors = validate_list(items, most, check, path, rules)
     if rules.stops_at_limit and most is not None and len(items) > most:
         return errors

@@ -16,9 +16,9 @@ def selector_errors(expression: str, path: Path, rules: ReleaseRules, stored: bo
     """Check the expression of a selector; `stored`: it is unchanged since it was stored."""
     if stored and not rules.compiles_stored:
         return []
-    from understudy import cel  # here, since most objects have no expression
+    from understudy.cel.checker.environment import device_environment  # here, since most objects have no expression
 
-    environment = cel.device_environment(rules.release, features=rules.enabled, stored=stored)
+    environment = device_environment(rules.release, features=rules.enabled, stored=stored)
     return _check(expression, path, environment, rules)[0]
 
 
@@ -33,9 +33,9 @@ def _check(expression: str, path: Path, environment: Environment, rules: Release
     """Compile an expression (upstream: `validateCELExpression`), unless it is too long."""
     if rules.expression_length is not None and size(expression) > rules.expression_length:
         return [too_long(path, rules.expression_length)], 0
-    from understudy import cel
+    from understudy.cel.compiler import compile as compile_expression
 
-    compiled = cel.compile(expression, environment)
+    compiled = compile_expression(expression, environment)
     if compiled.error is not None:
         refused = internal(path, compiled.error) if compiled.error_kind == "internal" else None
         return [refused or invalid(path, expression, compiled.error)], 0
