@@ -89,6 +89,23 @@ def test_each_process_has_a_server(pytester: pytest.Pytester) -> None:
     assert len({path.read_text() for path in pytester.path.glob("?.txt")}) == 2
 
 
+def test_each_process_leaves_pages(pytester: pytest.Pytester) -> None:
+    """With pytest-xdist the failing tests of all workers leave their pages in one folder."""
+    needs("xdist")
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_one(apiserver, number):
+            assert number % 2
+    """)
+    pytester.runpytest_subprocess("-n2", "--understudy-report=pages").assert_outcomes(passed=2, failed=2)
+    names = sorted(page.name for page in (pytester.path / "pages").iterdir())
+    assert [name[: name.index("-0-") if "-0-" in name else name.index("-2-")] for name in names] == [
+        "test_each_process_leaves_pages.py-test_one"
+    ] * 2
+
+
 @pytest.mark.parametrize("mode", ["auto", "strict"])
 def test_pytest_asyncio(pytester: pytest.Pytester, mode: str) -> None:
     """Coroutines of pytest-asyncio use the servers, in either mode."""

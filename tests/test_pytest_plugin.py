@@ -563,3 +563,46 @@ def test_failed_test_shows_the_last_requests(project: pytest.Pytester) -> None:
     )
     assert result.stdout.str().count("- Last requests to ") == 1
     result.stdout.no_fnmatch_line("*/version*200")
+    result.stdout.no_fnmatch_line("*Page of*")
+
+
+def test_failing_test_leaves_a_page(project: pytest.Pytester) -> None:
+    """With --understudy-report each failing test leaves a page for each of its servers, which its report names."""
+    project.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture
+        def node(apiserver):
+            return apiserver.create({{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "n"}}}})
+
+        def test_good(apiserver):
+            pass
+
+        @pytest.mark.parametrize("text", ["a/b", "a:b", "{"x" * 300}"])
+        def test_failed(node, apiserver_session, text, tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+            assert False
+
+        @pytest.fixture
+        def broken(node):
+            raise RuntimeError("broken")
+
+        def test_without_its_fixture(broken):
+            pass
+    """)
+    result = project.runpytest_subprocess("--understudy-report=kept/pages")
+    result.assert_outcomes(passed=1, failed=3, errors=1)
+    pages = {str(page) for page in (project.path / "kept" / "pages").iterdir()}
+    assert len(pages) == 7
+    assert pages <= set(result.outlines)
+    assert result.stdout.str().count("- Page of <Server ") == 7
+    assert all(page.endswith(".html") and len(Path(page).name) < 100 for page in pages)
+
+
+def test_page_that_cannot_be_written(project: pytest.Pytester) -> None:
+    """A test that fails says why it leaves no page."""
+    project.makepyfile("def test_failed(apiserver): assert False")
+    (project.path / "file").write_text("")
+    result = project.runpytest_subprocess("--understudy-report=file/pages")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["there is none: *Not a directory*"])

@@ -8,7 +8,9 @@ asks for the fixture.
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
+import re
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,6 +37,7 @@ RELEASE = (
 GATES = (
     "feature gates of the `apiserver` fixture, A=true,B=false, where no marker has some (default: as in the release)"
 )
+REPORT = "leave a page of what the servers of a failing test hold in a folder, as Server.report writes it"
 WIDER_SCOPE = """
 Each test gets an `apiserver` that is as new. A fixture that lasts longer uses `apiserver_session`, one server for all
 tests: each test begins with what such fixtures have stored."""
@@ -67,6 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("understudy", "Kubernetes API server of the `apiserver` fixture")
     group.addoption("--apiserver-version", metavar="RELEASE", help=RELEASE)
     group.addoption("--apiserver-feature-gates", metavar="A=true,B=false", help=GATES)
+    group.addoption("--understudy-report", metavar="DIR", help=REPORT)
     parser.addini("apiserver_version", RELEASE)
     parser.addini("apiserver_feature_gates", GATES, type="linelist")
     if sys.meta_path[0] is not _PLAIN_IMPORTS:  # each run of pytest in a process puts its own finder before all others
@@ -135,12 +139,31 @@ def pytest_runtest_setup() -> Generator[None, T, T]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the last requests that the servers of a failed test have answered."""
+    """Show the last requests that the servers of a failed test have answered, and name the pages of what they hold."""
     report = yield
-    for server in item.stash.get(SERVERS, ()) if report.failed else ():
+    servers = item.stash.get(SERVERS, {}) if report.failed else {}
+    for number, server in enumerate(servers):
         if lines := server.request_log.lines(REPORTED):
             report.sections.append((f"Last requests to {server!r}", "\n".join(lines)))
+        folder = item.config.getoption("understudy_report")
+        if folder and report.when != "teardown":  # which has changed what the server holds
+            page = _leave_page(server, item, item.config.invocation_params.dir / folder, number)
+            report.sections.append((f"Page of {server!r}", page))
     return report
+
+
+def _leave_page(server: Server, item: pytest.Item, folder: Path, number: int) -> str:
+    """Write the page of a server that a failed test has used; return its path, or why there is none.
+
+    The name is that of the test, shortened, with a hash of its whole name: no two tests have the same.
+    """
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid)[-80:].strip("-.")
+    code = hashlib.sha256(f"{item.nodeid} {number}".encode()).hexdigest()[:8]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(server.report(folder / f"{name}-{code}.html", title=item.nodeid))
+    except Exception as why:  # whatever it is, the other tests shall go on
+        return f"there is none: {why}"
 
 
 class Pool:

@@ -53,9 +53,13 @@ def test_server_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_key_in_dev(tmp_path: Path) -> None:
-    """Ctrl-T on the terminal of `understudy dev` prints the table; Ctrl-C ends it and gives the terminal back."""
+    """Ctrl-T on the terminal of `understudy dev` prints the table; Ctrl-C ends it and gives the terminal back.
+
+    With --report it leaves a page then.
+    """
     parent, terminal = pty.openpty()
     argv = [*PROGRAM, "dev", "--port", "0", "--load", "gpu-cluster", "--root", str(tmp_path / "r")]
+    argv += ["--report", str(tmp_path / "report.html")]
     # A session of its own, whose terminal this is: `setsid -c` is not on every machine.
     start = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
     with subprocess.Popen(
@@ -78,6 +82,7 @@ def test_key_in_dev(tmp_path: Path) -> None:
                 except OSError:  # Linux says so at the end
                     break
             assert process.wait(PATIENCE) == 0
+            assert '<script type="application/octet-stream" id="report">' in (tmp_path / "report.html").read_text()
         finally:
             process.kill()
             os.close(parent)

@@ -71,3 +71,29 @@ class Server(apiserver.Server):
         if file is not None:
             (self.manifest_folder or Path()).joinpath(file).write_text(text)
         return text
+
+    def report(self, file: str | os.PathLike[str], *, title: str = "") -> Path:
+        """Write what the server holds as a page of HTML, one file that a browser opens; return its path.
+
+            server.report("report.html")
+
+        It shows what the page at /ui/ shows, without a server and for good. The values of Secrets are left out, those
+        of other objects are not: custom resources may hold secrets, too.
+
+        file   in the fixture a relative path is one of the test's folder
+        title  of what has led to it, which the page shows
+
+        Raises OSError for a file that cannot be written.
+        """
+        __tracebackhide__ = True
+        path = (self.manifest_folder or Path()).joinpath(file).absolute()
+        path.write_text(self._run(self.report_page(title)), encoding="utf-8")
+        return path
+
+    async def report_page(self, title: str = "") -> str:
+        """Return the HTML of `report`, in the event loop of the server."""
+        from understudy.controlplane.client.claim_explanation import explain_waiting_claims
+        from understudy.ui.report import page  # few servers are reported
+
+        client, state = self._lifecycle.door.clients.client("understudy-ui"), self.state
+        return await page(client, state, lambda most: explain_waiting_claims(client, state, most), title)

@@ -18,7 +18,7 @@ from understudy.machinery.util.regex import regex
 
 # In the order in which they are run: a module imports those before.
 SCRIPTS = (
-    *("vendor/preact.js", "text.js", "yaml.js", "source.js", "place.js", "parts.js"),
+    *("vendor/preact.js", "text.js", "yaml.js", "source.js", "report.js", "place.js", "parts.js"),
     *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js", "app.js"),
 )
 STYLE = "style.css"
@@ -27,9 +27,9 @@ _EXPORT = regex(r"^export (async function|function|const|class) (\w+)", re.MULTI
 _EXPORTS = regex(r"export\{([^}]*)\};?\s*$")  # at the end of a module that others have made
 _POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; connect-src {connect}; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+_LINKS = '<link rel="stylesheet" href="style.css">\n<script src="app.js" defer></script>\n'
 
 
 class Asset(NamedTuple):
@@ -85,11 +85,31 @@ def _asset(body: bytes, content_type: str) -> Asset:
     return Asset(body, content_type, f'"{hashlib.sha256(body).hexdigest()[:20]}"')
 
 
-def content_security_policy(script: str = "'self'", style: str = "'self'", connect: str = "'self'") -> str:
-    """Return a policy by which a page runs one script, and loads nothing from elsewhere."""
-    return _POLICY.format(script=script, style=style, connect=connect)
+def content_security_policy() -> str:
+    """Return the policy of the page that a server sends: it runs its own script, and asks its own server."""
+    policy = _POLICY.format(script="'self'", style="'self'", connect="'self'")
+    return f"{policy}; frame-ancestors 'none'"
 
 
-def source_hash(text: str) -> str:
+def report(data: str) -> str:
+    """Return the page as one file that shows some data: base64 of packed JSON, which `report.js` reads.
+
+    Its policy lets it run its own script, and load and ask nothing.
+    """
+    style = text_of(STYLE)
+    policy = _POLICY.format(script=_source_hash(script()), style=_source_hash(style), connect="'none'")
+    head, body = text_of("index.html").replace("Asking the server …", "Reading the report …").split(_LINKS)
+    frame, end = body.split("</body>")
+    return "".join(
+        [
+            head.replace("<title>", f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>'),
+            f"<style>{style}</style>\n{frame}",
+            f'<script type="application/octet-stream" id="report">{data}</script>\n',
+            f"<script>{script()}</script>\n</body>{end}",
+        ]
+    )
+
+
+def _source_hash(text: str) -> str:
     """Return the source expression of an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -171,6 +171,8 @@ def test_end_of_a_program_ends_the_simulation() -> None:
         (["--simulate", "1h", "--failures", "node_per_day=1"], "failures have no 'node_per_day'"),
         (["--simulate", "1h", "--failures", "drivers_per_day=-1"], "drivers_per_day of failures from 0 on, not -1.0"),
         (["--history", "h"], "--history goes with --simulate"),
+        (["--simulate", "1h", "--report", "r.html"], "--report does not go with --simulate"),
+        (["--report", "none/r.html"], "--report: there is no folder none"),
     ],
 )
 def test_wrong_flags_are_refused(wrong: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

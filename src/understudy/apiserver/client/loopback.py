@@ -22,6 +22,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 USER_AGENT = "understudy"  # of clients that tests use
+TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 
 Handler = Callable[[Request], Awaitable[Response | WatchResponse]]
 SendWatch = Callable[[WatchSource, Frames], Stop]  # begins to send a watch, on the event loop
@@ -47,7 +48,7 @@ class Client(Verbs):
         self._handler = handler
         self._send_watch = send_watch
         self._state = state
-        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Authorization": f"Bearer {token}"}
+        self._headers = {"User-Agent": user_agent, "Authorization": f"Bearer {token}"}
 
     @property
     def serving(self) -> Serving:
@@ -79,20 +80,32 @@ class Client(Verbs):
         self, method: str, path: str, body: Any = None, content_type: str = "", query: Query | None = None
     ) -> Obj:
         raw, content_type = (b"", content_type) if body is None else (encode(body), content_type or JSON)
-        answer = await self._handler(self._new_request(method, path, raw, content_type, query or {}))
+        return await self._object(self._new_request(method, path, raw, content_type, query or {}))
+
+    async def table(self, path: str) -> Obj:
+        """Return a collection as a Table with whole objects. Raises StatusError."""
+        return await self._object(self._new_request("GET", path, b"", "", {"includeObject": "Object"}, accept=TABLE))
+
+    async def _object(self, request: Request) -> Obj:
+        """Return the object that a request is answered with. Raises StatusError."""
+        answer = await self._handler(request)
         assert isinstance(answer, Response)
         if answer.delivery is not None and answer.delivery.body_bytes is not None:
             raise ConnectionResetError("a fault resets the connection")
         if answer.status >= 400:
             raise answered_error(answer.status, answer.body, loads)
         if answer.content_type != JSON:
-            raise RequestError(f"{path} is not answered with an object")
+            raise RequestError(f"{request.path} is not answered with an object")
         obj: Obj = loads(answer.body)
         return obj
 
-    def _new_request(self, method: str, path: str, body: bytes, content_type: str, query: Query) -> Request:
+    def _new_request(
+        self, method: str, path: str, body: bytes, content_type: str, query: Query, accept: str = JSON
+    ) -> Request:
         """Return a request; parameters that are "" are left out of its query."""
-        headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
+        headers = {**self._headers, "Accept": accept}
+        if content_type:
+            headers["Content-Type"] = content_type
         parameters = parse_query(urlencode({name: value for name, value in query.items() if value}))
         return Request(method, path, headers, body, parameters, self.serving.version, is_internal=self._is_internal)
 

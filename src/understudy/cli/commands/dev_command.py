@@ -35,6 +35,8 @@ def add_command(add_parser: AddParser) -> None:
     always = f"{', '.join(CONTROLLERS)} and, with its feature gate, {DEVICE_TAINT_EVICTION}, which run in any case"
     add_server_flags(parser, defaults={"controllers": always, "ui": "true"})
     parser.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
+    text = "write a page of all that there is at the end, a file that a browser opens"
+    parser.add_argument("--report", metavar="FILE", type=Path, help=text)
     parser.add_argument(
         "--root", metavar="DIR", type=Path, help="folder of the kubelets, one in it for each node (default: a new one)"
     )
@@ -56,11 +58,17 @@ def add_command(add_parser: AddParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until a signal comes, or for the time of a simulation; return the exit code."""
     if args.simulate is not None:
+        if args.report is not None:
+            print_error("--report does not go with --simulate")
+            return USAGE_ERROR
         return simulate(args)
     for flag in ("history", "workload", "failures"):
         if getattr(args, flag) is not None:
             print_error(f"--{flag} goes with --simulate")
             return USAGE_ERROR
+    if args.report is not None and not args.report.absolute().parent.is_dir():
+        print_error(f"--report: there is no folder {args.report.parent}")
+        return USAGE_ERROR
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the library reports every connection that a driver ends
 
@@ -85,6 +93,9 @@ def run(args: argparse.Namespace) -> int:
                 await until(asyncio.wrap_future(stopped), cluster)
             finally:
                 key.forget()
+        if args.report is not None:
+            args.report.write_text(await server.report_page("understudy dev"), encoding="utf-8")
+            print(f"understudy: {args.report} shows what there was", flush=True)
 
     with key:
         return run_server(lambda: _options(args), use)

@@ -2,6 +2,7 @@
 
 import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { LiveSource } from "./source.js";
+import { ReportSource } from "./report.js";
 import { kindAt, linkTo, usePlace } from "./place.js";
 import { Empty, useFollowed } from "./parts.js";
 import { KindList, ObjectTable, Overview } from "./objects.js";
@@ -26,7 +27,7 @@ function App({ source }) {
     return html`<${SignIn} onToken=${enter} again=${session > 0} />`;
   }
   return html`<${Head} source=${source} served=${served} problem=${problem} view=${view} />
-    ${served ? html`<${View} source=${source} kinds=${served.kinds} place=${place} view=${view} />`
+    ${served ? html`<${View} source=${source} served=${served} place=${place} view=${view} />`
       : html`<main><p class="wait">${problem ? String(problem.message) : "Asking the server …"}</p></main>`}`;
 }
 
@@ -50,7 +51,8 @@ function Head({ source, served, problem, view }) {
   </header>`;
 }
 
-function View({ source, kinds, place, view }) {
+function View({ source, served, place, view }) {
+  const { kinds } = served;
   if (view === "apply" && source.isLive) return html`<main><${Apply} key=${place.query.kind} source=${source} kinds=${kinds} query=${place.query} /></main>`;
   if (view === "devices") return html`<main class="wide"><${DevicesView} source=${source} kinds=${kinds} query=${place.query} /></main>`;
   const kind = kindAt(kinds, place.parts);
@@ -59,7 +61,7 @@ function View({ source, kinds, place, view }) {
   return html`<div class="columns"><${KindList} kinds=${kinds} current=${kind} />
     <main>${place.parts.length >= 5 ? html`<${ObjectView} key=${key} source=${source} kind=${kind} kinds=${kinds} place=${place} />`
       : kind ? html`<${ObjectTable} key=${key} source=${source} kind=${kind} query=${place.query} />`
-      : html`<${Overview} kinds=${kinds} />`}</main></div>`;
+      : html`<${Overview} source=${source} kinds=${kinds} served=${served} />`}</main></div>`;
 }
 
 // The server asks who somebody is: a token is kept until the tab is closed.
@@ -73,6 +75,12 @@ function SignIn({ onToken, again }) {
       <button class="primary" disabled=${!token.trim()}>Go on</button></form></main>`;
 }
 
-const root = document.getElementById("app");
-root.replaceChildren();
-render(html`<${App} source=${new LiveSource()} />`, root);
+const root = document.getElementById("app"), report = document.getElementById("report");
+
+function show(source) {
+  root.replaceChildren();
+  render(html`<${App} source=${source} />`, root);
+}
+
+if (report) ReportSource.of(report.textContent).then(show).catch((why) => root.replaceChildren(`The report cannot be read: ${why}`));
+else show(new LiveSource());

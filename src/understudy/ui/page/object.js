@@ -33,7 +33,7 @@ export function ObjectView({ source, kind, kinds, place }) {
       ${source.isLive && object && html`<${Delete} source=${source} kind=${kind} object=${object} />`}
     </header>
     ${error && html`<${Problem} error=${error} />`}
-    ${gone && !last && html`<${Empty}>There is no such object. It may come: this page waits for it.</${Empty}>`}
+    ${gone && !last && html`<${Empty}>There is no such object.${source.isLive && " It may come: this page waits for it."}</${Empty}>`}
     ${shown && html`
       <${Tabs} label="Views of the object" current=${tab} tabs=${tabs.map(([each, text]) => [each, text, link(each)])} />
       ${tab === "yaml" && html`<${Yaml} object=${shown} />`}

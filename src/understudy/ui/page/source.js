@@ -1,6 +1,6 @@
 // Where the page has its data from: the server, by its API, followed by watches.
 
-import { duration } from "./text.js";
+import { ageAt } from "./text.js";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const TOKEN = "understudy-token";
@@ -165,9 +165,8 @@ export class LiveSource {
     return this.json("POST", "/ui/data/manifest", { body: JSON.stringify({ text, fields }), type: "application/json" });
   }
 
-  // Return the age of an object as the server's tables write it.
   age(timestamp) {
-    return timestamp ? duration((this.now - Date.parse(timestamp)) / 1000) : "";
+    return ageAt(this.now, timestamp);
   }
 }
 

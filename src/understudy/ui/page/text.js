@@ -13,6 +13,11 @@ export function duration(seconds) {
   return more ? `${whole}${unit}${more}${next[0]}` : `${whole}${unit}`;
 }
 
+// Return the age of what has a timestamp, at a time in milliseconds, as the server's tables write it; "" without one.
+export function ageAt(now, timestamp) {
+  return timestamp ? duration((now - Date.parse(timestamp)) / 1000) : "";
+}
+
 // Return "1 object", "3 objects".
 export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,73 @@
+// Where the page has its data from when it is a file: from the file itself.
+
+import { ageAt } from "./text.js";
+
+const keyOf = (kind) => `${kind.group}/${kind.resource}`;
+
+// Return the value at a path such as "metadata.name", undefined if there is none.
+const valueAt = (object, path) => path.split(".").reduce((value, name) => value?.[name], object);
+
+// What a server held when the report was written.
+export class ReportSource {
+  constructor(data) {
+    this.isLive = false;
+    this.data = data;
+    this.now = Date.parse(data.now);
+  }
+
+  // Return the source of data as it is in a file: JSON that gzip has packed, as base64.
+  static async of(text) {
+    const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new ReportSource(await new Response(stream).json());
+  }
+
+  kinds(callback) {
+    callback(this.data, null);
+  }
+
+  // Call a function with a table, as that of a server.
+  table(kind, { namespace = "", fieldSelector = "" }, callback) {
+    const { columns = [], rows = [] } = this.data.tables[keyOf(kind)] ?? {};
+    const [, path, wanted] = /^([^=]*)=(.*)$/s.exec(fieldSelector) ?? [];
+    callback({
+      columns,
+      rows: rows.filter(({ object }) => (!namespace || object.metadata.namespace === namespace)
+        && (!path || valueAt(object, path) === wanted)),
+    }, null);
+  }
+
+  // Return the objects above and below the one with a uid, with the uids of their owners; itself as well.
+  async owners(uid) {
+    const everything = new Map(this.#objects().map((each) => [each.uid, each]));
+    const owned = (one) => [...everything.values()].filter((each) => each.owners.includes(one.uid));
+    const around = new Map();
+    for (const neighbors of [(one) => one.owners.map((each) => everything.get(each)).filter(Boolean), owned]) {
+      const todo = [everything.get(uid)], seen = new Set();
+      for (const each of todo) {
+        if (!each || seen.has(each)) continue;
+        seen.add(each);
+        around.set(each.uid, each);
+        todo.push(...neighbors(each));
+      }
+    }
+    return [...around.values()];
+  }
+
+  #objects() {
+    return this.data.kinds.flatMap((kind) => (this.data.tables[keyOf(kind)]?.rows ?? []).map(({ object: { metadata } }) => ({
+      uid: metadata.uid, group: kind.group, resource: kind.resource, kind: kind.kind,
+      namespace: metadata.namespace ?? "", name: metadata.name, owners: (metadata.ownerReferences ?? []).map((owner) => owner.uid),
+    })));
+  }
+
+  async explanation(claim) {
+    const found = this.data.explanations[claim];
+    if (!found) throw new Error("only the first claims that wait are explained in a report");
+    return found;
+  }
+
+  age(timestamp) {
+    return ageAt(this.now, timestamp);
+  }
+}

@@ -1,0 +1,66 @@
+"""The page as one file: what a server holds, to be looked at when the server is gone."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.machinery.errors import ignore_not_found
+from understudy.machinery.types import Obj
+from understudy.ui import assets
+from understudy.ui.data import kinds
+
+LEFT_OUT = "(left out)"  # stands for what is secret
+MOST_EXPLAINED = 20  # claims without devices
+CLAIMS = "resource.k8s.io/resourceclaims"
+Explain = Callable[[int], Awaitable[dict[str, Obj]]]
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+async def page(client: Client, state: ServerState, explain: Explain, title: str) -> str:
+    """Return the page about a server as HTML that holds all of its data, without those of Secrets.
+
+    explain  returns why claims get no devices, some at most, by their names
+    title    of what has led to it, such as a test
+    """
+    document = {**await kinds.document(state), "title": title, "tables": await _tables(client, state)}
+    waits = any(not (claim.get("status") or {}).get("allocation") for claim in _objects(document, CLAIMS))
+    document["explanations"] = {}
+    if waits:
+        with ignore_not_found():  # from a server that serves only older versions of the kinds
+            document["explanations"] = await explain(MOST_EXPLAINED)
+    packed = gzip.compress(orjson.dumps(document), mtime=0)
+    return assets.report(base64.b64encode(packed).decode())
+
+
+async def _tables(client: Client, state: ServerState) -> dict[str, Obj]:
+    """Return the table of each kind that has objects, with the objects, by GROUP/RESOURCE."""
+    tables = {}
+    for kind in [*kinds.stored_kinds(state)]:
+        if state.registry.store.count(prefix_of(kind)):
+            table = await client.table(kinds.path_of(kind))
+            rows = [{"cells": row["cells"], "object": row["object"]} for row in table["rows"] or ()]
+            tables[f"{kind.group}/{kind.resource}"] = {"columns": table["columnDefinitions"], "rows": rows}
+    for secret in _objects({"tables": tables}, "/secrets"):
+        _mask(secret)
+    return tables
+
+
+def _objects(document: Obj, kind: str) -> list[Obj]:
+    """Return the objects of a kind, GROUP/RESOURCE."""
+    return [row["object"] for row in document["tables"].get(kind, {"rows": ()})["rows"]]
+
+
+def _mask(secret: Obj) -> None:
+    """Take away the values of a Secret, also from the annotation in which kubectl keeps the manifest."""
+    if secret.get("data"):
+        secret["data"] = dict.fromkeys(secret["data"], LEFT_OUT)
+    annotations = secret["metadata"].get("annotations") or {}
+    if _LAST_APPLIED in annotations:
+        annotations[_LAST_APPLIED] = LEFT_OUT
