@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,30 @@ async def test_newest_waits_for_what_others_keep(replicas: Replicas, etcd: Etcd)
     await elsewhere.close()
     assert await one.engine.newest() >= revision
     assert (one.revision >= revision, one.writes) == (True, [])
+
+
+async def test_reads_share_a_question(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads that begin while etcd is being asked share the next question: that one's answer may be from before them."""
+    one, other = await replicas.open(), await replicas.open()
+    answers, is_asked, go_on = list[object](), asyncio.Event(), asyncio.Event()
+    read_at_once = EtcdClient.read
+
+    async def read_late(client: EtcdClient, *call: Any) -> Any:
+        answers.append(await read_at_once(client, *call))
+        is_asked.set()
+        await go_on.wait()
+        return answers[-1]
+
+    monkeypatch.setattr(EtcdClient, "read", read_late)
+    first = asyncio.create_task(one.engine.newest())
+    await is_asked.wait()
+    revision = await other.engine.write(A, b"1", 0)
+    later = [asyncio.create_task(one.engine.newest()) for _ in range(20)]
+    await asyncio.sleep(0)  # they begin
+    go_on.set()
+    assert await first < revision
+    assert min(await asyncio.gather(*later)) >= revision
+    assert len(answers) == 2
 
 
 async def test_history_is_fetched(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
