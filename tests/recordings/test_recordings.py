@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,37 @@ def options(started: Started, folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    started: Started = request.param
+@contextmanager
+def served(started: Started, folder: Path, **more: Any) -> Iterator[Server]:
+    """Run a server like the recorded one, with more options."""
     for_kubectl = started.folder.startswith("kubectl/")
     with Server(
-        **options(started, tmp_path_factory.mktemp("server")),
+        **options(started, folder),
+        **more,
         tls=for_kubectl,
         clock=SystemClock() if for_kubectl else FixedDate(),  # kubectl compares with its own clock
     ) as running:
         running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if started.compacted:
             running.compact()
+        yield running
+
+
+def replay_exchanges(server: Server, client: Client, recording: Recording) -> replay.Outcome:
+    """Replay a recording whose lines are exchanges, against a server that `options` has started."""
+
+    def control(what: str, body: dict[str, bool]) -> None:
+        assert what == "feature-gates"
+        server.set_feature_gates(body)
+
+    clock = server.state.clock
+    assert isinstance(clock, FixedDate)
+    return replay.replay(recording.lines(), client, control, clock.skip)
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(request.param, tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
@@ -84,14 +104,7 @@ def client(server: Server) -> Iterator[Client]:
 @recorded({each.corpus for each in RECORDINGS} - OTHER_STEPS)
 def test_exchanges_agree(server: Server, client: Client, recording: Recording, agreement: Agreement) -> None:
     """A recorded request gets the recorded status, headers, body and watch events."""
-
-    def control(what: str, body: dict[str, bool]) -> None:
-        assert what == "feature-gates"
-        server.set_feature_gates(body)
-
-    clock = server.state.clock
-    assert isinstance(clock, FixedDate)
-    agreement.check(recording.name, replay.replay(recording.lines(), client, control, clock.skip))
+    agreement.check(recording.name, replay_exchanges(server, client, recording))
 
 
 @recorded({"cel"})

@@ -13,11 +13,11 @@ from understudy import Server
 from understudy.aiohttp import SERVER, application
 from understudy.apiserver.server.worker.loop_thread import LoopThread
 
-from . import replay, selectors
+from . import selectors
 from .client import Client
 from .conftest import Agreement
 from .recorded import TOKEN, Recording, Started
-from .test_recordings import EMULATED, OTHER_STEPS, RECORDINGS, options
+from .test_recordings import EMULATED, OTHER_STEPS, RECORDINGS, options, replay_exchanges
 
 KNOWN_METHODS = {*hdrs.METH_ALL, "PURGE"}
 # A small recording of each area, replayed in every run; all others with -m every_recording.
@@ -86,19 +86,12 @@ def cases() -> list[object]:
 def test_exchanges_agree(application_of: tuple[Server, str], recording: Recording, agreement: Agreement) -> None:
     """A recorded request gets the recorded status, headers, body and watch events from the application."""
     server, url = application_of
-
-    def control(what: str, body: dict[str, bool]) -> None:
-        assert what == "feature-gates"
-        server.set_feature_gates(body)
-
     client = Client(url, TOKEN)
     try:
         if recording.corpus in OTHER_STEPS:
             outcome = selectors.replay(recording.lines(), client)
         else:
-            clock = server.state.clock
-            assert isinstance(clock, FixedDate)
-            outcome = replay.replay(recording.lines(), client, control, clock.skip)
+            outcome = replay_exchanges(server, client, recording)
     finally:
         client.close()
     for number in unread(recording):
