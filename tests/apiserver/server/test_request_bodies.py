@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.counting import counted_calls
 from tests.http import TIMEOUT
 from tests.waiting import until
 from understudy import Server
@@ -23,31 +19,15 @@ from understudy.apiserver.server.http1.request_bodies import HeldBodies
 MANY = 20_000
 
 
-def calls_of(work: Callable[[], object]) -> int:
-    """Return the number of Python functions that something calls."""
-    count = 0
-
-    def counted(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    gc.disable()  # what other tests have left would be finalized in between, and counted
-    sys.setprofile(counted)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
-
-
 @pytest.mark.parametrize("chunk", [b"1\r\na\r\n", b"1;x\r\na\r\n", b"0001\r\na\r\n"])
 def test_tiny_chunks_are_read_in_one_pass(chunk: bytes) -> None:
     """Chunks that have come as a whole are read together, however many they are."""
     ChunkedReader(Body(lambda: None)).read(chunk + b"0\r\n\r\n", 0)  # patterns are compiled by now
     body = Body(lambda: None)
     reader = ChunkedReader(body)
-    assert calls_of(lambda: reader.read(chunk * MANY + b"0\r\n\r\n", 0)) < 100
+    with counted_calls() as calls:
+        reader.read(chunk * MANY + b"0\r\n\r\n", 0)
+    assert calls.count < 100
     assert (body.take(), body.is_complete) == (b"a" * MANY, True)
 
 
@@ -57,7 +37,9 @@ def test_many_headers_are_read_in_one_pass() -> None:
     reader = HeadReader()
     reader.read(b"GET / HTTP/1.1\r\nHo", 0)
     data = b"st: a\r\n" + b"a: b\r\n" * MANY + b"\r\n"
-    assert calls_of(lambda: reader.read(data[:-1], 0)) < 100
+    with counted_calls() as calls:
+        reader.read(data[:-1], 0)
+    assert calls.count < 100
     head, _ = reader.read(data[-1:], 0)
     assert head is not None
     assert len(head.headers) == MANY + 1

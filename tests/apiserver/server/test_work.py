@@ -1,0 +1,148 @@
+"""How much work requests are: the calls of functions of understudy, from the filters to the answer, without HTTP.
+
+Times differ from machine to machine, calls do not. A change that makes a path longer is noticed here; if that is what
+it has to cost, its number is changed with it, and `scripts.measure micro` says what it means in microseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import understudy
+from tests.counting import counted_calls
+from tests.front_door import front_door
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.server.director import Director
+from understudy.machinery.options import parse_query
+from understudy.machinery.releases.version import V1_37
+
+SOURCES = str(Path(understudy.__file__).parent)
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+OBJECTS = 50  # in a list
+WARM = 3  # requests before the one that is counted
+MORE, FEWER = 1.04, 0.85  # times the calls below may be made: their number depends a little on the order of sets
+
+names = count()
+
+
+def labelled(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "default", "labels": {"app": "a"}}
+
+
+def claim(name: str) -> dict[str, Any]:
+    exactly = {
+        "deviceClassName": "gpu.example.com",
+        "selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}],
+    }
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": labelled(name),
+        "spec": spec,
+    }
+
+
+def pod(name: str) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": labelled(name), "spec": {"containers": containers}}
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": pod("")["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": labelled(name), "spec": spec}
+
+
+def new_label() -> dict[str, Any]:
+    return {"metadata": {"labels": {"changed": f"v{next(names)}"}}}
+
+
+def changed(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a label that it never had."""
+    return {**obj, "metadata": {**obj["metadata"], **new_label()["metadata"]}}
+
+
+class Asked(NamedTuple):
+    """A request, made anew each time, and its path."""
+
+    method: str
+    path: str
+    body: Callable[[], Any] = lambda: None
+    media: str = JSON
+    query: str = ""
+
+
+# The request, and how many calls it is on Python 3.11, and from 3.12 on, where comprehensions are none. Each that
+# changes an object has one of its own, so that they may run in any order.
+PATHS: dict[str, tuple[Asked, int, int]] = {
+    "get": (Asked("GET", f"{CLAIMS}/one"), 47, 47),
+    "get nothing": (Asked("GET", f"{CLAIMS}/none"), 52, 52),
+    "list": (Asked("GET", PODS, query="limit=500"), 166, 162),
+    "list by label": (Asked("GET", PODS, query="labelSelector=app%3Da"), 625, 628),
+    "create claim": (Asked("POST", CLAIMS, lambda: claim(f"claim-{next(names)}")), 929, 816),
+    "create pod": (Asked("POST", PODS, lambda: pod(f"new-{next(names)}"), query="dryRun=All"), 1304, 1195),
+    "update claim": (Asked("PUT", f"{CLAIMS}/updated", lambda: changed(claim("updated"))), 645, 598),
+    "patch claim": (Asked("PATCH", f"{CLAIMS}/patched", new_label, MERGE_PATCH), 682, 627),
+    "patch deployment": (Asked("PATCH", f"{DEPLOYMENTS}/one", new_label, STRATEGIC_PATCH), 1164, 1100),
+    "apply claim": (
+        Asked("PATCH", f"{CLAIMS}/applied", lambda: changed(claim("applied")), APPLY_PATCH, "fieldManager=a"),
+        932,
+        869,
+    ),
+    "delete": (Asked("DELETE", f"{CLAIMS}/one", query="dryRun=All"), 104, 103),
+}
+
+
+async def answer(director: Director, asked: Asked) -> int:
+    """Answer a request; return how many calls that was."""
+    body = asked.body()
+    raw = b"" if body is None else json.dumps(body).encode()
+    headers = {"Accept": JSON, "Content-Type": asked.media, "User-Agent": "test"}
+    request = Request(asked.method, asked.path, headers, raw, parse_query(asked.query), V1_37)
+    with counted_calls(SOURCES) as calls:
+        response = await director(request)
+    assert isinstance(response, Response)
+    assert response.status < 300 or asked.path.endswith("/none"), response.body
+    return calls.count
+
+
+@pytest.fixture(scope="module")
+def director() -> Director:
+    director = front_door(V1_37)
+
+    async def fill_store() -> None:
+        await fill.fill(director.state, 0)
+        new = [(CLAIMS, claim(name)) for name in ("one", "updated", "patched")]
+        new += [(DEPLOYMENTS, deployment("one")), *((PODS, pod(f"pod-{number}")) for number in range(OBJECTS))]
+        for path, obj in new:
+            await answer(director, Asked("POST", path, partial(dict, obj)))
+
+    asyncio.run(fill_store())
+    return director
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_path_has_not_become_longer(director: Director, name: str) -> None:
+    """A request is not more calls than it was when its number was written down, and not much less."""
+    asked, *numbers = PATHS[name]
+
+    async def calls() -> list[int]:
+        return [await answer(director, asked) for _ in range(WARM + 1)]
+
+    made, known = asyncio.run(calls())[-1], numbers[sys.version_info >= (3, 12)]
+    assert known * FEWER <= made <= known * MORE
