@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.client.manifests import NO_MANIFESTS, manifests_below, why_unread
+from understudy.cli.output import counted
 from understudy.cli.world_text import DEFAULT_RELEASE, WorldsIn, world_text
 from understudy.machinery.golang.yaml_reader import YAMLError
 from understudy.offline.documents import Document, documents_in, objects_in
@@ -57,7 +58,7 @@ def read_all(
         files = list(map(str, manifests_below(path))) if is_folder else [path]
         if not files:
             unreadable.append(UnreadableError(path, NO_MANIFESTS))
-        for file in files:
+        for file in counted(files, "files read"):
             if is_excluded(file, exclude):
                 continue
             if is_folder and (problem := why_unread(file)):

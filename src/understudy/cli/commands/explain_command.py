@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from understudy.cli.flags import add_server_flags
-from understudy.cli.output import print_error, print_places
+from understudy.cli.output import counted, print_error, print_places
 from understudy.cli.remote_server import connection_of
 from understudy.cli.world_text import WorldsIn
 
@@ -79,7 +79,8 @@ def _explained(args: argparse.Namespace) -> Iterator[Explained]:
 
     release = Release.named(args.emulated_version).version
     features = frozenset(gate for gate, on in Gates.of(release, args.feature_gates).in_force().items() if on)
-    return explain(release, features, _objects(args, release, features), args.claim, args.node)
+    objects = _objects(args, release, features)
+    return explain(release, features, objects, args.claim, args.node, lambda nodes: counted(nodes, "nodes looked at"))
 
 
 # --- where objects come from ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from understudy.apiserver.server.options.values import names
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.cli.documents import all_objects, read_all, read_manifests
 from understudy.cli.flags import add_release_flags
-from understudy.cli.output import print_error
+from understudy.cli.output import counted, print_error
 from understudy.cli.reports.report import FORMS, UNREADABLE, Located, Report
 from understudy.cli.world_text import WorldsIn
 from understudy.offline.checks import Checks, duplicates, has_kind, validators_of
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         checks = checks.with_policies(all_objects(policies | manifests))
     report = Report(list(validators), [*unreadable, *no_definitions, *no_policies], len(manifests))
     reader = _Reader(checks, report)
-    for file, documents in manifests.items():
+    for file, documents in counted([*manifests.items()], "files checked"):
         reader.check(file, documents)
     report.print(args.output)
     return report.code

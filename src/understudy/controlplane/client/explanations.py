@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ def explain(
     objects: Mapping[str, Sequence[Obj]],
     claims: Sequence[str] | None = None,
     nodes: Sequence[str] | None = None,
+    follow: Callable[[Sequence[Obj]], Iterable[Obj]] = iter,
 ) -> Iterator[Explained]:
     """Yield the explanation of each claim that has no allocation.
 
@@ -62,6 +63,7 @@ def explain(
     objects   those of each of `KINDS`
     claims    explained together instead, as those of a pod: NAMESPACE/NAME
     nodes     to look at, all by default
+    follow    yields the nodes for each explanation, to see how far it has come
 
     Raises UnknownObjectError.
     """
@@ -78,7 +80,7 @@ def explain(
     else:
         together = [[claim] for claim in known.values() if not (claim.get("status") or {}).get("allocation")]
     for group in together:
-        explanations = [allocator.explain(node, group) for node in looked_at]
+        explanations = [allocator.explain(node, group) for node in follow(looked_at)]
         yield Explained([key_of(claim) for claim in group], explanations)
 
 
