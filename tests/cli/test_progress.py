@@ -53,7 +53,7 @@ def test_terminal_shows_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quick_work_shows_nothing(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is shown before the first interval is over."""
+    """Work that is over before the first interval shows no line."""
     parent, terminal = pty.openpty()
     with os.fdopen(terminal, "w") as stream:
         monkeypatch.setattr(output, "INTERVAL", 1e9)
@@ -67,7 +67,7 @@ def test_quick_work_shows_nothing(manifests: Path, monkeypatch: pytest.MonkeyPat
 def test_others_see_no_progress(
     manifests: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where stderr is no terminal only the summary is printed."""
+    """Only the summary is printed if stderr is no terminal."""
     monkeypatch.setattr(output, "INTERVAL", 0)
     cli.main(["validate", str(manifests)])
     assert capsys.readouterr().err.splitlines()[0].startswith("3 files, 3 objects")

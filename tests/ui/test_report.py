@@ -52,7 +52,7 @@ def data_of(path: Path) -> Any:
 
 
 def requests_of(page: Page) -> list[str]:
-    """Return what a page asks for from now on."""
+    """Return the URLs that a page asks for from now on."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     return asked

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import understudy
+from tests.clock import FixedDate
 from tests.counting import counted_calls
 from tests.front_door import front_door
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH
@@ -32,7 +33,7 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 OBJECTS = 50  # in a list
-WARM = 3  # requests before the one that is counted
+TIMES = 6  # of which the shortest counts: the first ones fill caches
 MORE, FEWER = 1.04, 0.85  # times the calls below may be made: their number depends a little on the order of sets
 
 names = count()
@@ -123,7 +124,7 @@ async def answer(director: Director, asked: Asked) -> int:
 
 @pytest.fixture(scope="module")
 def director() -> Director:
-    director = front_door(V1_37)
+    director = front_door(V1_37, FixedDate())
 
     async def fill_store() -> None:
         await fill.fill(director.state, 0)
@@ -142,7 +143,7 @@ def test_path_has_not_become_longer(director: Director, name: str) -> None:
     asked, *numbers = PATHS[name]
 
     async def calls() -> list[int]:
-        return [await answer(director, asked) for _ in range(WARM + 1)]
+        return [await answer(director, asked) for _ in range(TIMES)]
 
-    made, known = asyncio.run(calls())[-1], numbers[sys.version_info >= (3, 12)]
+    made, known = min(asyncio.run(calls())), numbers[sys.version_info >= (3, 12)]
     assert known * FEWER <= made <= known * MORE
