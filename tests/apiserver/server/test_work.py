@@ -93,7 +93,7 @@ class Asked(NamedTuple):
 PATHS: dict[str, tuple[Asked, int, int]] = {
     "get": (Asked("GET", f"{CLAIMS}/one"), 47, 47),
     "get nothing": (Asked("GET", f"{CLAIMS}/none"), 52, 52),
-    "list": (Asked("GET", PODS, query="limit=500"), 166, 162),
+    "list": (Asked("GET", PODS, query="limit=500"), 116, 112),
     "list by label": (Asked("GET", PODS, query="labelSelector=app%3Da"), 625, 628),
     "create claim": (Asked("POST", CLAIMS, lambda: claim(f"claim-{next(names)}")), 929, 816),
     "create pod": (Asked("POST", PODS, lambda: pod(f"new-{next(names)}"), query="dryRun=All"), 1304, 1195),

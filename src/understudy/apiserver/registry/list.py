@@ -181,8 +181,8 @@ class Listing:
 
     async def _range(self, start: str, limit: int, revision: int) -> Range:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
-        if not limit and self.store.count(self.prefix) > MANY:
-            await self._turns.queue()
+        if not limit and self._turns.others_wait and self.store.count(self.prefix) > MANY:
+            await self._turns.next()
         if not revision and self._may_be_known():
             revision = self.store.revision
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)

@@ -23,6 +23,7 @@ EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
 _NO_LABELS: Mapping[str, str] = {}
+_NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never written to
 
 
 Raw = bytes | memoryview  # bytes in memory, or a part of a mapped file
@@ -85,6 +86,7 @@ class Entry:
     value        the internal form as written, without a resourceVersion
     revision     0 for an object that is not stored (a dry run)
     cache        keeps what was made of this revision (above all its encoded forms), each made at most once
+    forms        the same to be read only, for lists, which look at thousands
     is_deletion  whether the object was deleted at this revision; the value is what it was last
     is_recent    whether it is among the RecentEntries
 
@@ -95,7 +97,6 @@ class Entry:
     """
 
     __slots__ = (
-        "_cache",
         "_decode",
         "_is_past",
         "_kept",
@@ -104,6 +105,7 @@ class Entry:
         "_recent",
         "_value",
         "_was_unpacked",
+        "forms",
         "is_deletion",
         "is_recent",
         "key",
@@ -117,7 +119,7 @@ class Entry:
         self.is_recent = False
         self._value: Obj | None = value
         self._object: Obj | None = None
-        self._cache: dict[Any, Any] | None = None
+        self.forms = _NOTHING
         self._packed: Raw = b""
         self._decode: Decode | None = None  # how to read what is packed, if an engine has packed it
         self._kept: Any = None  # the key of the encoded form that is packed with the value
@@ -167,15 +169,14 @@ class Entry:
     @property
     def cache(self) -> dict[Any, Any]:
         """Return the forms that were made of the value, for new ones to be added; `made` finds packed ones as well."""
-        cache = self._cache
-        if cache is None:
-            cache = self._cache = {}
-        return cache
+        forms = self.forms
+        if forms is _NOTHING:
+            forms = self.forms = {}
+        return forms
 
     def made(self, key: Any) -> Any:
         """Return the form that is in the cache under a key, or packed with the value; None if there is none."""
-        cache = self._cache
-        form = None if cache is None else cache.get(key)
+        form = self.forms.get(key)
         if form is None and self._kept is not None and key == self._kept:
             return packing.form_of(self._own_pack)
         return form
@@ -211,7 +212,7 @@ class Entry:
         """Return the bytes of the longest encoded form that was made; 0 if there is none."""
         packed = self._own_pack
         kept = packing.form_size(packed) if packed else 0
-        made = tuple((self._cache or {}).values())
+        made = tuple(self.forms.values())
         return max((len(form) for form in made if isinstance(form, bytes)), default=kept)
 
     def pack(self, recent: RecentEntries) -> None:
@@ -226,15 +227,15 @@ class Entry:
         """Note that this revision is not the current one any more."""
         self._is_past = True
         if self._value is None:
-            self._cache = None
+            self.forms = _NOTHING
         elif self._recent is not None:
             self._recent.add(self)
 
     def drop_unpacked(self) -> None:
         """Drop everything but the packed value, and what the current revision keeps."""
-        cache, self._cache = self._cache, None
+        forms, self.forms = self.forms, _NOTHING
         if not self._is_past:
-            self._keep(tuple((cache or {}).items()))
+            self._keep(tuple(forms.items()))
         self._value = self._object = None
 
     def _keep(self, made: Iterable[tuple[Any, Any]]) -> None:

@@ -62,10 +62,10 @@ class Turns:
         """Report whether others ought to have their turn before the work goes on."""
         return perf_counter() >= self._until
 
-    async def queue(self) -> None:
-        """Wait for a slice while others wait for theirs, before work that takes a slice or more and is done at once."""
-        if _this_loop.waiting:
-            await self.next()
+    @property
+    def others_wait(self) -> bool:
+        """Report whether others wait for their slice: work that takes a slice or more at once begins after `next`."""
+        return bool(_this_loop.waiting)
 
     @coroutine
     def next(self) -> Generator[None, object, None]:
