@@ -1,6 +1,6 @@
 // Small parts of which views are made.
 
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 
 // Return what a source tells by a callback: [value, error]. `follow` begins, and returns what ends it.
 export function useFollowed(follow, dependencies) {
@@ -26,7 +26,7 @@ export function Empty({ children }) {
 
 export function Search({ value, onInput, label }) {
   const field = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the first picture: who sees the field may press the key
     const focus = (event) => {
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
       if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
