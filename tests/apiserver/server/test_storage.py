@@ -26,6 +26,13 @@ from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.types import Obj
 
 NOBODY = 65534  # the user who owns nothing
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+CLAIM: Obj = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 WIDGET: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1.5}}
 
 
@@ -135,6 +142,70 @@ def test_write_without_a_change_migrates_an_object(tmp_path: Path) -> None:
         first, *others = versions(server, "configmaps", "a")
         assert others == [others[0]] * 3
         assert first != others[0]
+
+
+def test_phase_of_a_new_volume_claim_is_stored_by_its_first_update(tmp_path: Path) -> None:
+    """A new claim is stored without its phase, a default for readers; a write that changes nothing adds it, once."""
+    storage = f"sqlite:{tmp_path / 'store'}"
+    for place in ("memory", storage):
+        with Server(storage=place) as server:
+            assert send(server, "POST", f"{CLAIMS}?dryRun=All", CLAIM).json()["status"] == {"phase": "Pending"}
+            before = server.create(CLAIM)
+            assert before["status"] == server.get("persistentvolumeclaims", "c")["status"] == {"phase": "Pending"}
+            send(server, "PATCH", f"{CLAIMS}/c?dryRun=All", {})
+            written = [server.patch("persistentvolumeclaims", "c", {}) for _ in range(3)]
+            versions = [obj["metadata"]["resourceVersion"] for obj in (before, *written)]
+            assert len({*versions}) == 2
+            assert versions[1:] == [versions[1]] * 3
+            server.create({**CLAIM, "metadata": {"name": "another"}})
+    with Server(storage=storage) as server:
+        objects = [server.get("persistentvolumeclaims", "another")]
+        objects += [server.patch("persistentvolumeclaims", "another", {}) for _ in range(2)]
+        assert [obj["status"] for obj in objects] == [{"phase": "Pending"}] * 3
+        before, first, second = (obj["metadata"]["resourceVersion"] for obj in objects)
+        assert before != first == second
+    with Server(storage=storage) as server:
+        assert server.patch("persistentvolumeclaims", "another", {})["metadata"]["resourceVersion"] == second
+
+
+def test_restored_claim_is_as_new_as_in_its_snapshot() -> None:
+    """A snapshot of a server knows of a new claim that its phase is not stored."""
+    with Server() as server:
+        server.create(CLAIM)
+        snapshot = server.snapshot()
+        server.patch("persistentvolumeclaims", "c", {})
+        server.restore(snapshot)
+        before = server.get("persistentvolumeclaims", "c")
+        assert server.patch("persistentvolumeclaims", "c", {})["metadata"] != before["metadata"]
+
+
+def test_validating_policies_see_no_phase_of_a_new_volume_claim() -> None:
+    """Validating admission sees a new claim as it will be stored, and what it was before as its readers do."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["persistentvolumeclaims"]}
+    before = "oldObject == null ? 'new' : string(oldObject.status.phase)"
+    expression = f"({before}) + (has(object.status.phase) ? ', phase' : ', no phase')"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "phases"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "false", "messageExpression": expression}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "phases"},
+        "spec": {"policyName": "phases", "validationActions": ["Warn"]},
+    }
+    with Server() as server:
+        server.create(policy)
+        server.create(binding)
+        created = send(server, "POST", CLAIMS, CLAIM)
+        changed = send(server, "PUT", f"{CLAIMS}/c", created.json())
+        warnings = [warning.rpartition(": ")[2] for answer in (created, changed) for warning in answer.warnings]
+        assert warnings == ["new, no phase", "Pending, phase"]
 
 
 def test_reset_outlives_a_server(tmp_path: Path) -> None:

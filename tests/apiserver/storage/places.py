@@ -40,7 +40,7 @@ class JSONValues:
     def encode(self, key: str, value: Obj) -> bytes:
         return json.dumps(value).encode()
 
-    def is_current(self, key: str, raw: Raw) -> bool:
+    def is_current(self, key: str, raw: Raw, value: Obj) -> bool:
         return True
 
     def decode(self, key: str, raw: Raw) -> Obj:

@@ -18,7 +18,7 @@ from understudy.kinds.declared_rules import with_declared_errors
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import empty_fields, keep_empty_fields
-from understudy.machinery.types import Obj, same_json, split_api_version
+from understudy.machinery.types import Obj, deep_copy, same_json, split_api_version
 from understudy.machinery.util.pieces import release
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
@@ -180,6 +180,18 @@ def should_delete_during_update(kind: Kind, obj: Obj, old: Obj) -> bool:
         return False
     before = old["metadata"]
     return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
+
+
+def as_read(kind: Kind, value: Obj, ctx: Context) -> Obj:
+    """Return a new object, in the form in which it is stored, with the defaults that it gets when it is decoded.
+
+    It is the same object unless the strategy of its kind removes such defaults.
+    """
+    if not kind.behavior.defaulted_on_read:
+        return value
+    read: Obj = deep_copy(value)
+    kind.behavior.defaults(read, ctx)
+    return read
 
 
 def is_unchanged(kind: Kind, obj: Obj, old: Obj) -> bool:

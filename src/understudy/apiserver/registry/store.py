@@ -22,6 +22,7 @@ from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.ranges import TakenError
 from understudy.apiserver.registry.rest import (
     WriteTarget,
+    as_read,
     before_create,
     before_update,
     check_version,
@@ -157,13 +158,14 @@ class Registry:
         if target.dry_run:
             if await self.store.get(key) is not None:
                 raise self._exists(target, key, obj)
-            return Entry(key, stored(kind, obj), 0)
+            return Entry(key, as_read(kind, stored(kind, obj), target.ctx), 0)
         if _is_version(obj["metadata"].pop("resourceVersion", "")):
             raise errors.unknown_error("resourceVersion should not be set on objects to be created")
         value = stored(kind, obj)
         etcd_limits.check(kind, key, value, target.ctx, None, updates=bool(target.name))
+        read = as_read(kind, value, target.ctx)
         try:
-            return await self.store.create(key, value)
+            return await self.store.create(key, read, None if read is value else value)
         except KeyExistsError:
             raise self._exists(target, key, obj) from None
 
@@ -249,9 +251,9 @@ class Registry:
             obj["metadata"].pop("selfLink", None)
         obj = stored(kind, obj)
         if is_unchanged(kind, obj, current.value):
-            if target.dry_run or not self.store.is_outdated(current.key):
+            if target.dry_run or not current.is_outdated:
                 return current
-            obj = current.value  # it is stored in the version and encoding of now
+            obj = current.value  # it is stored in the form of now
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
         return await self.replace(kind, current, obj, target.ctx)

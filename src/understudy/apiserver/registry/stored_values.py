@@ -135,10 +135,12 @@ class StoredValues:
         except DecodeError as error:
             raise ValueError(f"{key}: {error}") from error
 
-    def is_current(self, key: str, raw: Raw) -> bool:
+    def is_current(self, key: str, raw: Raw, value: Obj) -> bool:
         kind, raw = self.kind_of(key), bytes(raw)
         if kind is None:
             return True  # what is stored of a custom resource names its version, and so changes with that
+        if kind.behavior.defaulted_on_read and raw != self.encode(key, value):
+            return False
         is_protobuf = self._media_type == PROTOBUF and kind.behavior.stored_as_json is None
         if raw.startswith(MAGIC) != is_protobuf:
             return False

@@ -122,8 +122,8 @@ class Values(Protocol):
     def encode(self, key: str, value: Obj) -> bytes:
         """Return the bytes of an object, which is in its internal form, without a resourceVersion."""
 
-    def is_current(self, key: str, raw: Raw) -> bool:
-        """Report whether bytes that can be decoded have the version and encoding in which objects are stored now."""
+    def is_current(self, key: str, raw: Raw, value: Obj) -> bool:
+        """Report whether bytes, of which a value was decoded, have the form in which it would be stored now."""
 
     def decode(self, key: str, raw: Raw) -> Obj:
         """Return the object of some bytes. Raises ValueError, whose text begins with the key; EncryptedError."""

@@ -47,8 +47,8 @@ class EngineStore(MemoryStore):
         self._is_open = False
         self._engine = engine
         self._values = values
-        self._outdated: set[str] = set()  # keys of objects that were read, and would be stored in another form now
-        self._given: dict[tuple[str, bytes], Obj] = {}  # objects that are being written, by what the engine is told
+        # Objects that are being written, and whether they are stored in another form, by what the engine is told.
+        self._given: dict[tuple[str, bytes], tuple[Obj, bool]] = {}
 
     async def open(self) -> None:
         contents = await self._engine.open(self)
@@ -59,9 +59,6 @@ class EngineStore(MemoryStore):
         if self._is_open:
             self._is_open = False
             await self._engine.close()
-
-    def is_outdated(self, key: str) -> bool:
-        return key in self._outdated
 
     async def check(self) -> None:
         await self._engine.check()
@@ -75,9 +72,9 @@ class EngineStore(MemoryStore):
             await self.catch_up()
         return await super().range(prefix, start=start, limit=limit, revision=revision)
 
-    async def create(self, key: str, value: Obj) -> Entry:
+    async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
         try:
-            return await self._write(key, value, 0)
+            return await self._write(key, value, 0, stored_as)
         except ChangedError:
             raise KeyExistsError from None
 
@@ -115,10 +112,10 @@ class EngineStore(MemoryStore):
         except StorageError as why:
             raise _status(why) from why
 
-    async def _write(self, key: str, value: Obj, expected: int) -> Entry:
+    async def _write(self, key: str, value: Obj, expected: int, stored_as: Obj | None = None) -> Entry:
         """Put an object under a key; return its entry. Raises ChangedError, StatusError."""
-        raw = self._values.encode(key, value)
-        self._given[key, raw] = value
+        raw = self._values.encode(key, value if stored_as is None else stored_as)
+        self._given[key, raw] = value, stored_as is not None
         try:
             revision = await self._asked(key, raw, expected)
         finally:
@@ -140,7 +137,6 @@ class EngineStore(MemoryStore):
 
     def start_over(self, contents: Contents) -> None:
         """Hold what an engine holds, and cut off every watch (see `Reader`)."""
-        self._outdated.clear()
         old = [write for write in contents.writes if write.revision <= contents.compacted]
         self._hold([self._entry(write) for write in old])
         self._revision = self._compacted = contents.compacted
@@ -149,7 +145,6 @@ class EngineStore(MemoryStore):
     def take(self, writes: Sequence[Write], revision: int) -> None:
         """Learn of all writes up to a revision (see `Reader`)."""
         for write in writes:
-            self._outdated.discard(write.key)
             previous = self.peek(write.key)
             if write.value is not None:
                 self._commit(Event(False, self._entry(write), previous))
@@ -166,7 +161,9 @@ class EngineStore(MemoryStore):
         assert raw is not None
         given = self._given.pop((key, bytes(raw)), None) if self._given else None
         if given is not None:
-            return Entry(key, given, revision)
+            entry = Entry(key, given[0], revision)
+            entry.is_outdated = given[1]
+            return entry
         return Entry.of_bytes(key, raw, revision, self._decode)
 
     def _decode(self, key: str, raw: Raw) -> Obj:
@@ -174,8 +171,8 @@ class EngineStore(MemoryStore):
         try:
             value = self._values.decode(key, raw)
             current = self.peek(key)
-            if current is not None and current.raw is raw and not self._values.is_current(key, raw):
-                self._outdated.add(key)
+            if current is not None and current.raw is raw:
+                current.is_outdated = not self._values.is_current(key, raw, value)
             return value
         except ValueError as why:
             reason = str(why).removeprefix(f"{key}: ")

@@ -89,6 +89,7 @@ class Entry:
     forms        the same to be read only, for lists, which look at thousands
     is_deletion  whether the object was deleted at this revision; the value is what it was last
     is_recent    whether it is among the RecentEntries
+    is_outdated  whether the object is stored in another form than it would be if it were written now
 
     A stored entry is packed: only the bytes of its value are kept for good, and the rest is made again when it is asked
     for. It stays unpacked while it is recent, and, if it is read again and again, for as long as no newer revision
@@ -107,6 +108,7 @@ class Entry:
         "_was_unpacked",
         "forms",
         "is_deletion",
+        "is_outdated",
         "is_recent",
         "key",
         "revision",
@@ -117,6 +119,7 @@ class Entry:
         self.revision = revision
         self.is_deletion = False
         self.is_recent = False
+        self.is_outdated = False
         self._value: Obj | None = value
         self._object: Obj | None = None
         self.forms = _NOTHING
@@ -138,6 +141,7 @@ class Entry:
         """Return an entry of the same value at a revision, with nothing made of it yet."""
         entry = Entry(self.key, {}, revision)
         entry._value, entry._packed, entry._decode = self._value, self._packed, self._decode
+        entry.is_outdated = self.is_outdated
         return entry
 
     @property
@@ -435,9 +439,6 @@ class Store(Protocol):
     def peek(self, key: str) -> Entry | None:
         """Return the entry of a key without waiting, as far as this process knows it."""
 
-    def is_outdated(self, key: str) -> bool:
-        """Report whether an object that was read is stored in another form than it would be if it were written now."""
-
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix without waiting, as far as this process knows them."""
 
@@ -457,8 +458,11 @@ class Store(Protocol):
         None if they are not known without looking at every entry.
         """
 
-    async def create(self, key: str, value: Obj) -> Entry:
-        """Store a new key; return its entry. Raises KeyExistsError."""
+    async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
+        """Store a new key; return its entry. Raises KeyExistsError.
+
+        stored_as  what is stored if it is not the value: the value without defaults, which whoever decodes it adds
+        """
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
         """Replace the value of a key; return its entry. Raises RevisionConflictError unless it is at `expected`."""

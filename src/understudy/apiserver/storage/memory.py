@@ -101,9 +101,6 @@ class MemoryStore:
         entry: Entry | None = self._live.get(key)
         return entry
 
-    def is_outdated(self, key: str) -> bool:
-        return False
-
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
         return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
@@ -134,10 +131,11 @@ class MemoryStore:
         keys = await self._indexes.find(prefix, name, read, texts)
         return None if keys is None else [self._live[key] for key in keys]
 
-    async def create(self, key: str, value: Obj) -> Entry:
+    async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
         if key in self._live:
             raise KeyExistsError
         entry = Entry(key, value, self._revision + 1)
+        entry.is_outdated = stored_as is not None
         self._commit(Event(False, entry, None))
         return entry
 

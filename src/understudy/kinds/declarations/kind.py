@@ -152,6 +152,8 @@ class Behavior:
     scale_paths  paths of the replicas that the scale subresource shows, as a definition declares them; None: workloads
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     expires      whether the real server lets etcd forget objects after a time (--event-ttl)
+    defaulted_on_read  whether new objects are stored without defaults that whoever reads them adds, since the strategy
+                 removes these; so the first update stores an object anew even if it changes nothing
     stored_as_json  the document that the real server stores, of kinds that it never stores as protobuf
     """
 
@@ -183,6 +185,7 @@ class Behavior:
     replicas_paths: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     cached: bool = True
     expires: bool = False
+    defaulted_on_read: bool = False
     stored_as_json: StoredDocument | None = None
 
     def returns_deleted_object(self, version: str) -> bool:

@@ -147,9 +147,6 @@ class StoreOnLoop:
         self._remember(key, entry)
         return entry
 
-    def is_outdated(self, key: str) -> bool:
-        return self._call(self._store.is_outdated, key)
-
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
         entries = self._call(self._store.scan, prefix)
@@ -166,8 +163,8 @@ class StoreOnLoop:
     async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> None:
         """Find nothing: only what `range` has returned can be remembered."""
 
-    async def create(self, key: str, value: Obj) -> Entry:
-        return await self._write(self._store.create(key, value))
+    async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
+        return await self._write(self._store.create(key, value, stored_as))
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
         return await self._write(self._store.update(key, value, expected))

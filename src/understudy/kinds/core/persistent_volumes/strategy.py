@@ -120,7 +120,7 @@ def _prepare_new_volume(volume: Obj, ctx: Context) -> None:
 
 def _prepare_new_claim(claim: Obj, ctx: Context) -> None:
     """Prepare a new claim."""
-    claim["status"] = {"phase": "Pending"}
+    claim["status"] = {}  # the phase is a default, which is not stored
     _prepare_claim(claim, None, ctx)
 
 
@@ -207,5 +207,6 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             ),
             table_row=_claim_row,
             delete_returns_object=True,
+            defaulted_on_read=True,
         ),
     }
