@@ -1,13 +1,26 @@
-"""Measure what a test pays for its server: the next one in a process, reset, snapshot and restore."""
+"""Measure what a test pays for its server: the first one and the next in a process, reset, snapshot and restore."""
 
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from understudy import Server
+
+# Prints the seconds of the clock and of the processor. What pytest has imported already does not count.
+FIRST = """
+import time
+from contextlib import ExitStack
+from understudy.pytest_plugin import start_server
+with ExitStack() as running:
+    began, worked = time.perf_counter(), time.process_time()
+    start_server({}, running)
+    print(time.perf_counter() - began, time.process_time() - worked)
+"""
 
 
 def milliseconds(call: Callable[[], object], rounds: int) -> tuple[float, float]:
@@ -22,8 +35,21 @@ def milliseconds(call: Callable[[], object], rounds: int) -> tuple[float, float]
     return statistics.median(took) * 1000, (time.process_time() - worked) / rounds * 1000
 
 
+def first_server() -> tuple[float, float]:
+    """Return the milliseconds by the clock, and those of the processor, that the first test of a suite waits."""
+    printed = subprocess.run([sys.executable, "-c", FIRST], check=True, capture_output=True, text=True).stdout
+    took, worked = (float(seconds) * 1000 for seconds in printed.split())
+    return took, worked
+
+
+def print_row(name: str, took: float, worked: float) -> None:
+    print(f"{name:52s} {took:8.2f} ms  (processor {worked:.2f})")
+
+
 def print_fixture_times(rounds: int) -> None:
     """Print the times of what the fixture does for a test, on a server that holds what it begins with."""
+    first = [first_server() for _ in range(rounds)]
+    print_row("the first server in a process", *(statistics.median(times) for times in zip(*first, strict=True)))
     with ExitStack() as running:
         server = running.enter_context(Server())
         before = server.snapshot()
@@ -34,5 +60,4 @@ def print_fixture_times(rounds: int) -> None:
             "restore": (lambda: server.restore(before), 20 * rounds),
         }
         for name, (call, times) in calls.items():
-            median, worked = milliseconds(call, times)
-            print(f"{name:52s} {median:8.2f} ms  (processor {worked:.2f})")
+            print_row(name, *milliseconds(call, times))

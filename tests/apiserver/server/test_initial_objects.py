@@ -11,6 +11,7 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.serving.release import Release, releases
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import split_api_version
 
 NOW = "2026-01-02T03:04:05Z"
 NEWEST = releases()[-1]
@@ -42,6 +43,18 @@ def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
     few = names(ServerConfig(emulated_version=str(release), runtime_config=config).release)
     assert few.keys() == {"APIService", "ConfigMap", "Namespace", "Service"}
     assert few["APIService"] == {"v1.", "v1.apps"}
+
+
+@pytest.mark.parametrize("release", releases(), ids=str)
+def test_initial_objects_are_recorded_as_they_are_stored(release: Version) -> None:
+    """No initial object is in a version that differs from the internal form: they are stored without conversion."""
+    full = Release.of(release)
+    gates = Gates.of(release, {"MultiCIDRServiceAllocator": True})
+    for obj in initial_objects(full, gates, NOW, 6443):
+        group, version = split_api_version(obj["apiVersion"])
+        kind = full.kind(group, obj["kind"])
+        assert kind is not None
+        assert version not in kind.behavior.conversions
 
 
 def test_initial_objects_are_of_this_server() -> None:

@@ -34,18 +34,23 @@ class FlowSchemaController(Controller[str]):
     async def sync(self, key: str) -> None:
         """Write the condition `Dangling` of a flow schema if it is missing or wrong."""
         schema = self._registry.lookup(GROUP, "flowschemas", "", key)
-        reference = self._context.reference(SCHEMAS + key)
-        if schema is None or reference is None:
+        if schema is None:
             return
         level = nested_field(schema, "spec", "priorityLevelConfiguration", "name", default="")
         exists = self._registry.lookup(GROUP, "prioritylevelconfigurations", "", level) is not None
         condition = _dangling(level, exists)
         dangling = [c for c in nested_field(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
         if not dangling or any(dangling[0].get(name) != value for name, value in condition.items()):
-            status = {"conditions": [{**condition, "lastTransitionTime": self._context.state.timestamp()}]}
+            await self._write(key, {**condition, "lastTransitionTime": self._context.state.timestamp()})
+
+    async def _write(self, key: str, condition: Obj) -> None:
+        """Apply the condition to a flow schema, in the version that is served, if there is one."""
+        if (reference := self._context.reference(SCHEMAS + key)) is not None:
             kind = reference.kind
             head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}
-            await self._client.apply(f"{reference.path}/status", {**head, "status": status}, MANAGER)
+            await self._client.apply(
+                f"{reference.path}/status", {**head, "status": {"conditions": [condition]}}, MANAGER
+            )
 
 
 def _dangling(level: str, exists: bool) -> Obj:

@@ -111,8 +111,9 @@ class ServerState:
 
     def serve(self, serving: Serving) -> None:
         """Serve other custom resources than before."""
-        self.serving = self.registry.resources = serving
-        self._field_managers.clear()
+        if serving is not self.serving:
+            self.serving = self.registry.resources = serving
+            self._field_managers.clear()
 
     @property
     def schemas(self) -> Schemas:

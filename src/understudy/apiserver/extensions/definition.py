@@ -6,7 +6,6 @@ from base64 import b64decode
 from functools import cached_property
 
 from understudy.apiserver.extensions.version_order import priority_key
-from understudy.machinery.golang.x509.x509 import ca_bundle_error
 from understudy.machinery.types import Obj, condition_is_true, nested_field
 
 
@@ -59,7 +58,11 @@ class Definition:
     @cached_property
     def has_invalid_ca_bundle(self) -> bool:
         """Report whether the certificates of the conversion webhook cannot be read: it is not established then."""
-        return bool(self.ca_bundle and ca_bundle_error(self.ca_bundle))
+        if not self.ca_bundle:
+            return False
+        from understudy.machinery.golang.x509.x509 import ca_bundle_error  # most definitions have no webhook
+
+        return bool(ca_bundle_error(self.ca_bundle))
 
     def api_version(self, version: str) -> str:
         """Return the apiVersion of objects in a version."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from understudy.admission.plugins.resource_quota.plugin import Charge
 from understudy.apiserver.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all
 from understudy.kinds.context import Context
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.types import Obj
+
+if TYPE_CHECKING:
+    from understudy.admission.plugins.resource_quota.plugin import Charge
 
 MANAGER = "kube-apiserver"
 

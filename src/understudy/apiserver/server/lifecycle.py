@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from understudy.apiserver.client import writing
@@ -22,7 +22,6 @@ from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.controllers import ControllerManager, Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.controllers.replicas.replica import Replica
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy, ranges
@@ -50,6 +49,9 @@ from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.server_clock import Steering
 from understudy.machinery.util.timers import SteeredClock, sleep
+
+if TYPE_CHECKING:
+    from understudy.apiserver.controllers.replicas.replica import Replica
 
 log = logging.getLogger("understudy")
 NO_SERVICES = ServiceResolver(lambda *_: None, lambda *_: (), {})
@@ -312,6 +314,8 @@ class Lifecycle:
         if self._config.admission_control_config_file:
             periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         if self._config.etcd_servers:
+            from understudy.apiserver.controllers.replicas.replica import Replica
+
             self._replica = Replica(state, client, self._config.endpoint_address, self._port)
             periodic += self._replica.tasks(lambda: self.is_listening)
         if authenticators := state.tokens.jwt_authenticators:

@@ -6,13 +6,16 @@ Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
-from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+
+if TYPE_CHECKING:
+    from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
 GROUP, RESOURCE = "admissionregistration.k8s.io", "validatingadmissionpolicies"
 PREFIX = f"/registry/{RESOURCE}/"
@@ -26,7 +29,7 @@ class PolicyStatusController(Controller[str]):
         super().__init__(informers)
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account(f"{MANAGER}-controller"))
-        self._openapi = OpenAPI(self._state.serving)
+        self._openapi: OpenAPI | None = None
         informers.of(PREFIX).on_change(lambda entry: self.queue.add(entry.key.removeprefix(PREFIX)))
 
     async def sync(self, key: str) -> None:
@@ -61,10 +64,17 @@ class PolicyStatusController(Controller[str]):
 
     def _schemas(self, group: str, version: str) -> Mapping[str, Obj]:
         """Return the schemas in the OpenAPI document of a group-version, none if it is not served."""
-        if self._openapi.serving is not self._state.serving:  # else its list of documents is kept
-            self._openapi = OpenAPI(self._state.serving)
-        name = group_version_path(group, version).removeprefix("/")
-        if name not in self._openapi.hashes:
+        openapi, name = self._documents(), group_version_path(group, version).removeprefix("/")
+        if name not in openapi.hashes:
             return {}
-        schemas: Mapping[str, Obj] = self._openapi.document(name)["components"]["schemas"]
+        schemas: Mapping[str, Obj] = openapi.document(name)["components"]["schemas"]
         return schemas
+
+    def _documents(self) -> OpenAPI:
+        """Return the OpenAPI documents of what is served now."""
+        from understudy.apiserver.endpoints.openapi.v3 import OpenAPI  # most servers have no policies
+
+        serving = self._state.serving
+        if self._openapi is None or self._openapi.serving is not serving:  # else its list of documents is kept
+            self._openapi = OpenAPI(serving)
+        return self._openapi

@@ -235,6 +235,7 @@ class Gates:
 
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
+        self._on: dict[Gate, bool] = {}
         self._turn(recorded.defaults)
 
     @staticmethod
@@ -298,8 +299,9 @@ class Gates:
         self._turn(snapshot)
 
     def _turn(self, on: Mapping[Gate, bool]) -> None:
-        self._on = dict(on)
-        self.off = frozenset(gate for gate, is_on in on.items() if not is_on and self.has(gate))
+        if on != self._on:
+            self._on = dict(on)
+            self.off = frozenset(gate for gate, is_on in on.items() if not is_on and self.has(gate))
 
     def in_force(self) -> dict[str, bool]:
         """Return {gate: on} for every gate of the release, sorted by name."""

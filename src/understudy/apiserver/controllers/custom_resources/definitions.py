@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.encoding.encoded import versioned
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.storage.interface import Entry
-from understudy.kinds.apiextensions.definitions import approval
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj, nested_field, with_condition
 
@@ -115,6 +113,8 @@ class DefinitionController(Controller[str]):
             return
         definition = dict(versioned(entry, reference.kind, "v1"))
         if "deletionTimestamp" in definition["metadata"]:
+            from understudy.apiserver.controllers.custom_resources.definition_finalizer import finalize  # and rules
+
             await finalize(self._context.state, self._client, reference.path, definition)
             return
         status = self._status(definition)
@@ -124,6 +124,8 @@ class DefinitionController(Controller[str]):
             await self._client.update(f"{reference.path}/status", {**definition, "status": status})
 
     def _status(self, definition: Obj) -> Obj:
+        from understudy.kinds.apiextensions.definitions import approval  # all rules; few servers have definitions
+
         now, group = self._context.state.timestamp(), definition["spec"].get("group")
         others = [
             other

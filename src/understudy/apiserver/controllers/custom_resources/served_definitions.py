@@ -20,6 +20,7 @@ class ServedDefinitions:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._store = state.registry.store
+        self._without = Serving(state.release, webhooks=state.webhooks)  # kept, with all that is made of it
         self._prefix = ""
         definitions = state.release.of_resource(GROUP, RESOURCE)
         if definitions is not None:
@@ -28,7 +29,7 @@ class ServedDefinitions:
 
     def _begin(self) -> Watch:
         """Serve what is stored now, and watch what is written from now on."""
-        serving = Serving(self._state.release, webhooks=self._state.webhooks)
+        serving = self._without
         for entry in self._store.scan(self._prefix):
             serving = serving.with_definition(Definition(entry.object))
         self._state.serve(serving)
