@@ -272,12 +272,12 @@ async def use():
         crowd.append([bytes(size) for size in range(0, 480, 16) for _ in range(10)])
         handles.append(loop.call_soon(str))
         handles.append(loop.call_later(60, str))
-    sys._debugmallocstats()
     for handle in handles[1::2]:
         handle.cancel()
     await asyncio.sleep(0)
     handles.clear()
     crowd.clear()
+    sys._debugmallocstats()
     await process._renew_unused_objects()
     await asyncio.sleep(0)
     sys._debugmallocstats()
@@ -294,6 +294,6 @@ def test_unused_objects_hold_no_memory() -> None:
     arenas = [int(number) for number in re.findall(r"arenas allocated current += +([0-9]+)", done.stderr)]
     if not arenas:
         pytest.skip("another allocator than Python's")
-    before, most, after = arenas
-    assert most - before > 15
-    assert after - before < 10
+    before, held, after = arenas
+    assert held - before > 10
+    assert after - before < 0.75 * (held - before)
