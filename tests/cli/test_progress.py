@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ def read_terminal(patch: pytest.MonkeyPatch, *words: str) -> str:
         patched.setattr(output, "INTERVAL", 0)
         patched.setattr(sys, "stderr", stream)
         cli.main([*words])
-        stream.flush()
-        written = os.read(parent, 65536).decode()
-    os.close(parent)
-    return written
+    written = []
+    with os.fdopen(parent, "rb", 0) as stream, suppress(OSError):  # EIO at the end
+        while part := stream.read(65536):
+            written.append(part)
+    return b"".join(written).decode()
 
 
 @pytest.fixture

@@ -57,11 +57,12 @@ async def test_devices_are_published_again(cluster: Cluster) -> None:
     async with driver_for(cluster, devices=["gpu-0"]) as driver, cluster.kubelet():
         await until(lambda: slices(cluster))
         stored = await driver.publish([{"name": "gpu-0", "taints": [TAINT]}])
-        assert stored["spec"]["pool"]["generation"] == 2
+        generation = stored["spec"]["pool"]["generation"]
+        assert generation >= 2  # 3 if the kubelet has deleted the slices that were there when it began
         assert stored["spec"]["devices"][0]["taints"][0]["key"] == "broken"
         await cluster.client.delete(resource_slices(cluster.release), stored["metadata"]["name"])
         [spec] = await until(lambda: slices(cluster))
-        assert (spec["pool"]["generation"], len(spec["devices"])) == (3, 1)
+        assert (spec["pool"]["generation"], len(spec["devices"])) == (generation + 1, 1)
     assert await slices(cluster)  # a driver that stops leaves its slice to the kubelet
 
 
