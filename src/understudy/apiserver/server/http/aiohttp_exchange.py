@@ -46,9 +46,9 @@ async def respond(server: Answering, request: web.Request, target: str) -> web.S
 
     The connection is reset if the server stops before it has answered.
     """
-    fields = list(request.headers.items())
+    version = request.version.major, request.version.minor
     try:
-        head = new_head(request.method, target, (request.version.major, request.version.minor), fields)
+        head = new_head(request.method, target, version, CIMultiDict(request.headers))
     except RefusedError as refusal:
         return _page(refusal)
     incoming = _Incoming(request, head, server)

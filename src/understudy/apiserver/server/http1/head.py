@@ -92,7 +92,7 @@ def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
 def _plain_headers(text: str) -> Head | None:
     """Return the head of some request with these headers, or None if they are not plain. Raises RefusedError."""
     fields = _PLAIN_FIELD.findall(text)
-    return new_head("GET", "/", HTTP_1_1, fields) if len(fields) == text.count("\n") else None
+    return new_head("GET", "/", HTTP_1_1, CIMultiDict(fields)) if len(fields) == text.count("\n") else None
 
 
 class FieldReader:
@@ -100,7 +100,8 @@ class FieldReader:
 
     def __init__(self) -> None:
         self._lines: list[str] = []  # of one header, which goes on in lines that begin with a space
-        self.fields: list[tuple[str, str]] = []
+        self.fields: CIMultiDict[str] = CIMultiDict()
+        self.has_spaces = False  # in the name of a header
 
     def add(self, line: str) -> bool:
         """Add a line without its end; report whether it is the last, so that `fields` is complete.
@@ -124,14 +125,15 @@ class FieldReader:
         if self._lines:
             self._finish_field()
             self._lines.clear()
-        self.fields += fields
+        self.fields.extend(fields)
 
     def _finish_field(self) -> None:
         text = " ".join(self._lines)
         name, _, value = text.partition(":")
         if not _NAME.fullmatch(name) or _NOT_IN_VALUES.search(value):
             raise MalformedHeaderError(f"malformed MIME header line: {go_quote(text)}")
-        self.fields.append((name, value.lstrip(" \t")))
+        self.fields.add(name, value.lstrip(" \t"))
+        self.has_spaces |= " " in name
 
 
 class LineReader:
@@ -186,7 +188,7 @@ class HeadReader:
                 raise bad_request() from None
             if complete:
                 head = new_head(*self._request_line, self._fields.fields)
-                if any(" " in name for name, _ in self._fields.fields):
+                if self._fields.has_spaces:
                     raise bad_request("invalid header name")
                 return head, start
         return None, start
@@ -226,10 +228,9 @@ def _read_target(method: str, target: str) -> tuple[str, str]:
         raise bad_request() from None
 
 
-def new_head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
-    """Return the head that a request line and headers make. Raises RefusedError."""
+def new_head(method: str, target: str, version: tuple[int, int], headers: CIMultiDict[str]) -> Head:
+    """Return the head that a request line and headers make. It keeps the headers. Raises RefusedError."""
     path, host = _read_target(method, target)
-    headers = CIMultiDict(fields)
     hosts = headers.getall(HOST, ())
     if len(hosts) > 1:
         raise bad_request()
