@@ -6,6 +6,7 @@ import gc
 import re
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,6 +67,26 @@ def test_wrong_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     line = capsys.readouterr().err
     assert line.startswith("understudy: argument COMMAND: invalid choice: 'sevre'")
     assert [command for command in COMMANDS if command not in line] == []
+    assert line.endswith("; did you mean 'serve'?\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("serve --prot 8001", "understudy serve: unrecognized arguments: --prot 8001; did you mean '--port'?"),
+        ("serve --emulated-verson=1.34", "… --emulated-verson=1.34; did you mean '--emulated-version'?"),
+        ("validate -o sariff x.yaml", "… (choose from …); did you mean 'sarif'?"),
+        ("drivers tset", "… (choose from …); did you mean 'test'?"),
+        ("worlds --quiet", "understudy worlds: unrecognized arguments: --quiet"),
+        ("--verzion", "understudy: unrecognized arguments: --verzion; did you mean '--version'?"),
+    ],
+)
+def test_misspelt_words_are_told(argv: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flag or a word that there is not is refused in one line, with the one that was meant."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv.split())
+    assert ended.value.code == 2
+    assert fnmatchcase(capsys.readouterr().err, message.replace("…", "*") + "\n")
 
 
 @pytest.mark.parametrize("command", ["serve", "kubelet"])

@@ -70,11 +70,18 @@ def test_wrong_flags(argv: list[str], message: str, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == f"understudy kubelet: {message}\n"
 
 
-def test_without_the_library(tmp_path: Path) -> None:
-    """Without the extra `kubelet` the command says how to install it."""
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        ("kubelet --server http://127.0.0.1:1 --node n --root {} --emulated-version 1.36", "kubelet"),
+        ("dev --simulate 1h", "--simulate"),
+        ("drivers test --driver-command true", "drivers test"),
+    ],
+)
+def test_without_the_library(flags: str, what: str, tmp_path: Path) -> None:
+    """Without the extra `kubelet` the commands that need it say in one line how to install it."""
     python, option, program = PROGRAM
-    flags = ["--server", "http://127.0.0.1:1", "--node", "n", "--root", str(tmp_path), "--emulated-version", "1.36"]
-    argv = [python, option, f"import sys; sys.modules['grpc'] = None; {program}", "kubelet", *flags]
+    argv = [python, option, f"import sys; sys.modules['grpc'] = None; {program}", *flags.format(tmp_path).split()]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.stderr == f"understudy: kubelet needs grpcio: {install_command()}\n"
+    assert done.stderr == f"understudy: {what} needs grpcio: {install_command()}\n"
     assert done.returncode == 2

@@ -31,7 +31,7 @@ PUBLIC_MODULES = ("understudy", "understudy.aiohttp", "understudy.testing")
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command."""
-    parser = new_parser(import_commands(COMMANDS))
+    parser, _ = new_parser(import_commands(COMMANDS))
     [choices] = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     assert isinstance(choices, dict)
     return choices

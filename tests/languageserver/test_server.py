@@ -23,6 +23,7 @@ from pygls.lsp.client import LanguageClient
 
 from tests.languageserver.test_problems import DEFINITION
 from understudy.cli.main import main
+from understudy.machinery.serializer.rpc.installation import install_command
 
 WIDGET = """\
 apiVersion: example.com/v1
@@ -247,7 +248,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setitem(sys.modules, "pygls", None)
     monkeypatch.delitem(sys.modules, "understudy.languageserver.server", raising=False)
     assert main(["lsp"]) == 2
-    assert capsys.readouterr().err == "understudy: `understudy lsp` needs pygls: pip install 'understudy[lsp]'\n"
+    assert capsys.readouterr().err == f"understudy: lsp needs pygls: {install_command('lsp', 'pygls')}\n"
 
 
 @pytest.mark.parametrize(

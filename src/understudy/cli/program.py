@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.cli.output import print_error
+from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -23,10 +24,22 @@ USAGE_ERROR = 2
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuses a wrong flag in one line, with exit code 2."""
+    """Refuses a wrong flag in one line, with exit code 2, and says which one was meant."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}\n")
+
+    def refuse(self, unknown: list[str]) -> NoReturn:
+        """Refuse arguments that the command does not take."""
+        meant = did_you_mean(unknown[0].partition("=")[0], self._option_string_actions)
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as why:
+            why.message += did_you_mean(str(value), map(str, action.choices or ()))
+            raise
 
 
 class _PrintVersion(argparse.Action):
@@ -39,20 +52,22 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
-def new_parser(added: Iterable[AddCommand]) -> argparse.ArgumentParser:
-    """Return the parser of commands. docs/reference/command-line.md is made from it."""
+def new_parser(added: Iterable[AddCommand]) -> tuple[_Parser, Mapping[str, _Parser]]:
+    """Return the parser of commands, and those of each command. docs/reference/command-line.md is made from it."""
     parser = _Parser(prog="understudy", description="A stand-in for the Kubernetes API server.")
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version of understudy and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for add_command in added:
         add_command(commands)
-    return parser
+    return parser, commands.choices
 
 
 def main(argv: list[str] | None, added: Iterable[AddCommand]) -> int:
     """Run one of some commands; return its exit code. Without a command the help is printed."""
-    parser = new_parser(added)
-    args = parser.parse_args(argv)
+    parser, commands = new_parser(added)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        commands.get(args.command, parser).refuse(unknown)
     if not args.command:
         parser.print_help()
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from multidict import CIMultiDict
@@ -152,3 +153,6 @@ def test_requests_are_chosen(apiserver: Server) -> None:
     assert requests[-1].verb == "delete"
     with pytest.raises(StatusError, match="resourceclaim"):
         requests.patches("resourceclaimz")
+    misspelt: Any = {"sub_resource": "status"}
+    with pytest.raises(TypeError, match="not chosen by 'sub_resource'; did you mean 'subresource'"):
+        requests.creates(**misspelt)  # there are none, so that nothing else would tell

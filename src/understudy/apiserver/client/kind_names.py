@@ -58,6 +58,7 @@ def find(serving: Serving, text: str) -> ServedKind:
     A group, or a version and a group, may follow: "deployments.apps", "resourceclaims.v1beta1.resource.k8s.io". Kinds
     of which nothing is stored, such as reviews, come last. Raises StatusError (404).
     """
+    __tracebackhide__ = True
     candidates = sorted(_named(serving, text), key=lambda served: served.kind.virtual)
     if not candidates:
         raise unknown_resource(serving, text)

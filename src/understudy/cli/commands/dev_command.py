@@ -105,13 +105,14 @@ def simulate(args: argparse.Namespace) -> int:
     """Run a simulation; return the exit code."""
     from understudy.apiserver.client.manifests import LoadError
     from understudy.controlplane.simulation.failures import Failures
-    from understudy.controlplane.simulation.simulation import Simulation
     from understudy.controlplane.simulation.workload import Workload
     from understudy.machinery.golang.times import parse_duration
 
     logging.basicConfig(format="%(message)s", level=logging.ERROR)
     duration = parse_duration(args.simulate) or 0
     try:
+        from understudy.controlplane.simulation.simulation import Simulation
+
         if duration <= 0:
             raise ValueError(f"want a time to simulate such as 24h, not {args.simulate!r}")
         workload = None if args.workload is None else Workload.parse(args.workload)
@@ -119,6 +120,11 @@ def simulate(args: argparse.Namespace) -> int:
         simulation = Simulation(args.seed, workload=workload, failures=failures, **server_options(args))
         began = time.monotonic()
         simulation.run(minutes=duration / 60e9, history=args.history)
+    except ImportError as why:
+        if why.name != "grpc":
+            raise
+        print_error(f"--simulate {why}")
+        return USAGE_ERROR
     except (ValueError, OSError, LoadError) as why:
         print_error(str(why))
         return USAGE_ERROR

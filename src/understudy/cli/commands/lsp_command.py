@@ -11,13 +11,13 @@ from understudy.cli.commands.validate_command import add_check_arguments, add_re
 from understudy.cli.documents import all_objects, is_excluded, read_all
 from understudy.cli.output import print_error, print_places
 from understudy.cli.program import USAGE_ERROR
+from understudy.machinery.serializer.rpc.installation import install_command
 from understudy.offline.checks import Checks, validators_of
 
 if TYPE_CHECKING:
     from understudy.cli.program import AddParser
 
 _ABOUT = "Serves an editor by the Language Server Protocol: errors, completion, descriptions. Needs understudy[lsp]."
-_NOT_INSTALLED = "`understudy lsp` needs pygls: pip install 'understudy[lsp]'"
 
 
 def add_command(add_parser: AddParser) -> None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as why:
         if (why.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise
-        print_error(_NOT_INSTALLED)
+        print_error(f"lsp needs pygls: {install_command('lsp', 'pygls')}")
         return USAGE_ERROR
     try:
         checks = Checks(

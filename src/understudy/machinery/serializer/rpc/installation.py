@@ -1,4 +1,4 @@
-"""Tells whether grpcio is installed, which kubelets and etcd need, and how to install it beside this understudy.
+"""Tells whether grpcio is installed, which kubelets and etcd need, and how to install what an extra brings.
 
 An understudy that comes from a package index is installed by its name; one that comes from a clone, an archive or a
 repository by where that is, as its `direct_url.json` (PEP 610) says.
@@ -24,23 +24,24 @@ def has_grpc() -> bool:
     return find_spec("grpc") is not None
 
 
-def install_command(extra: str = "kubelet") -> str:
-    """Return the command that installs the library, by an extra that needs it, as it is typed in the working
+def install_command(extra: str = "kubelet", library: str = LIBRARY) -> str:
+    """Return the command that installs a library, by an extra that needs it, as it is typed in the working
     directory."""
     try:
         origin = distribution("understudy").read_text("direct_url.json")
     except PackageNotFoundError:  # the package is on the path without having been installed
-        return f"{_pip()} install {LIBRARY}"
-    return f"{_pip()} install {_requirement(json.loads(origin), extra) if origin else _quoted(f'understudy[{extra}]')}"
+        return f"{_pip()} install {library}"
+    named = _requirement(json.loads(origin), extra, library) if origin else _quoted(f"understudy[{extra}]")
+    return f"{_pip()} install {named}"
 
 
-def _requirement(origin: dict[str, Any], extra: str) -> str:
+def _requirement(origin: dict[str, Any], extra: str, library: str) -> str:
     """Return the requirement for pip: this understudy, from the place it was installed from, with the library."""
     url: str = origin["url"]
     if "dir_info" in origin:
         folder = Path(url2pathname(urlsplit(url).path))
         if not (folder / "pyproject.toml").exists():
-            return LIBRARY
+            return library
         editable = "-e " if origin["dir_info"].get("editable") else ""
         return f"{editable}{_quoted(f'{_seen_from_here(folder)}[{extra}]')}"
     if version_control := origin.get("vcs_info"):

@@ -113,12 +113,14 @@ class Faults:
 
         Raises ValueError for what no request can be, StatusError (404) for an unknown resource.
         """
+        __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
         return self.put(self.new_rule(fault, nth=nth, times=times, **where))
 
     def new_rule(
         self, fault: Fault, *, nth: int | None = None, times: int | None = None, **where: Unpack[Where]
     ) -> FaultRule:
         """Return the rule that `add` makes, which is not in force yet."""
+        __tracebackhide__ = True
         for name, number in {"nth": nth, "times": times}.items():
             if number is not None and number < 1:
                 raise ValueError(f"want {name} from 1 on, not {number}")
@@ -198,6 +200,7 @@ class Faults:
 
     def _selector(self, where: Where) -> Selector:
         """Return the selector of some requests. Raises ValueError, StatusError (404)."""
+        __tracebackhide__ = True
         given: Mapping[str, Any] = {name: value for name, value in where.items() if value not in ("", None, ())}
         if where.get("subresource") == "":
             given = {**given, "subresource": ""}

@@ -14,6 +14,7 @@ from typing import Any, SupportsIndex, TypedDict, Unpack, overload
 
 from understudy.apiserver.client.kind_names import find
 from understudy.apiserver.extensions.serving import Serving
+from understudy.machinery.util.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,11 @@ class Requests(list[LoggedRequest]):
         return super().__getitem__(index)
 
     def where(self, verbs: str | Collection[str] = (), kind: str = "", **which: Unpack[Which]) -> Requests:
-        """Return the requests of some verbs, of a kind, and with some fields."""
+        """Return the requests of some verbs, of a kind, and with some fields. Raises TypeError for an unknown field."""
+        __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
         fields: dict[str, object] = dict(which)
+        for name in fields.keys() - LoggedRequest.__dataclass_fields__.keys():
+            raise TypeError(f"requests are not chosen by {name!r}{did_you_mean(name, Which.__annotations__)}")
         if kind:
             served = find(self._serving, kind)
             fields |= {"group": served.kind.group, "resource": served.kind.resource}
