@@ -42,6 +42,7 @@ SCHEMES = {
     "policyconfig": "k8s.io/apiserver/pkg/admission/plugin/policy/config/config.go",
     "webhookmanifest": "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go",
     "policymanifest": "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/validating_loader.go",
+    "podsecurity": "k8s.io/pod-security-admission/admission/api/scheme/scheme.go",
 }
 _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 _GATE = re.compile(r"features\.([A-Z]\w*)")

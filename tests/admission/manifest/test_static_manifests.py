@@ -212,7 +212,7 @@ def test_reserved_names_can_be_stored_while_the_gate_is_off(tmp_path: Path) -> N
     assert (answer.status, len(answer.warnings)) == (201, 1)
 
 
-@pytest.mark.parametrize("plugin", ["PodSecurity", "ResourceQuota"])
+@pytest.mark.parametrize("plugin", ["ResourceQuota"])
 def test_configurations_that_are_not_supported_are_refused(plugin: str, tmp_path: Path) -> None:
     """A configuration that would be ignored is an error."""
     plugins = [{"name": plugin, "configuration": {}}]

@@ -28,7 +28,6 @@ UNSUPPORTED = frozenset(
         "EventRateLimit",
         "ImagePolicyWebhook",
         "PodNodeSelector",
-        "PodSecurity",
         "PodTolerationRestriction",
         "ResourceQuota",
     )

@@ -12,16 +12,9 @@ import socket
 from base64 import b32encode
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 
-from understudy.admission.manifest.configuration import read_configuration
 from understudy.admission.manifest.loader import ManifestLoader, Manifests, StaticObject
-from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, manifests_folder
 from understudy.admission.metrics import Counter, Gauge
-from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases import features
-from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import Version
 
 log = logging.getLogger("understudy")
 LOOK_EVERY = 0.2  # seconds between two looks at the folders; the real server is told of changes by its system
@@ -157,46 +150,3 @@ class StaticManifests:
 
 
 NO_MANIFESTS = StaticManifests({}, ManifestMetrics())
-
-
-def load_manifests(
-    path: Path,
-    plugins: Sequence[str],
-    version: Version,
-    gates: Gates,
-    metrics: ManifestMetrics,
-    now: Callable[[], float],
-) -> StaticManifests:
-    """Return the manifests of an AdmissionConfiguration. Raises ValueError with the text of the real server.
-
-    plugins  names of those that are enabled, in their order
-    now      returns the time of day, in seconds since 1970
-    """
-    sources = {}
-    try:
-        configuration = read_configuration(path, version)
-        for plugin in plugins:
-            data = configuration.of(plugin)
-            folder = "" if data is None else _folder(plugin, data, version, gates)
-            if not folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
-                continue
-            sources[plugin] = _source(ManifestLoader(plugin, folder, version, gates), metrics, now)
-    except ValueError as error:
-        raise ValueError(f"failed to apply admission: {error}") from None
-    return StaticManifests(sources, metrics)
-
-
-def _folder(plugin: str, data: bytes, version: Version, gates: Gates) -> str:
-    try:
-        return manifests_folder(plugin, data, version, gates)
-    except ValueError as error:
-        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
-
-
-def _source(loader: ManifestLoader, metrics: ManifestMetrics, now: Callable[[], float]) -> ManifestSource:
-    try:
-        return ManifestSource(loader, metrics, now)
-    except ValueError as error:
-        kind = "policy" if loader.plugin in POLICIES else "webhook"
-        text = f"failed to load static {kind} manifests from {go_quote(loader.folder)}: {error}"
-        raise ValueError(f"failed to initialize admission plugin {go_quote(loader.plugin)}: {text}") from None

@@ -6,11 +6,11 @@ default is the same in every release (`DefaultOffAdmissionPlugins` in k8s.io/kub
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 from understudy.admission.chain import Chain, Plugin
-from understudy.admission.manifest.source import StaticManifests
+from understudy.admission.manifest.settings import AdmissionSettings, Reader
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
@@ -26,6 +26,7 @@ from understudy.admission.plugins.permissions.signers import (
     CertificateSigning,
     ClusterTrustBundleAttest,
 )
+from understudy.admission.plugins.pod_security.configuration import PodSecurityConfiguration, read_pod_security
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
@@ -78,6 +79,9 @@ _CONFIGURED = frozenset(
     )
 )
 
+# Those of them whose configuration is more than a folder of manifests.
+READERS: Mapping[str, Reader] = {PodSecurity.name: read_pod_security}
+
 
 def configured_plugins(enable: Collection[str], disable: Collection[str], version: Version) -> list[str]:
     """Return the names of the enabled plugins that may read a configuration, in the order in which they are asked."""
@@ -95,13 +99,14 @@ def new_chain(
     metrics: AdmissionMetrics,
     version: Version,
     gates: Gates,
-    manifests: StaticManifests,
+    settings: AdmissionSettings,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
     Raises ValueError for names that are unknown or in both.
     """
     check_plugin_names(enable, disable, version)
+    manifests = settings.manifests
     configurable: Sequence[MutatingAdmissionPolicy | ValidatingAdmissionPolicy | WebhookPlugin] = (
         MutatingAdmissionPolicy(objects, authorizer, metrics, version, manifests),
         MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
@@ -112,7 +117,7 @@ def new_chain(
         NamespaceLifecycle(),
         LimitRanger(),
         TaintNodesByCondition(),
-        PodSecurity(),
+        PodSecurity(settings.of(PodSecurity.name, PodSecurityConfiguration())),
         Priority(),
         DefaultTolerationSeconds(),
         DEFAULT_STORAGE_CLASS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from understudy.admission.chain import Chain
-from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
+from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
@@ -42,7 +42,7 @@ class ServerState:
     tokens    know the users of bearer tokens
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
-    manifests webhooks and policies that stand in files
+    settings  of admission plugins, from their file
     escalation
               checks who grants which rights, None where no rights are needed
     permissions
@@ -62,7 +62,7 @@ class ServerState:
     webhooks: WebhookClient = field(default_factory=NoWebhooks)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
-    manifests: StaticManifests = NO_MANIFESTS
+    settings: AdmissionSettings = NO_SETTINGS
     admission_metrics: AdmissionMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
@@ -93,7 +93,7 @@ class ServerState:
             self.admission_metrics,
             self.release.version,
             self.gates,
-            self.manifests,
+            self.settings,
         )
 
     def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:

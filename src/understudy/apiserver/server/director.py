@@ -369,7 +369,7 @@ class Director:
             gates=gates,
             objects=objects,
             watches=watches,
-            admission=(*state.admission_metrics.families, *state.manifests.metrics.families),
+            admission=(*state.admission_metrics.families, *state.settings.manifests.metrics.families),
             seats=self._flow_control.limits,
             dispatched=self._flow_control.dispatched,
             pauses=self._pauses,

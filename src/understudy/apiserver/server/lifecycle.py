@@ -312,7 +312,8 @@ class Lifecycle:
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(state.registry.store, interval, pause))
         if self._config.admission_control_config_file:
-            periodic.append(state.manifests.reload_periodically(asyncio.sleep, state.chain.forget))
+            manifests = state.settings.manifests
+            periodic.append(manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         if self._config.etcd_servers:
             from understudy.apiserver.controllers.replicas.replica import Replica
 

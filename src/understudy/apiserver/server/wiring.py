@@ -9,13 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.admission.manifest.source import (
-    NO_MANIFESTS,
-    ManifestMetrics,
-    StaticManifests,
-    load_manifests,
-    server_identity,
-)
+from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings, load_settings
+from understudy.admission.manifest.source import ManifestMetrics, server_identity
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
@@ -94,7 +89,7 @@ def new_parts(config: ServerConfig) -> Parts:
         webhooks=webhooks,
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
-        manifests=_manifests(config, gates),
+        settings=_settings(config, gates),
     )
     return Parts(state, webhooks, ServedDefinitions(state))
 
@@ -105,16 +100,16 @@ def _values(config: ServerConfig, gates: Gates) -> StoredValues:
     return StoredValues(release, release.version, gates, config.storage_media_type)
 
 
-def _manifests(config: ServerConfig, gates: Gates) -> StaticManifests:
-    """Return the webhooks and policies that stand in files. Raises ValueError."""
+def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
+    """Return the configurations of admission plugins. Raises ValueError."""
     if not config.admission_control_config_file:
-        return NO_MANIFESTS
-    from understudy.admission.plugins.ordered import configured_plugins  # imports all plugins
+        return NO_SETTINGS
+    from understudy.admission.plugins.ordered import READERS, configured_plugins  # imports all plugins
 
     version, path = config.release.version, Path(config.admission_control_config_file)
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
     metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
-    return load_manifests(path, plugins, version, gates, metrics, config.clock.now)
+    return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
 
 
 def _tokens(config: ServerConfig, registry: Registry) -> Tokens:

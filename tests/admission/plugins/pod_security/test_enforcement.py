@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ import pytest
 from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy.admission.plugins.pod_security import enforcement
+from understudy.admission.plugins.pod_security.configuration import PodSecurityConfiguration
+from understudy.admission.plugins.pod_security.levels import policy
 from understudy.kinds.context import Context
+from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 PODS, NAMESPACES, DEPLOYMENTS = ("", "pods"), ("", "namespaces"), ("apps", "deployments")
-PLUGIN = enforcement.PodSecurity()
+PLUGIN = enforcement.PodSecurity(PodSecurityConfiguration())
 PREFIX = "pod-security.kubernetes.io/"
 DETAIL = 'privileged (container "a" must not set securityContext.privileged=true)'
 
@@ -136,3 +140,22 @@ def test_at_most_3000_existing_pods_are_checked() -> None:
     ctx = context((pod(privileged=False),) * (enforcement.MOST + 1))
     ask(PLUGIN, NAMESPACES, namespace(enforce="baseline"), ctx, old=namespace())
     assert ctx.warnings == ["new PodSecurity enforce level only checked against the first 3000 of 3001 existing pods"]
+
+
+def test_exemption_stands_in_the_audit_log() -> None:
+    """Each kind of exemption is annotated, the namespace's before the user's, and the runtime class last."""
+
+    def annotated(**exempt: str) -> dict[str, str]:
+        noted: dict[str, str] = {}
+        names = {name: frozenset([value]) for name, value in exempt.items()}
+        plugin = enforcement.PodSecurity(PodSecurityConfiguration(policy({f"{PREFIX}warn": "baseline"})[0], **names))
+        ctx = replace(context(), annotate=lambda key, value, detailed=False: noted.update({key: value}))
+        sandboxed = pod()
+        sandboxed["spec"]["runtimeClassName"] = "sandbox"
+        ask(plugin, PODS, sandboxed, ctx, user=User("u", []))
+        return noted
+
+    assert annotated(namespaces="n", usernames="u") == {f"{PREFIX}exempt": "namespace"}
+    assert annotated(usernames="u", runtime_classes="sandbox") == {f"{PREFIX}exempt": "user"}
+    assert annotated(runtime_classes="sandbox") == {f"{PREFIX}exempt": "runtimeClass"}
+    assert annotated() == {f"{PREFIX}enforce-policy": "privileged:latest"}

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.admission.chain import Attributes, Operation, Point
-from understudy.admission.plugins.pod_security.levels import PRIVILEGED, Policy, Standard, policy
+from understudy.admission.plugins.pod_security.configuration import PodSecurityConfiguration
+from understudy.admission.plugins.pod_security.levels import MODES, PREFIX, PRIVILEGED, Policy, Standard, policy
 from understudy.admission.plugins.pod_security.pod import Pod, Violation
 from understudy.admission.plugins.pod_security.standards import violations
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.machinery import errors
+from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
-ANNOTATIONS = "pod-security.kubernetes.io/"
 MOST = 3000  # pods that are checked when a namespace changes its level
 
 
@@ -40,6 +41,9 @@ class PodSecurity:
 
     name = "PodSecurity"
 
+    def __init__(self, configuration: PodSecurityConfiguration) -> None:
+        self._configuration = configuration
+
     def handles(self, point: Point) -> bool:
         if point.operation not in (Operation.CREATE, Operation.UPDATE):
             return False
@@ -54,24 +58,35 @@ class PodSecurity:
         obj, old = attributes.new, attributes.old_object
         if resource == _NAMESPACES:
             if old is None:
-                _refuse(obj, policy(obj["metadata"].get("labels"))[1], ctx)
+                _check_new_namespace(obj, self._configuration, ctx)
             else:
-                _check_namespace_update(obj, old, ctx)
+                _check_namespace_update(obj, old, self._configuration, ctx)
+        elif reason := self._exemption(attributes):
+            ctx.annotate(f"{PREFIX}exempt", reason)
         elif resource != _PODS:
-            _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), ctx)
+            _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), self._configuration, ctx)
         else:
-            _check_pod(obj, old, ctx)
+            _check_pod(obj, old, self._configuration, ctx)
+
+    def _exemption(self, attributes: Attributes) -> str:
+        """Return why a pod or template is not checked, whatever it holds; "" if it is."""
+        if attributes.namespace in self._configuration.namespaces:
+            return "namespace"
+        return "user" if attributes.user.get("username") in self._configuration.usernames else ""
 
 
-def _check_pod(pod: Obj, old: Obj | None, ctx: Context) -> None:
+def _check_pod(pod: Obj, old: Obj | None, configuration: PodSecurityConfiguration, ctx: Context) -> None:
     """Raise 403 for a pod that violates the enforced level; warn if it violates the level of warnings."""
-    standards = _policy(pod, ctx)
-    if all(standard.level == PRIVILEGED for standard in standards):
-        ctx.annotate(f"{ANNOTATIONS}enforce-policy", str(Standard()))
+    standards, label_errors = _policy(pod, configuration, ctx)
+    if not label_errors and _allows_everything(standards):
+        ctx.annotate(f"{PREFIX}enforce-policy", str(Standard()))
         return
     if old is not None and _images(pod) == _images(old):
         return
-    ctx.annotate(f"{ANNOTATIONS}enforce-policy", str(standards.enforce))
+    if _is_sandboxed(pod["spec"], configuration, ctx):
+        return
+    _annotate_errors(label_errors, ctx)
+    ctx.annotate(f"{PREFIX}enforce-policy", str(standards.enforce))
     checked = _checked(pod["metadata"], pod["spec"], ctx)
     refused = violations(standards.enforce, checked, ctx.release)
     _annotate_violations(standards.audit, checked, ctx)
@@ -86,22 +101,39 @@ def _images(pod: Obj) -> list[list[tuple[str, str]]]:
     return [[(c["name"], c.get("image", "")) for c in pod["spec"].get(kind) or []] for kind in KINDS_OF_CONTAINERS]
 
 
-def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
+def _allows_everything(standards: Policy) -> bool:
+    """Report whether all levels are privileged (`FullyPrivileged`)."""
+    return all(standard.level == PRIVILEGED for standard in standards)
+
+
+def _is_sandboxed(spec: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> bool:
+    """Report, and annotate, that a pod has an exempt runtime class."""
+    is_exempt = spec.get("runtimeClassName") in configuration.runtime_classes
+    if is_exempt:
+        ctx.annotate(f"{PREFIX}exempt", "runtimeClass")
+    return is_exempt
+
+
+def _warn_of_template(obj: Obj, template: Obj | None, configuration: PodSecurityConfiguration, ctx: Context) -> None:
     """Warn if pods from a template would violate the level of warnings."""
     if template is None:
         return
-    standards = _policy(obj, ctx)
-    if (standards.warn.level, standards.audit.level) == (PRIVILEGED, PRIVILEGED):
+    standards, label_errors = _policy(obj, configuration, ctx)
+    if not label_errors and (standards.warn.level, standards.audit.level) == (PRIVILEGED, PRIVILEGED):
         return
-    pod = _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx)
+    spec = template.get("spec") or {}
+    if _is_sandboxed(spec, configuration, ctx):
+        return
+    _annotate_errors(label_errors, ctx)
+    pod = _checked(template.get("metadata") or {}, spec, ctx)
     _annotate_violations(standards.audit, pod, ctx)
     _warn(standards.warn, pod, ctx)
 
 
-def _policy(obj: Obj, ctx: Context) -> Policy:
-    """Return the policy of the namespace that an object is in."""
+def _policy(obj: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> tuple[Policy, Errors]:
+    """Return the policy of the namespace that an object is in, and the errors in its labels."""
     namespace = ctx.lookup("", "namespaces", "", obj["metadata"]["namespace"])
-    return policy(nested_field(namespace, "metadata", "labels"))[0]
+    return policy(nested_field(namespace, "metadata", "labels"), configuration.defaults)
 
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
@@ -110,11 +142,18 @@ def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
     return Pod(metadata, spec, relaxed, ctx.release >= V1_33)
 
 
+def _annotate_errors(label_errors: Errors, ctx: Context) -> None:
+    """Note in the audit log that labels name no policy."""
+    if label_errors:
+        texts = dict.fromkeys(error.text(ctx.release) for error in label_errors)
+        ctx.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(list(texts))}")
+
+
 def _annotate_violations(standard: Standard, pod: Pod, ctx: Context) -> None:
     """Note in the audit log that a pod violates the level of audits."""
     if standard.level != PRIVILEGED and ctx.is_audited and (violated := violations(standard, pod, ctx.release)):
         text = f'would violate PodSecurity "{standard}": {_detail(violated)}'
-        ctx.annotate(f"{ANNOTATIONS}audit-violations", text)
+        ctx.annotate(f"{PREFIX}audit-violations", text)
 
 
 def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:
@@ -130,19 +169,54 @@ def _detail(violated: Iterable[Violation]) -> str:
 # --- namespaces -------------------------------------------------------------------------------------------------------
 
 
-def _check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
+def _check_new_namespace(namespace: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> None:
+    """Raise 422 for labels that name no policy; warn that those of an exempt namespace are ignored."""
+    standards, label_errors = policy(namespace["metadata"].get("labels"), configuration.defaults)
+    _refuse(namespace, label_errors, ctx)
+    _warn_of_exemption(namespace, standards, configuration, ctx)
+
+
+def _check_namespace_update(namespace: Obj, old: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> None:
     """Raise 422 for changed labels that name no policy. Warn of the pods that a stricter level would refuse."""
     labels, old_labels = (of["metadata"].get("labels") for of in (namespace, old))
     if labels == old_labels:
         return
-    (new_policy, new_errors), (old_policy, old_errors) = policy(labels), policy(old_labels)
+    new_policy, new_errors = policy(labels, configuration.defaults)
+    old_policy, old_errors = policy(old_labels, configuration.defaults)
     if new_errors != old_errors:
         _refuse(namespace, new_errors, ctx)
     new_standard, old_standard = new_policy.enforce, old_policy.enforce
     if new_standard.level != PRIVILEGED and (
         new_standard.minor != old_standard.minor or new_standard.stricter(old_standard)
     ):
-        _warn_of_pods(namespace["metadata"]["name"], new_standard, ctx)
+        if namespace["metadata"]["name"] in configuration.namespaces:
+            _warn_of_exemption(namespace, new_policy, configuration, ctx)
+        else:
+            _warn_of_pods(namespace["metadata"]["name"], new_standard, configuration, ctx)
+
+
+def _warn_of_exemption(
+    namespace: Obj, standards: Policy, configuration: PodSecurityConfiguration, ctx: Context
+) -> None:
+    """Warn that the policy in the labels of an exempt namespace is ignored (`exemptNamespaceWarning`)."""
+    name, labels = namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
+    if name not in configuration.namespaces or _are_equivalent(standards, configuration.defaults):
+        return
+    if _allows_everything(standards):
+        return
+    ignored = [
+        f"{mode}={standard}"
+        for mode, standard in zip(MODES, standards, strict=True)
+        if standard.level != PRIVILEGED and not labels.keys().isdisjoint((f"{PREFIX}{mode}", f"{PREFIX}{mode}-version"))
+    ]
+    text = f'namespace "{name}" is exempt from Pod Security, and the policy ({", ".join(ignored)}) will be ignored'
+    ctx.warn(text)
+
+
+def _are_equivalent(left: Policy, right: Policy) -> bool:
+    """Report whether two policies allow the same; the version of a privileged level does not matter."""
+    pairs = zip(left, right, strict=True)
+    return all(one == other or one.level == other.level == PRIVILEGED for one, other in pairs)
 
 
 def _refuse(namespace: Obj, label_errors: Errors, ctx: Context) -> None:
@@ -151,9 +225,10 @@ def _refuse(namespace: Obj, label_errors: Errors, ctx: Context) -> None:
         raise errors.invalid("", "Namespace", namespace["metadata"]["name"], label_errors, ctx.release)
 
 
-def _warn_of_pods(namespace: str, standard: Standard, ctx: Context) -> None:
+def _warn_of_pods(namespace: str, standard: Standard, configuration: PodSecurityConfiguration, ctx: Context) -> None:
     """Warn about the stored pods of a namespace that violate a new level, grouped by the reasons."""
-    pods = list(ctx.listing("", "pods", namespace))
+    stored, exempt = ctx.listing("", "pods", namespace), configuration.runtime_classes
+    pods = [pod for pod in stored if pod["spec"].get("runtimeClassName") not in exempt]
     if len(pods) > MOST:
         ctx.warn(f"new PodSecurity enforce level only checked against the first {MOST} of {len(pods)} existing pods")
     names: dict[str, list[str]] = {}  # names of pods by the reasons of their violations

@@ -12,6 +12,8 @@ from understudy.machinery.validation.field import Errors, FieldError, Path, inva
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
 ENFORCE, AUDIT, WARN = MODES = ("enforce", "audit", "warn")
+WRONG_LEVEL = f"must be one of {', '.join(LEVELS)}"
+WRONG_VERSION = 'must be "latest" or "v1.x"'
 _VERSION = regex(r"v1\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 
@@ -40,32 +42,41 @@ class Policy(NamedTuple):
 ANYTHING = Policy()
 
 
-def policy(labels: Mapping[str, str] | None) -> tuple[Policy, Errors]:
+def policy(labels: Mapping[str, str] | None, defaults: Policy = ANYTHING) -> tuple[Policy, Errors]:
     """Return the policy of a namespace and the errors in its labels (`PolicyToEvaluate`).
 
     An unknown level counts as restricted if it is to be enforced, else as privileged. Warnings follow the enforced
-    level unless a label sets their own.
+    level unless a label sets their own. What no label says is as in `defaults`.
     """
     if not labels or not any(label.startswith(PREFIX) for label in labels):
-        return ANYTHING, []
+        return defaults, []
     errors: Errors = []
-    result = Policy(*(_standard(mode, labels, errors) for mode in MODES))
+    modes = zip(MODES, defaults, strict=True)
+    result = Policy(*(_standard(mode, labels, default, errors) for mode, default in modes))
     if f"{PREFIX}{WARN}" not in labels and labels.get(f"{PREFIX}{ENFORCE}") in LEVELS:
         result = result._replace(warn=_as_enforced(result, labels))
     return result, errors
 
 
-def _standard(mode: str, labels: Mapping[str, str], errors: Errors) -> Standard:
+def _standard(mode: str, labels: Mapping[str, str], default: Standard, errors: Errors) -> Standard:
     """Return the standard of one mode, and append the errors in its labels to `errors`."""
-    level = labels.get(f"{PREFIX}{mode}", PRIVILEGED)
+    level = labels.get(f"{PREFIX}{mode}", default.level)
     if level not in LEVELS:
-        errors.append(_label_error(mode, level, f"must be one of {', '.join(LEVELS)}"))
+        errors.append(_label_error(mode, level, WRONG_LEVEL))
         level = RESTRICTED if mode == ENFORCE else PRIVILEGED
-    version = labels.get(f"{PREFIX}{mode}-version", "latest")
+    version = labels.get(f"{PREFIX}{mode}-version")
+    if version is None:
+        return Standard(level, default.minor)
+    minor = minor_of(version)
+    if minor is None and version != "latest":
+        errors.append(_label_error(f"{mode}-version", version, WRONG_VERSION))
+    return Standard(level, minor)
+
+
+def minor_of(version: str) -> int | None:
+    """Return the minor version in a text such as "v1.25", None for any other text (`ParseVersion`)."""
     match = _VERSION.fullmatch(version)
-    if version != "latest" and not match:
-        errors.append(_label_error(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
-    return Standard(level, int(match[1]) if match else None)
+    return int(match[1]) if match else None
 
 
 def _label_error(name: str, value: str, why: str) -> FieldError:

@@ -165,7 +165,9 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
     )
     admission_control_config_file: PathLike | None = field(
         default=None,
-        metadata=flag("an AdmissionConfiguration, with folders of policies and webhook configurations", "PATH"),
+        metadata=flag(
+            "an AdmissionConfiguration: configurations of admission plugins, folders of policies and webhooks", "PATH"
+        ),
     )
     permission_report: PathLike | None = field(
         default=None,

@@ -1,0 +1,104 @@
+"""What the file of `--admission-control-config-file` says: the configurations of plugins, and their manifests.
+
+Upstream: `NewFromPlugins` of k8s.io/apiserver/pkg/admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from understudy.admission.manifest.configuration import read_configuration
+from understudy.admission.manifest.loader import ManifestLoader
+from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, manifests_folder
+from understudy.admission.manifest.source import NO_MANIFESTS, ManifestMetrics, ManifestSource, StaticManifests
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+
+T = TypeVar("T")
+# Reads the configuration of a plugin in some bytes. Raises ValueError, InitializationError.
+Reader = Callable[[bytes, Version], object]
+
+
+class InitializationError(ValueError):
+    """A configuration that can be read, and with which a plugin cannot begin (`ValidateInitialization`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """The settings of the plugins of one server. `read` are configurations by the names of their plugins."""
+
+    manifests: StaticManifests = NO_MANIFESTS
+    read: Mapping[str, object] = field(default_factory=dict)
+
+    def of(self, plugin: str, default: T) -> T:
+        """Return the configuration of a plugin, `default` without one."""
+        configuration = self.read.get(plugin, default)
+        assert isinstance(configuration, type(default))
+        return configuration
+
+
+NO_SETTINGS = AdmissionSettings()
+
+
+def load_settings(
+    path: Path,
+    plugins: Sequence[str],
+    readers: Mapping[str, Reader],
+    version: Version,
+    gates: Gates,
+    metrics: ManifestMetrics,
+    now: Callable[[], float],
+) -> AdmissionSettings:
+    """Return what an AdmissionConfiguration says. Raises ValueError with the text of the real server.
+
+    plugins  names of those that are enabled, in their order
+    readers  of their configurations
+    now      returns the time of day, in seconds since 1970
+    """
+    sources, read = {}, {}
+    try:
+        configuration = read_configuration(path, version)
+        for plugin in plugins:
+            data = configuration.of(plugin)
+            if data is None:
+                continue
+            if plugin in readers:
+                read[plugin] = _read(plugin, data, readers[plugin], version)
+                continue
+            folder = _folder(plugin, data, version, gates)
+            if not folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
+                continue
+            sources[plugin] = _source(ManifestLoader(plugin, folder, version, gates), metrics, now)
+    except ValueError as error:
+        raise ValueError(f"failed to apply admission: {error}") from None
+    return AdmissionSettings(StaticManifests(sources, metrics), read)
+
+
+def _read(plugin: str, data: bytes, reader: Reader, version: Version) -> object:
+    try:
+        return reader(data, version)
+    except InitializationError as error:
+        raise ValueError(f"failed to initialize admission plugin {go_quote(plugin)}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
+
+
+def _folder(plugin: str, data: bytes, version: Version, gates: Gates) -> str:
+    try:
+        return manifests_folder(plugin, data, version, gates)
+    except ValueError as error:
+        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
+
+
+def _source(loader: ManifestLoader, metrics: ManifestMetrics, now: Callable[[], float]) -> ManifestSource:
+    try:
+        return ManifestSource(loader, metrics, now)
+    except ValueError as error:
+        kind = "policy" if loader.plugin in POLICIES else "webhook"
+        text = f"failed to load static {kind} manifests from {go_quote(loader.folder)}: {error}"
+        raise ValueError(f"failed to initialize admission plugin {go_quote(loader.plugin)}: {text}") from None
