@@ -46,6 +46,7 @@ WATCHERS = 100
 OBJECTS = 500
 NAMESPACE = f"bench-{os.getpid()}"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 
 
 def claim(name: str) -> dict[str, Any]:
@@ -232,11 +233,12 @@ class Watcher(asyncio.Protocol):
 
 @dataclass
 class Workload:
-    """The length of a round, the paths of the measured resources, and numbers for new names."""
+    """The length of a round, the paths of the measured resources, numbers for new names, and connections."""
 
     seconds: float
     api: str
     names: Iterator[int] = field(default_factory=itertools.count)
+    connections: int = CONNECTIONS
 
     @property
     def claims(self) -> str:
@@ -252,7 +254,7 @@ class Workload:
 async def requests_per_second(target: Target, work: Workload, requests: Callable[[], Iterator[bytes]]) -> float:
     """Send requests over all connections for one round, and return how many were answered per second."""
     start = time.perf_counter()
-    pumps = [await target.connect(lambda: Pump(requests(), start + work.seconds)) for _ in range(CONNECTIONS)]
+    pumps = [await target.connect(lambda: Pump(requests(), start + work.seconds)) for _ in range(work.connections)]
     await asyncio.gather(*(pump.done for pump in pumps))
     took = time.perf_counter() - start
     for pump in pumps:
@@ -306,7 +308,7 @@ async def patch(target: Target, work: Workload) -> float:
     own = itertools.count()
 
     def requests() -> Iterator[bytes]:
-        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/deployment-{next(own)}"
+        path = f"{DEPLOYMENTS}/deployment-{next(own)}"
         for number in work.names:
             containers = [{"name": "main", "image": f"registry.example.com/main:{number}"}]
             body = {"spec": {"template": {"spec": {"containers": containers}}}}
@@ -409,7 +411,12 @@ async def create_objects(target: Target, work: Workload) -> None:
     await pump.done
     pump.transport.close()
     await create_widgets(target)
-    for number in range(CONNECTIONS):
+    await create_deployments(target, work)
+
+
+async def create_deployments(target: Target, work: Workload) -> None:
+    """Create a deployment for each connection."""
+    for number in range(work.connections):
         labels = {"app": "bench"}
         ports = [{"containerPort": port, "name": f"port-{port}"} for port in (8080, 8443)]
         env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(8)]
@@ -418,7 +425,7 @@ async def create_objects(target: Target, work: Workload) -> None:
         template = {"metadata": {"labels": labels}, "spec": {"containers": [container, side]}}
         spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
         body = {"kind": "Deployment", "metadata": {"name": f"deployment-{number}"}, "spec": spec}
-        await target.exchange("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
+        await target.exchange("POST", DEPLOYMENTS, body)
 
 
 async def create_widgets(target: Target) -> None:
@@ -440,7 +447,7 @@ async def create_widgets(target: Target) -> None:
 
 async def delete_objects(target: Target, work: Workload) -> None:
     """Delete the namespace and the objects that were measured."""
-    for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
+    for path in (work.claims, f"{CORE}/configmaps", DEPLOYMENTS):
         await target.exchange("DELETE", path)
     await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
     await target.exchange("DELETE", f"{DEFINITIONS}/{DEFINITION['metadata']['name']}")
@@ -449,7 +456,6 @@ async def delete_objects(target: Target, work: Workload) -> None:
 async def collect_answers(target: Target, work: Workload) -> dict[str, str]:
     """Return the bytes that understudy sends, by "METHOD /path"; the bare handler will send the same."""
     made = {"kind": "ConfigMap", "metadata": {"name": "sample"}, "data": {"key": "value"}}
-    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
     answers = {
         f"GET {work.claims}/claim-0": await target.exchange("GET", f"{work.claims}/claim-0"),
         f"GET {work.claims}": await target.exchange("GET", work.claims),
@@ -458,7 +464,7 @@ async def collect_answers(target: Target, work: Workload) -> dict[str, str]:
         f"GET {CORE}/configmaps": await target.exchange("GET", f"{CORE}/configmaps?limit=1"),
     }
     for number in range(CONNECTIONS):
-        path = f"{deployments}/deployment-{number}"
+        path = f"{DEPLOYMENTS}/deployment-{number}"
         answers[f"PATCH {path}"] = await target.exchange("GET", path)
     return {what: body.decode() for what, body in answers.items()}
 

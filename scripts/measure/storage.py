@@ -89,14 +89,16 @@ async def measure_requests(args: argparse.Namespace, folder: Path, etcd: str) ->
         work, rounds = Workload(0.3 if args.quick else 1.0, API), 3 if args.quick else 5
         for each in servers:
             await measured.create_objects(each.target, work)
-        await print_requests(servers, work, rounds)
+        await print_requests(MEASUREMENTS, servers, work, rounds)
 
 
-async def print_requests(servers: list[Measured], work: Workload, rounds: int) -> None:
+async def print_requests(
+    measurements: dict[str, Callable[[Target, Workload], Any]], servers: list[Measured], work: Workload, rounds: int
+) -> None:
     """Measure each request at each server, in turns, and print the tables."""
     cpu: dict[str, dict[str, list[float]]] = {}
     rates: dict[str, dict[str, list[float]]] = {}
-    for what, run in MEASUREMENTS.items():
+    for what, run in measurements.items():
         names = [each.target.name for each in servers]
         cpu[what], rates[what] = {name: [] for name in names}, {name: [] for name in names}
         for _ in range(rounds):
@@ -116,20 +118,20 @@ class Counted(Target):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target.name, target.url, target.head, target.tls)
-        self._pumps: list[Pump] = []
+        self._made: list[asyncio.Protocol] = []
 
     async def connect(self, protocol: Callable[[], Any]) -> Any:
         made = await super().connect(protocol)
-        self._pumps.append(made)
+        self._made.append(made)
         return made
 
     @property
     def count(self) -> int:
-        return sum(pump.count for pump in self._pumps)
+        return sum(made.count for made in self._made if isinstance(made, Pump))
 
 
 def print_table(title: str, figures: dict[str, dict[str, list[float]]], times: Callable[[float, float], float]) -> None:
-    """Print the median of each figure, and how many times the cost in memory that is."""
+    """Print the median of each figure, and how many times the cost of the first server that is."""
     names = list(next(iter(figures.values())))
     rows = [[title, *names]]
     for what, by_name in figures.items():
