@@ -70,7 +70,7 @@ def test_objects_of_a_report(report: str, open_page: Open) -> None:
     assert "deviceClassName: gpu.example.com" in page.locator(".lines").inner_text()
     assert page.locator(".managers button").count() == 2
     tabs = page.locator(".tabs a")
-    assert tabs.all_inner_texts() == ["YAML", "Owners", "Events"]
+    assert tabs.all_inner_texts() == ["YAML", "Life", "Owners", "Events"]
     tabs.filter(has_text="Events").click()
     page.locator(".events b", has_text="Trained").wait_for()
     tabs.filter(has_text="Owners").click()

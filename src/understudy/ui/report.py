@@ -13,11 +13,12 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj
-from understudy.ui import assets
+from understudy.ui import assets, past
 from understudy.ui.data import kinds
 
 LEFT_OUT = "(left out)"  # stands for what is secret
 MOST_EXPLAINED = 20  # claims without devices
+SECRETS = "/secrets"
 CLAIMS = "resource.k8s.io/resourceclaims"
 Explain = Callable[[int], Awaitable[dict[str, Obj]]]
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -35,6 +36,10 @@ async def page(client: Client, state: ServerState, explain: Explain, title: str)
     if waits:
         with ignore_not_found():  # from a server that serves only older versions of the kinds
             document["explanations"] = await explain(MOST_EXPLAINED)
+    document["past"] = await past.document(state)
+    document["oldest"] = document["past"]["since"]
+    for secret in _objects(document["past"], SECRETS):
+        _mask(secret)
     packed = gzip.compress(orjson.dumps(document), mtime=0)
     return assets.report(base64.b64encode(packed).decode())
 
@@ -47,7 +52,7 @@ async def _tables(client: Client, state: ServerState) -> dict[str, Obj]:
             table = await client.table(kinds.path_of(kind))
             rows = [{"cells": row["cells"], "object": row["object"]} for row in table["rows"] or ()]
             tables[f"{kind.group}/{kind.resource}"] = {"columns": table["columnDefinitions"], "rows": rows}
-    for secret in _objects({"tables": tables}, "/secrets"):
+    for secret in _objects({"tables": tables}, SECRETS):
         _mask(secret)
     return tables
 

@@ -2,8 +2,11 @@
 
 GET  /ui/data/kinds                 the kinds that are served, with the number of their objects
 GET  /ui/data/explanation?claim=…   why a claim, NAMESPACE/NAME, gets no devices
+GET  /ui/data/life?path=…           the revisions of the object at a path of the API, for those who may get it
 GET  /ui/data/owners?uid=…          the objects around one: its owners, and what it owns, directly or over others
 POST /ui/data/manifest              {"text": YAML, "fields": [path, …]}: what a manifest is about, and lines of fields
+
+Kinds and owners are also told of an earlier revision, with `at=REVISION`.
 """
 
 from __future__ import annotations
@@ -13,13 +16,16 @@ from collections.abc import Awaitable, Callable
 import orjson
 
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.registry.list import TOO_OLD
+from understudy.apiserver.registry.resource_version import exact
 from understudy.apiserver.server.filters.accept_hosts import foreign_page
 from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.apiserver.server.pages.open_pages import DATA, PREFIX
+from understudy.apiserver.storage.interface import CompactedError, FutureRevisionError
 from understudy.machinery import errors
 from understudy.machinery.types import Obj
 from understudy.ui.assets import assets, content_security_policy
-from understudy.ui.data import kinds, manifest, owners
+from understudy.ui.data import kinds, life, manifest, owners
 
 _HEADERS = [
     ("Content-Security-Policy", content_security_policy()),
@@ -44,6 +50,7 @@ class UserInterface:
         self._data: dict[tuple[str, str], Callable[[Request], Awaitable[object]]] = {
             ("GET", "kinds"): self._kinds,
             ("GET", "explanation"): self._explanation,
+            ("GET", "life"): self._life,
             ("GET", "owners"): self._owners,
             ("POST", "manifest"): self._manifest,
         }
@@ -60,23 +67,36 @@ class UserInterface:
         name = request.path.removeprefix(DATA)
         data = self._data.get((request.method, name))
         if data is not None:
-            body = orjson.dumps(await data(request))
+            body = orjson.dumps(await _told(data, request))
             return Response(200, body, headers=[*_HEADERS, ("Cache-Control", "no-store")])
         if any(name == known for _, known in self._data):
             raise errors.method_not_allowed()
         return None
 
     async def _kinds(self, request: Request) -> object:
-        return await kinds.document(self._lifecycle.state)
+        return await kinds.document(self._lifecycle.state, exact(request.query.get("at")))
+
+    async def _life(self, request: Request) -> object:
+        return await life.document(self._lifecycle.state, request)
 
     async def _owners(self, request: Request) -> object:
-        return await owners.around(self._lifecycle.state, request.query.get("uid"))
+        return await owners.around(self._lifecycle.state, request.query.get("uid"), exact(request.query.get("at")))
 
     async def _explanation(self, request: Request) -> object:
         return await self._explain(request.query.get("claim"))
 
     async def _manifest(self, request: Request) -> object:
         return manifest.read(request.body)
+
+
+async def _told(data: Callable[[Request], Awaitable[object]], request: Request) -> object:
+    """Return data for a request. Raises 410 for a revision that is forgotten, 400 for one that is not written yet."""
+    try:
+        return await data(request)
+    except CompactedError:
+        raise errors.expired(TOO_OLD) from None
+    except FutureRevisionError:
+        raise errors.bad_request("there is no such revision yet") from None
 
 
 def _frame(request: Request) -> Response | None:

@@ -430,6 +430,10 @@ class Store(Protocol):
     def revision(self) -> int:
         """Return the revision of the last write."""
 
+    @property
+    def compacted(self) -> int:
+        """Return the oldest revision that can be read, 0 if all of them can."""
+
     async def catch_up(self) -> None:
         """Wait until this process knows what was written before, by whomever. Raises StatusError."""
 

@@ -81,6 +81,10 @@ class MemoryStore:
     def revision(self) -> int:
         return self._revision
 
+    @property
+    def compacted(self) -> int:
+        return self._compacted
+
     async def open(self) -> None:
         """Do nothing: there is no place to open."""
 

@@ -1,4 +1,4 @@
-"""Lists the kinds that are served, with the number of their objects."""
+"""Lists the kinds that are served, with the number of their objects, now or at an earlier revision."""
 
 from __future__ import annotations
 
@@ -13,15 +13,27 @@ from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
 
 
-async def document(state: ServerState) -> Obj:
-    """Return the kinds, with the release, the time and the revision of the server."""
+async def document(state: ServerState, at: int = 0) -> Obj:
+    """Return the kinds, with the release and the time of the server, its revision, and the oldest that can be read.
+
+    at  the revision at which objects are counted, 0 for now
+
+    Raises CompactedError, FutureRevisionError.
+    """
     store, listed, turns = state.registry.store, list[Obj](), Turns()
     for kind in stored_kinds(state):
-        listed.append(_entry(kind, store.count(prefix_of(kind))))
+        prefix = prefix_of(kind)
+        count = len((await store.range(prefix, revision=at)).entries) if at else store.count(prefix)
+        listed.append(_entry(kind, count))
         if turns.is_over:
             await turns.next()
-    now = timestamp(state.clock.now())
-    return {"release": str(state.release.version), "now": now, "revision": store.revision, "kinds": listed}
+    return {
+        "release": str(state.release.version),
+        "now": timestamp(state.clock.now()),
+        "oldest": max(store.compacted, 1),
+        "revision": store.revision,
+        "kinds": listed,
+    }
 
 
 def stored_kinds(state: ServerState) -> Iterator[Kind]:

@@ -9,9 +9,14 @@ from understudy.machinery.types import Obj
 from understudy.ui.data.kinds import stored_kinds
 
 
-async def around(state: ServerState, uid: str) -> list[Obj]:
-    """Return the objects above and below the one with a uid, with the uids of their owners; itself as well."""
-    everything = await _all(state)
+async def around(state: ServerState, uid: str, at: int = 0) -> list[Obj]:
+    """Return the objects above and below the one with a uid, with the uids of their owners; itself as well.
+
+    at  the revision that is looked at, 0 for now
+
+    Raises CompactedError, FutureRevisionError.
+    """
+    everything = await _all(state, at)
     owned: dict[str, list[str]] = {}
     for each in everything.values():
         for owner in each["owners"]:
@@ -28,11 +33,11 @@ async def around(state: ServerState, uid: str) -> list[Obj]:
     return list(chosen.values())
 
 
-async def _all(state: ServerState) -> dict[str, Obj]:
+async def _all(state: ServerState, at: int) -> dict[str, Obj]:
     """Return all objects by their uids, with those of their owners."""
     store, turns, listed = state.registry.store, Turns(), dict[str, Obj]()
     for kind in stored_kinds(state):
-        for entry in store.scan(prefix_of(kind)):
+        for entry in (await store.range(prefix_of(kind), revision=at)).entries:
             metadata = entry.value["metadata"]
             listed[metadata["uid"]] = {
                 "uid": metadata["uid"],

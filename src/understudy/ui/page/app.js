@@ -1,9 +1,10 @@
 // The page: its head, and the view of the place that is in the address bar.
 
-import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { LiveSource } from "./source.js";
 import { ReportSource } from "./report.js";
-import { kindAt, linkTo, usePlace } from "./place.js";
+import { TimeBar } from "./past.js";
+import { currentPlace, kindAt, linkTo, usePlace } from "./place.js";
 import { Empty, useFollowed } from "./parts.js";
 import { KindList, ObjectTable, Overview } from "./objects.js";
 import { Apply, ObjectView } from "./object.js";
@@ -11,34 +12,39 @@ import { DevicesView } from "./devices.js";
 
 const THEME = "understudy-theme";
 
-function App({ source }) {
+function App({ source: present }) {
   const place = usePlace();
+  const at = Number(place.query.at) || 0; // the revision that is shown, 0 for now
+  const source = useMemo(() => (at ? present.at(at) : present), [present, at]);
+  const known = useRef(null);
   const [refused, setRefused] = useState(false);
   const [session, setSession] = useState(0);
   const [served, problem] = useFollowed((tell) => (refused ? () => {} : source.kinds(tell)), [source, session, refused]);
-  source.refused = () => setRefused(true);
+  known.current = served ?? known.current;
+  present.refused = () => setRefused(true);
   const view = place.parts[0] ?? "objects";
   useEffect(() => {
     document.title = [...place.parts.slice(2), "understudy"].join(" · ");
     scrollTo(0, 0);
   }, [place.parts.join("/")]);
   if (refused) {
-    const enter = (token) => { source.signIn(token); setRefused(false); setSession(session + 1); };
+    const enter = (token) => { present.signIn(token); setRefused(false); setSession(session + 1); };
     return html`<${SignIn} onToken=${enter} again=${session > 0} />`;
   }
-  return html`<${Head} source=${source} served=${served} problem=${problem} view=${view} />
+  return html`<${Head} source=${source} served=${known.current} problem=${problem} view=${view} at=${at} />
     ${served ? html`<${View} source=${source} served=${served} place=${place} view=${view} />`
       : html`<main><p class="wait">${problem ? String(problem.message) : "Asking the server …"}</p></main>`}`;
 }
 
-function Head({ source, served, problem, view }) {
+function Head({ source, served, problem, view, at }) {
   const [theme, setTheme] = useState(() => localStorage.getItem(THEME) ?? "auto");
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
     localStorage.setItem(THEME, theme);
   }, [theme]);
   const next = { auto: "dark", dark: "light", light: "auto" }[theme];
-  const state = problem ? ["off", "no answer"] : source.isLive ? ["on", "live"] : ["still", "a report"];
+  const state = problem ? ["off", "no answer"] : source.isLive ? ["on", "live"] : ["still", at ? "the past" : "a report"];
+  const { parts, query } = currentPlace();
   const views = [["objects", "Objects"], ["devices", "Devices"]];
   return html`<header class="top">
     <a class="brand" href=${linkTo([])}><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="9" cy="12" r="7" /><circle cx="15" cy="12" r="7" /></svg>understudy</a>
@@ -46,8 +52,10 @@ function Head({ source, served, problem, view }) {
       aria-current=${name === view ? "page" : null}>${text}</a>`)}</nav>
     <span class="release">${served && `Kubernetes ${served.release}`}</span>
     <span class=${`state ${state[0]}`} role="status">${state[1]}</span>
+    ${served && !at && html`<a class="quiet" href=${linkTo(parts, { ...query, at: String(served.revision) })}>Go back in time</a>`}
     <button type="button" class="quiet" onClick=${() => setTheme(next)} aria-label=${`Colors: ${theme}. Change to ${next}`}>
       <svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="8" /><path d="M12 4a8 8 0 0 1 0 16z" /></svg></button>
+    ${at > 0 && html`<${TimeBar} at=${at} served=${served} />`}
   </header>`;
 }
 

@@ -6,6 +6,7 @@ import { pathOf } from "./source.js";
 import { linkTo, linkToKind, linkToObject } from "./place.js";
 import { Confirm, Empty, Problem, Tabs, useFollowed } from "./parts.js";
 import { Editor } from "./editor.js";
+import { Life } from "./life.js";
 
 const COLORS = 8; // that managers have in the style sheet
 const YAML = "application/yaml";
@@ -20,11 +21,11 @@ export function ObjectView({ source, kind, kinds, place }) {
     [source, kind.group, kind.version, kind.resource, namespace, name]);
   const [last, setLast] = useState(null);
   const object = table?.rows[0]?.object ?? null;
-  useEffect(() => setLast(null), [kind.resource, namespace, name]);
+  useEffect(() => setLast(null), [source, kind.resource, namespace, name]);
   useEffect(() => { if (object) setLast(object); }, [object]);
   const shown = object ?? last;
   const gone = table && !object;
-  const tabs = [["yaml", "YAML"], ["owners", "Owners"], ["events", "Events"], ...(source.isLive ? [["edit", "Edit"]] : [])];
+  const tabs = [["yaml", "YAML"], ["life", "Life"], ["owners", "Owners"], ["events", "Events"], ...(source.isLive ? [["edit", "Edit"]] : [])];
   const link = (each) => linkToObject(kind, namespace, name, { tab: each === "yaml" ? "" : each });
   return html`<header class="head">
       <p class="path"><a href=${linkTo(["objects"])}>Objects</a> / <a href=${linkToKind(kind)}>${kind.kind}</a>${namespace && html` / <a href=${linkToKind(kind, { ns: namespace })}>${namespace}</a>`}</p>
@@ -33,13 +34,21 @@ export function ObjectView({ source, kind, kinds, place }) {
       ${source.isLive && object && html`<${Delete} source=${source} kind=${kind} object=${object} />`}
     </header>
     ${error && html`<${Problem} error=${error} />`}
-    ${gone && !last && html`<${Empty}>There is no such object.${source.isLive && " It may come: this page waits for it."}</${Empty}>`}
+    ${gone && !last && html`<${Empty}>${nothing(source)}</${Empty}>`}
+    ${(shown || gone) && html`<${Tabs} label="Views of the object" current=${tab}
+      tabs=${tabs.filter(([each]) => shown || each === "life").map(([each, text]) => [each, text, link(each)])} />`}
+    ${(shown || gone) && tab === "life" && html`<${Life} source=${source} kinds=${kinds} kind=${kind} namespace=${namespace} name=${name}
+      stamp=${`${object?.metadata.resourceVersion} ${gone}`} />`}
     ${shown && html`
-      <${Tabs} label="Views of the object" current=${tab} tabs=${tabs.map(([each, text]) => [each, text, link(each)])} />
       ${tab === "yaml" && html`<${Yaml} object=${shown} />`}
       ${tab === "owners" && html`<${Owners} source=${source} kinds=${kinds} object=${shown} />`}
       ${tab === "events" && html`<${Events} source=${source} kinds=${kinds} object=${shown} />`}
       ${tab === "edit" && html`<${Edit} source=${source} kind=${kind} object=${shown} back=${link("yaml")} />`}`}`;
+}
+
+function nothing(source) {
+  if (source.isLive) return "There is no such object. It may come: this page waits for it.";
+  return source.present === source ? "There is no such object." : "There was no such object at this revision.";
 }
 
 function Facts({ source, object, gone }) {

@@ -40,7 +40,7 @@ export function Overview({ source, kinds, served }) {
   const total = held.reduce((sum, kind) => sum + kind.count, 0);
   return html`<header class="head"><h1>Objects</h1>
       <p>${counted(total, "object")} of ${counted(held.length, "kind")}</p>
-      ${source.isLive ? html`<a class="button" href=${linkTo(["apply"])}>Apply a manifest</a>` : html`<p class="about">${served.title}${
+      ${source.isLive ? html`<a class="button" href=${linkTo(["apply"])}>Apply a manifest</a>` : source.present === source && html`<p class="about">${served.title}${
         served.title && ", "}at ${served.now.replace("T", " ").replace("Z", "")}, revision ${served.revision}</p>`}</header>
     <ul class="cards">${held.map((kind) => html`<li key=${`${kind.group}/${kind.resource}`}>
       <a href=${linkToKind(kind)}><span class="number">${kind.count.toLocaleString("en")}</span>

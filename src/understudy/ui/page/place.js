@@ -19,9 +19,10 @@ function decoded(part) {
   }
 }
 
-// Return the link to a place.
+// Return the link to a place, at the revision that is shown if the query names no other; `at: ""` is now.
 export function linkTo(parts, query = {}) {
-  const text = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+  const { at } = currentPlace().query;
+  const text = new URLSearchParams(Object.entries({ at, ...query }).filter(([, value]) => value)).toString();
   return `#/${parts.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 

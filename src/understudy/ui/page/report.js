@@ -1,16 +1,17 @@
 // Where the page has its data from when it is a file: from the file itself.
 
-import { ageAt } from "./text.js";
+import { ageAt, nameOf } from "./text.js";
 
 const keyOf = (kind) => `${kind.group}/${kind.resource}`;
 
 // Return the value at a path such as "metadata.name", undefined if there is none.
 const valueAt = (object, path) => path.split(".").reduce((value, name) => value?.[name], object);
 
-// What a server held when the report was written.
+// What a server held when the report was written; `present` is the source of that, if this one is of an earlier revision.
 export class ReportSource {
-  constructor(data) {
+  constructor(data, present = null) {
     this.isLive = false;
+    this.present = present ?? this;
     this.data = data;
     this.now = Date.parse(data.now);
   }
@@ -20,6 +21,43 @@ export class ReportSource {
     const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new ReportSource(await new Response(stream).json());
+  }
+
+  // Return the source of what the server held at an earlier revision.
+  at(revision) {
+    const tables = {};
+    const kinds = this.data.kinds.map((kind) => {
+      const rows = this.#lives(kind).map((life) => life.findLast((version) => version.revision <= revision))
+        .filter((version) => version && !version.deleted).map(({ row }) => row);
+      tables[keyOf(kind)] = { columns: this.data.tables[keyOf(kind)]?.columns, rows };
+      return { ...kind, count: rows.length };
+    });
+    return new ReportSource({ ...this.data, kinds, tables, explanations: {} }, this);
+  }
+
+  // Return the revisions of an object, as a server tells them.
+  async life(kind, namespace, name) {
+    const found = this.#lives(kind).find(([{ row }]) => nameOf(row.object.metadata) === nameOf({ namespace, name }));
+    return { since: this.data.past.since, versions: (found ?? []).map(({ row, ...version }) => ({ ...version, object: row.object })) };
+  }
+
+  // Return the revisions of each object of a kind, the oldest first: [{revision, deleted, row}]
+  #lives(kind) {
+    const { rows = [], deleted = [] } = this.data.past.tables[keyOf(kind)] ?? {};
+    const versions = new Map(); // by names, and there by revisions
+    const put = (name, revision, version) => {
+      if (!versions.has(name)) versions.set(name, new Map());
+      versions.get(name).set(revision, version);
+    };
+    for (const row of [...rows, ...(this.data.tables[keyOf(kind)]?.rows ?? [])]) {
+      put(nameOf(row.object.metadata), Number(row.object.metadata.resourceVersion), { deleted: false, row });
+    }
+    for (const [revision, namespace, name] of deleted) put(nameOf({ namespace, name }), revision, { deleted: true, row: null });
+    return [...versions.values()].map((each) => {
+      let last = null;
+      const sorted = [...each].sort(([a], [b]) => a - b).map(([revision, version]) => ({ revision, ...version }));
+      return sorted.map((version) => ({ ...version, row: (last = version.row ?? last) })).filter(({ row }) => row);
+    });
   }
 
   kinds(callback) {

@@ -1,6 +1,7 @@
 // Where the page has its data from: the server, by its API, followed by watches.
 
 import { ageAt } from "./text.js";
+import { PastSource } from "./past.js";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const TOKEN = "understudy-token";
@@ -26,6 +27,7 @@ export function pathOf(kind, namespace = "", name = "") {
   return parts.join("/");
 }
 
+const queryOf = ({ full, fieldSelector = "" }) => ({ includeObject: full ? "Object" : "", fieldSelector });
 const queryText = (query) => new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
 
 // The server that has sent the page.
@@ -39,6 +41,15 @@ export class LiveSource {
 
   get now() {
     return Date.now() + this.ahead;
+  }
+
+  get present() {
+    return this;
+  }
+
+  // Return the source of what the server held at an earlier revision.
+  at(revision) {
+    return new PastSource(this, revision);
   }
 
   signIn(token) {
@@ -84,11 +95,16 @@ export class LiveSource {
     });
   }
 
-  // Call a function with a table: {columns, rows: [{cells, object}]}, now and after each change.
+  // Return a table: {columns, rows: [{cells, object}], resourceVersion}. `more` are parameters of the list.
+  async list(kind, options, more, signal) {
+    const table = await this.json("GET", pathOf(kind, options.namespace), { query: { ...queryOf(options), ...more }, accept: TABLE, signal });
+    return { columns: table.columnDefinitions ?? [], rows: table.rows ?? [], resourceVersion: table.metadata?.resourceVersion ?? "" };
+  }
+
+  // Call a function with a table, now and after each change.
   // `full` asks for whole objects, `fieldSelector` for some of them.
-  table(kind, { namespace = "", full = false, fieldSelector = "" }, callback) {
-    const path = pathOf(kind, namespace);
-    const query = { includeObject: full ? "Object" : "", fieldSelector };
+  table(kind, options, callback) {
+    const path = pathOf(kind, options.namespace), query = queryOf(options);
     const rows = new Map();
     let columns = [], timer = 0;
     const tell = () => {
@@ -97,12 +113,12 @@ export class LiveSource {
     };
     const put = (row) => rows.set(row.object.metadata.uid ?? JSON.stringify(row.cells), row);
     const list = async (signal) => {
-      const table = await this.json("GET", path, { query, accept: TABLE, signal });
-      columns = table.columnDefinitions ?? [];
+      const listed = await this.list(kind, options, {}, signal);
+      columns = listed.columns;
       rows.clear();
-      (table.rows ?? []).forEach(put);
+      listed.rows.forEach(put);
       tell();
-      return table.metadata?.resourceVersion ?? "";
+      return listed.resourceVersion;
     };
     const change = (event) => {
       for (const row of event.object.rows ?? []) {
@@ -150,6 +166,11 @@ export class LiveSource {
       document.removeEventListener("visibilitychange", turn);
       controller?.abort();
     };
+  }
+
+  // Return the revisions of an object: {since, versions: [{revision, deleted, object}]}, the oldest first.
+  life(kind, namespace, name) {
+    return this.json("GET", "/ui/data/life", { query: { path: decodeURIComponent(pathOf(kind, namespace, name)) } });
   }
 
   owners(uid) {

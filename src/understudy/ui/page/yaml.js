@@ -90,9 +90,12 @@ export function managersByPath(object) {
   };
   function walk(value, fields, path, index) {
     for (const [step, below] of Object.entries(fields)) {
+      if (step === ".") {
+        note(own, path, index);
+        continue;
+      }
       const place = placeOf(value, step);
-      if (step === ".") note(own, path, index);
-      else if (place !== undefined && !Object.keys(below).length) note(whole, [...path, place], index);
+      if (place !== undefined && !Object.keys(below).length) note(whole, [...path, place], index);
       else if (place !== undefined) walk(value[place], below, [...path, place], index);
     }
   }

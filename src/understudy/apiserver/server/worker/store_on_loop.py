@@ -119,6 +119,10 @@ class StoreOnLoop:
     def revision(self) -> int:
         return self._store.revision
 
+    @property
+    def compacted(self) -> int:
+        return self._store.compacted
+
     async def open(self) -> None:
         await self._wait(self._store.open())
 
