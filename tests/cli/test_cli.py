@@ -89,6 +89,17 @@ def test_misspelt_words_are_told(argv: str, message: str, capsys: pytest.Capture
     assert fnmatchcase(capsys.readouterr().err, message.replace("…", "*") + "\n")
 
 
+@pytest.mark.parametrize("argv", [["worlds"], ["worlds", "nodes?count=500"]])
+def test_reader_that_leaves_ends_a_command(argv: list[str]) -> None:
+    """A command whose output nobody reads any more, as behind `| head`, ends without a word."""
+    code = "import sys; from understudy.cli.main import main; sys.exit(main())"
+    running = subprocess.Popen([sys.executable, "-c", code, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    running.stdout.close()
+    assert running.communicate()[1] == b""
+    assert running.returncode == 141
+
+
 @pytest.mark.parametrize("command", ["serve", "kubelet"])
 def test_only_the_named_command_is_imported(command: str) -> None:
     """A start does not wait for the modules of other commands."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,5 +45,9 @@ def test_hook_checks_the_files_of_a_commit(tmp_path: Path, capsys: pytest.Captur
     program, *argv = hook["entry"].split()
     (file := tmp_path / "a.yaml").write_text(BAD)
     assert (program, hook["language"], hook.get("pass_filenames", True)) == ("understudy", "python", True)
+    assert hook["require_serial"], "definitions of custom resources have to be in the process that checks these"
+    assert [path for path in ("deploy/a.yaml", "charts/app/Chart.yaml") if not re.search(hook["exclude"], path)] == [
+        "deploy/a.yaml"
+    ]
     assert cli.main([*argv, str(file)]) == 1
     assert capsys.readouterr().out.startswith(f"{file}:3: ConfigMap/A: metadata.name: ")

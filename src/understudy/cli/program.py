@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 PORT = 8001  # default port of `understudy serve`
 USAGE_ERROR = 2
+READER_LEFT = 141  # what shells say of a program that SIGPIPE has ended
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +75,13 @@ def main(argv: list[str] | None, added: Iterable[AddCommand]) -> int:
         parser.print_help()
         return 0
     run: Callable[[argparse.Namespace], int] = args.run
-    return run(args)
+    try:
+        code = run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads what is printed any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still has to write there
+        return READER_LEFT
+    return code
 
 
 def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
