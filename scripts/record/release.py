@@ -43,6 +43,9 @@ SCHEMES = {
     "webhookmanifest": "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go",
     "policymanifest": "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/validating_loader.go",
     "podsecurity": "k8s.io/pod-security-admission/admission/api/scheme/scheme.go",
+    "podtolerationrestriction": "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go",
+    "eventratelimit": "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go",
+    "resourcequota": "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go",
 }
 _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 _GATE = re.compile(r"features\.([A-Z]\w*)")

@@ -30,7 +30,7 @@ def answered(server: Server, exchange: Obj) -> Obj:
     """Send the request of an exchange; return the exchange with the answer to it."""
     method, path = exchange["request"].split(" ", 1)
     headers = {"Impersonate-User": exchange["user"]} if "user" in exchange else {}
-    answer = send(server, method, path, exchange.get("body"), headers=headers)
+    answer = send(server, method, path, exchange.get("body"), exchange.get("media"), headers=headers)
     told = {"status": answer.status, **({"warnings": answer.warnings} if answer.warnings else {})}
     if answer.status >= 400:
         told["answer"] = answer.json()

@@ -27,8 +27,6 @@ UNSUPPORTED = frozenset(
     (
         "EventRateLimit",
         "ImagePolicyWebhook",
-        "PodNodeSelector",
-        "PodTolerationRestriction",
         "ResourceQuota",
     )
 )

@@ -30,6 +30,7 @@ from understudy.admission.plugins.pod_security.configuration import PodSecurityC
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
+from understudy.admission.plugins.pods.node_selector import PodNodeSelector, read_node_selectors
 from understudy.admission.plugins.pods.placement import (
     ExtendedResourceToleration,
     LimitPodHardAntiAffinityTopology,
@@ -37,6 +38,11 @@ from understudy.admission.plugins.pods.placement import (
 from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
 from understudy.admission.plugins.pods.runtime_class import RuntimeClass
 from understudy.admission.plugins.pods.service_account import ServiceAccount
+from understudy.admission.plugins.pods.toleration_restriction import (
+    PodTolerationRestriction,
+    TolerationConfiguration,
+    read_tolerations,
+)
 from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
@@ -80,7 +86,11 @@ _CONFIGURED = frozenset(
 )
 
 # Those of them whose configuration is more than a folder of manifests.
-READERS: Mapping[str, Reader] = {PodSecurity.name: read_pod_security}
+READERS: Mapping[str, Reader] = {
+    PodNodeSelector.name: read_node_selectors,
+    PodSecurity.name: read_pod_security,
+    PodTolerationRestriction.name: read_tolerations,
+}
 
 
 def configured_plugins(enable: Collection[str], disable: Collection[str], version: Version) -> list[str]:
@@ -143,6 +153,8 @@ def new_chain(
         LimitPodHardAntiAffinityTopology(),
         AlwaysPullImages(),
         ExtendedResourceToleration(),
+        PodNodeSelector(settings.of(PodNodeSelector.name, dict[str, str]())),
+        PodTolerationRestriction(settings.of(PodTolerationRestriction.name, TolerationConfiguration())),
         DenyServiceExternalIPs(),
         AlwaysDeny(),
         ServiceAccount(),
