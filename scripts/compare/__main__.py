@@ -6,6 +6,7 @@ from scripts.common.commands import main
 
 COMMANDS = (
     "requests",
+    "access",
     "apply",
     "audit",
     "authorization",

@@ -46,6 +46,7 @@ SCHEMES = {
     "podtolerationrestriction": "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go",
     "eventratelimit": "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go",
     "resourcequota": "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go",
+    "client": "k8s.io/client-go/kubernetes/scheme/register.go",
 }
 _POLICY = "plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 _GATE = re.compile(r"features\.([A-Z]\w*)")

@@ -6,15 +6,21 @@ client kube-apiserver uses for its webhooks (k8s.io/apiserver/pkg/util/webhook, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import NamedTuple, Protocol
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
-from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered, scheme_name, unknown_conversion
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
+from understudy.machinery.typeinfo.scheme import (
+    gvk_with_defaults,
+    known_to_clients,
+    not_registered,
+    scheme_name,
+    unknown_conversion,
+)
 from understudy.machinery.types import GroupVersionKind, Obj
 
 _LONGEST_TEXT = 2048  # bytes of an answer that an error quotes
@@ -83,14 +89,14 @@ class Call(NamedTuple):
 
     body       a review in JSON
     timeout    seconds until an answer is given up
-    announced  whole seconds that the webhook is told to have
+    announced  seconds that the webhook is told to have
     caller     who calls: by default admission, which has no credentials
     """
 
     target: Target
     body: bytes
     timeout: float
-    announced: int
+    announced: float
     caller: Caller = _ADMISSION
 
     @staticmethod
@@ -137,6 +143,9 @@ class WebhookClient(Protocol):
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         """Call webhooks, all at once, and return their answers in the same order."""
 
+    async def pause(self, seconds: float) -> None:
+        """Wait before a webhook is called again."""
+
     def call_and_wait(self, call: Call) -> Reply | CallError:
         """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
 
@@ -148,15 +157,34 @@ class NoWebhooks:
         """Return an error for each call."""
         return [TimedReply(self.call_and_wait(call), 0.0) for call in calls]
 
+    async def pause(self, seconds: float) -> None:
+        """Return at once: nothing is called again."""
+
     def call_and_wait(self, call: Call) -> CallError:
         """Return an error."""
         return CallError("this server calls no webhooks")
 
 
-def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> Obj:
+STATUS = GroupVersionKind("", "v1", "Status")
+Registered = Callable[[Schemas, GroupVersionKind, GroupVersionKind], Struct]  # raises DecodeError
+
+
+def _of_review(schemas: Schemas, gvk: GroupVersionKind, expected: GroupVersionKind) -> Struct:
+    """Return the type of a kind in the scheme of admission's client, which has reviews only. Raises DecodeError."""
+    if gvk.kind != expected.kind or not schemas.has_kind(*gvk):
+        raise not_registered(gvk, scheme_name(schemas.version, "webhook"))
+    return schemas.kind(*gvk)
+
+
+def of_any_kind(schemas: Schemas, gvk: GroupVersionKind, expected: GroupVersionKind) -> Struct:
+    """Return the type of a kind in the scheme of a client that knows all kinds. Raises DecodeError."""
+    return known_to_clients(schemas, gvk)
+
+
+def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas, registered: Registered = _of_review) -> Obj:
     """Return the review of an answer: JSON or YAML, whatever its content type says. Raises CallError.
 
-    The result has kind and apiVersion only if the answer has them.
+    The result has kind and apiVersion only if the answer has them. `registered` is the scheme of the client.
     """
     if not 200 <= reply.status <= 206:
         raise _error(reply, schemas)
@@ -164,32 +192,29 @@ def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> O
         content_type = reply.content_type or "application/json"
         raise CallError(f"0-length response with status code: {reply.status} and content type: {content_type}")
     try:
-        return _decode(reply.body, expected, schemas)
+        return _decode(reply.body, expected, schemas, registered)
     except DecodeError as error:
         raise CallError(str(error)) from None
 
 
-def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas) -> Obj:
+def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas, registered: Registered) -> Obj:
     """Decode a body of an expected kind, which it need not name. Raises DecodeError for a body of another kind."""
     is_json = body.lstrip()[:1] == b"{"
     parsed = parse_json(body if is_json else yaml_to_json(body)[0])
     gvk = gvk_with_defaults(*read_type_meta(parsed), expected)
     if not gvk.version:
         raise DecodeError(f"Object 'apiVersion' is missing in '{body.decode('utf-8', 'replace')}'")
-    is_status = gvk == ("", "v1", "Status")
-    if not is_status and not (gvk.kind == expected.kind and schemas.has_kind(*gvk)):
-        raise not_registered(gvk, scheme_name(schemas.version, "webhook"))
-    struct = schemas.kind(*gvk)
+    struct = schemas.kind(*gvk) if gvk == STATUS else registered(schemas, gvk, expected)
     obj, _ = decode_parsed(parsed, struct)
-    if gvk != expected and expected.kind != "Status":
-        raise unknown_conversion(struct, schemas.kind(*expected))
+    if gvk != expected and expected != STATUS:
+        raise unknown_conversion(struct, registered(schemas, expected, expected))
     return obj
 
 
 def _error(reply: Reply, schemas: Schemas) -> CallError:
     """Return the error of an answer that is one: that of the Status which it holds, or one for its code."""
     try:
-        status = _decode(reply.body, GroupVersionKind("", "v1", "Status"), schemas) if reply.body else {}
+        status = _decode(reply.body, STATUS, schemas, _of_review) if reply.body else {}
     except DecodeError:
         status = {}
     if status.get("status") == "Failure":

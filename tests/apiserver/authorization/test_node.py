@@ -183,7 +183,7 @@ MAPS = ["init-map", "key-map", "part-map", "volume-map"]
 )
 def test_allowed(question: str) -> None:
     """A node may use what its pods name, what names the node, and what every node needs."""
-    assert decide(question) == (True, "")
+    assert decide(question) == Decision(True)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_allowed(question: str) -> None:
 )
 def test_refused(question: str, reason: str) -> None:
     """Anything else is refused, with a reason where the rule is about single objects."""
-    assert decide(question) == (False, reason)
+    assert decide(question) == Decision(False, reason)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_refused(question: str, reason: str) -> None:
 )
 def test_gates(question: str, release: Version, gates: dict[str, bool], decision: tuple[bool, str]) -> None:
     """Releases and feature gates decide about selectors, service accounts and certificate requests."""
-    assert decide(question, release, gates) == decision
+    assert decide(question, release, gates) == Decision(*decision)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_gates(question: str, release: Version, gates: dict[str, bool], decision
 )
 def test_users(user: User, reason: str) -> None:
     """A node is known by its name and its group."""
-    assert decide("get nodes n", user=user) == (False, reason)
+    assert decide("get nodes n", user=user) == Decision(False, reason)
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ def test_always_deny() -> None:
     [
         ([], "at least one authorization-mode must be passed"),
         (["Rbac"], "authorization-mode \"Rbac\" is not a valid mode; did you mean 'RBAC'?"),
-        (["Webhook"], 'authorization-mode "Webhook" is not supported: AlwaysAllow, AlwaysDeny, RBAC, Node are'),
+        (["ABAC"], 'authorization-mode "ABAC" is not supported: AlwaysAllow, AlwaysDeny, RBAC, Node, Webhook are'),
         (["RBAC", "RBAC"], 'authorization-mode ["RBAC" "RBAC"] has mode specified more than once'),
     ],
 )

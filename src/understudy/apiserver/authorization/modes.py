@@ -18,43 +18,72 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.util.spelling import did_you_mean
 
-ALWAYS_ALLOW, RBAC = "AlwaysAllow", "RBAC"
-_NOT_HERE = ("ABAC", "Webhook")
+ALWAYS_ALLOW, RBAC, WEBHOOK = "AlwaysAllow", "RBAC", "Webhook"
+DEFAULT = "default"  # the name of the one webhook that flags make
+_NOT_HERE = ("ABAC",)
 _AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]] = {
     ALWAYS_ALLOW: lambda objects, release, gates: AlwaysAllow(),
     "AlwaysDeny": lambda objects, release, gates: AlwaysDeny(),
     RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
     "Node": lambda objects, release, gates: NodeAuthorizer(objects, release, gates, node_rules(release, gates)),
 }
-MODES = tuple(_AUTHORIZERS)
+MODES = (*_AUTHORIZERS, WEBHOOK)
 
 
-def check_modes(modes: Sequence[str]) -> None:
-    """Raise ValueError with kube-apiserver's text for modes that make no sense, or that are not offered here."""
-    if not modes:
-        raise ValueError("at least one authorization-mode must be passed")
+def mode_problems(modes: Sequence[str], has_webhook: bool) -> list[str]:
+    """Return kube-apiserver's texts about modes that make no sense, and of those that are not offered here.
+
+    has_webhook  whether there is a webhook to be asked
+    """
+    problems = [] if modes else ["at least one authorization-mode must be passed"]
     for mode in modes:
         if mode in _NOT_HERE:
-            raise ValueError(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(MODES)} are")
-        if mode not in _AUTHORIZERS:
-            raise ValueError(f"authorization-mode {go_quote(mode)} is not a valid mode{did_you_mean(mode, MODES)}")
+            problems.append(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(MODES)} are")
+        elif mode not in MODES:
+            problems.append(f"authorization-mode {go_quote(mode)} is not a valid mode{did_you_mean(mode, MODES)}")
+        elif mode == WEBHOOK and not has_webhook:
+            problems.append("authorization-mode Webhook's authorization config file not passed")
+    if has_webhook and WEBHOOK not in modes:
+        problems.append("cannot specify --authorization-webhook-config-file without mode Webhook")
     if len(set(modes)) != len(modes):
         names = " ".join(go_quote(mode) for mode in modes)
-        raise ValueError(f"authorization-mode [{names}] has mode specified more than once")
+        problems.append(f"authorization-mode [{names}] has mode specified more than once")
+    return problems
 
 
 class Authorization(NamedTuple):
-    """The authorizer of a server, and the check of who grants rights; None where roles grant none."""
+    """The authorizer of a server.
+
+    escalation  checks who grants rights; None where roles grant none
+    waits       whether it may have to ask webhooks
+    """
 
     authorizer: Authorizer
     escalation: EscalationCheck | None = None
+    waits: bool = False
 
 
-def new_authorization(modes: Sequence[str], objects: StoredObjects, version: Version, gates: Gates) -> Authorization:
-    """Return the authorizers of these modes, asked in this order; `objects` and `gates` are those of the server."""
+def new_authorization(
+    modes: Sequence[str],
+    objects: StoredObjects,
+    version: Version,
+    gates: Gates,
+    new_webhook: Callable[[], Authorizer] | None = None,
+) -> Authorization:
+    """Return the authorizers of these modes, asked in this order.
+
+    objects, gates  those of the server
+    new_webhook     makes the authorizer of "Webhook"
+    """
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
-    authorizers = {mode.lower(): _AUTHORIZERS[mode](objects, version, gates) for mode in modes}
+    authorizers: dict[str, Authorizer] = {}
+    for mode in modes:
+        if mode == WEBHOOK and new_webhook is not None:
+            authorizers[DEFAULT] = new_webhook()
+        else:
+            authorizers[mode.lower()] = _AUTHORIZERS[mode](objects, version, gates)
     union = Union(authorizers, names=version >= V1_37)
     rbac = next((each for each in authorizers.values() if isinstance(each, RBACAuthorizer)), None)
-    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac, version))
+    escalation = None if rbac is None else EscalationCheck(union, rbac, version)
+    return Authorization(union, escalation, WEBHOOK in modes)

@@ -11,9 +11,10 @@ from understudy.machinery.golang.text import aggregate
 
 
 class Union:
-    """Asks authorizers in turn, until one allows; members of `system:masters` may do everything.
+    """Asks authorizers in turn, until one allows or denies; members of `system:masters` may do everything.
 
-    What all refuse has the reasons of all, a line each. Upstream: `union.New` behind `NewPrivilegedGroups`.
+    What none allows or denies has the reasons of all, a line each, and their errors. Upstream: `union.New` behind
+    `NewPrivilegedGroups`.
 
     authorizers  by name
     names        whether a reason begins with the name of its authorizer
@@ -24,17 +25,19 @@ class Union:
         self._names = names
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        """Return the decision of the first authorizer that allows it, or that none does."""
+        """Return the decision of the first authorizer that allows or denies it, or that none does."""
         if MASTERS in user.groups:
             return ALLOWED
-        reasons = []
+        reasons, errors = list[str](), list[str]()
         for name, authorizer in self._authorizers.items():
             decision = authorizer.authorize(user, attributes)
-            if decision.allowed:
+            if decision.allowed or decision.denied:
                 return decision
+            if decision.error:
+                errors.append(decision.error)
             if decision.reason:
                 reasons.append(f"{name}: {decision.reason}" if self._names else decision.reason)
-        return Decision(False, "\n".join(reasons))
+        return Decision(False, "\n".join(reasons), error=aggregate(errors) if errors else "")
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return the rules of all authorizers."""

@@ -43,6 +43,8 @@ class ServerState:
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
     settings  of admission plugins, from their file
+    authorizer_waits
+              whether it may have to ask webhooks: `decided` of `apiserver.authorization.webhook.awaited` waits for them
     escalation
               checks who grants which rights, None where no rights are needed
     permissions
@@ -55,6 +57,7 @@ class ServerState:
     tokens: Tokens
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     escalation: EscalationCheck | None = None
+    authorizer_waits: bool = False
     permissions: PermissionLog = field(default_factory=PermissionLog)
     anonymous: bool = False
     clock: Clock = field(default_factory=SystemClock)
@@ -103,6 +106,11 @@ class ServerState:
         other.tokens = replace(self.tokens, lookup=registry.lookup)
         other._chain, other._chain_lasts = None, False
         return other
+
+    def ask(self, authorizer: Authorizer) -> None:
+        """Ask for decisions in another way."""
+        self.authorizer = authorizer
+        self.escalation = self.escalation and self.escalation.asking(authorizer)
 
     @property
     def release(self) -> Release:

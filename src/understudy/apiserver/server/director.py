@@ -20,6 +20,7 @@ from understudy.apiserver.authentication.errors import (
     ProviderError,
     TokenAwaitedError,
 )
+from understudy.apiserver.authorization.webhook.awaited import decided
 from understudy.apiserver.endpoints import deprecation, routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
@@ -43,6 +44,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
+from understudy.apiserver.server.filters.authorization import AuthorizationError
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.meeting import Meeting
@@ -154,6 +156,7 @@ class Director:
             accepted_hosts,
             auditor,
             has_ui=ui is not None,
+            tells_selectors=state.authorizer_waits and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
@@ -197,8 +200,11 @@ class Director:
         request.clock = self.clock
         answer: Answer
         try:
-            for check in self._filters:
-                check(request)
+            if self.state.authorizer_waits:
+                await self._check(request)
+            else:
+                for check in self._filters:
+                    check(request)
             if request.audit is not None and not await self._written(request):
                 return _unwritten(request)
             answering = self._answer_with_body if not self._faults.rules else self._interfered
@@ -212,7 +218,7 @@ class Director:
             answer = error_response(request, error)
         except TokenAwaitedError as awaited:
             return await self._again(request, awaited)
-        except ImpersonationError as error:
+        except (ImpersonationError, AuthorizationError) as error:
             answer = _internal_error(request, str(error))
         except RequestInfoError as error:
             return _internal_error(request, f"failed to create RequestInfo: {error}")
@@ -235,6 +241,11 @@ class Director:
         if self._requests.on:
             self._requests.note(request, answer, seconds)
         return answer
+
+    async def _check(self, request: Request) -> None:
+        """Let a request pass the filters, and wait for webhooks that decide whether it may. Raises as they do."""
+        for check in self._filters:
+            await in_time(decided(partial(check, request)), request)
 
     async def _open_page(self, request: Request) -> Answer:
         """Answer a request for a page that everybody may see."""

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings, load_settings
 from understudy.admission.manifest.source import ManifestMetrics, server_identity
+from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.modes import new_authorization
+from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
+from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
+from understudy.apiserver.authorization.webhook.review import KINDS
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -74,14 +78,16 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
     objects = RegistryObjects(registry, Schemas.of(version))
-    authorizer, escalation = new_authorization(config.authorization_mode, objects, version, gates)
+    new_webhook = partial(_webhook_authorizer, config, webhooks, gates)
+    authorization = new_authorization(config.authorization_mode, objects, version, gates, new_webhook)
     state = ServerState(
         serving,
         gates,
         registry,
         _tokens(config, registry),
-        authorizer,
-        escalation,
+        authorization.authorizer,
+        authorization.escalation,
+        authorization.waits,
         PermissionLog(on=config.permission_report is not None),
         anonymous=config.anonymous,
         clock=config.clock,
@@ -110,6 +116,15 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
     metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
     return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
+
+
+def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> WebhookAuthorizer:
+    """Return the authorizer that asks the server of `--authorization-webhook-config-file`."""
+    assert config.authorization_webhook is not None
+    version = config.authorization_webhook_version
+    webhook = GenericWebhook(config.authorization_webhook, client, KINDS[version], Schemas.of(config.release.version))
+    selectors = gates[features.AUTHORIZE_WITH_SELECTORS]
+    return WebhookAuthorizer(webhook, version, Caching(*config.authorization_ttls), config.clock, selectors=selectors)
 
 
 def _tokens(config: ServerConfig, registry: Registry) -> Tokens:

@@ -16,6 +16,7 @@ from understudy.cel.values import Value
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision
 from understudy.machinery.auth.users import User, account_groups, account_name
 from understudy.machinery.selectors.fields import FieldTerm
+from understudy.machinery.selectors.labels import Requirement
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 
 DECLARATIONS = """
@@ -90,6 +91,7 @@ class ResourceCheck:
     namespace: str = ""
     name: str = ""
     field_selector: tuple[FieldTerm, ...] = ()
+    label_selector: tuple[Requirement, ...] = ()
 
     def check(self, verb: str) -> DecisionValue:
         """Return whether the user may use a verb such as `get` on the resource."""
@@ -105,6 +107,7 @@ class ResourceCheck:
                 self.subresource,
                 self.name,
                 self.field_selector,
+                self.label_selector,
             )
         )
 
@@ -150,6 +153,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "pathcheck_check": lambda check, verb: check.authorizer.decide(Attributes(check.path, verb)),
     "decision_allowed": lambda value: value.decision.allowed,
     "decision_reason": lambda value: value.decision.reason,
-    "decision_errored": lambda value: False,
-    "decision_error": lambda value: "",
+    "decision_errored": lambda value: bool(value.decision.error),
+    "decision_error": lambda value: value.decision.error,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from understudy.cel.values import Value
-from understudy.machinery.auth.authorization import field_terms
+from understudy.machinery.auth.authorization import field_terms, label_requirements
 
 DECLARATIONS = """
 fieldSelector
@@ -15,8 +15,7 @@ labelSelector
     authorizer_labelselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
 """
 
-# Authorizers here know of no label selectors: they decide about everything that one could choose.
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "authorizer_fieldselector": lambda check, selector: replace(check, field_selector=field_terms(selector)),
-    "authorizer_labelselector": lambda check, selector: check,
+    "authorizer_labelselector": lambda check, selector: replace(check, label_selector=label_requirements(selector)),
 }

@@ -43,7 +43,8 @@ class Outside(Protocol):
         """Return the result of the function. Raises as it does."""
 
 
-def _here(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def here(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function where it is, and return its result. Raises as it does."""
     return function(*args, **kwargs)
 
 
@@ -59,7 +60,7 @@ class Meter:
     __slots__ = ("_deadline", "_done", "_most", "_pause", "beside", "outside")
 
     def __init__(
-        self, *, most: float = inf, beside: Beside | None = None, deadline: float = inf, outside: Outside = _here
+        self, *, most: float = inf, beside: Beside | None = None, deadline: float = inf, outside: Outside = here
     ) -> None:
         self._most = most
         self._deadline = deadline

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from understudy.machinery.auth.users import User
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
-from understudy.machinery.selectors.labels import SelectorError
+from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
 from understudy.machinery.types import Obj
 
 
@@ -26,6 +28,9 @@ class Attributes:
     field_selector
                  the terms of the field selector of a list, watch or deletecollection, () without one. It does not
                  make attributes unequal: routes, which are looked up by them, do not depend on it
+    label_selector
+                 the requirements of the label selector, as `field_selector`; in a request only for servers that ask
+                 webhooks, since no other authorizer looks at them
     """
 
     path: str
@@ -38,6 +43,7 @@ class Attributes:
     subresource: str = ""
     name: str = ""
     field_selector: tuple[FieldTerm, ...] = field(default=(), compare=False)
+    label_selector: tuple[Requirement, ...] = field(default=(), compare=False)
 
 
 def field_terms(selector: str) -> tuple[FieldTerm, ...]:
@@ -48,11 +54,31 @@ def field_terms(selector: str) -> tuple[FieldTerm, ...]:
         return ()
 
 
+def label_requirements(selector: str) -> tuple[Requirement, ...]:
+    """Return the requirements of a label selector, by their keys; () for one that cannot be parsed."""
+    try:
+        return tuple(sorted(parse_labels(selector, V1_37), key=attrgetter("key")))
+    except SelectorError:
+        return ()
+
+
 class Decision(NamedTuple):
-    """An answer to whether something is allowed, with a reason for people, which may be empty."""
+    """An answer to whether something is allowed.
+
+    reason  for people, may be empty
+    denied  whether no other authorizer is asked; others have no opinion unless they allow
+    error   what went wrong on the way, "" for nothing
+    """
 
     allowed: bool
     reason: str = ""
+    denied: bool = False
+    error: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Return the error and the reason, as messages of a 403 have them that know of both."""
+        return ": ".join(filter(None, (self.error, self.reason)))
 
 
 class SubjectRules(NamedTuple):

@@ -243,11 +243,11 @@ def label_selector_matches(selector: Obj, labels: Mapping[str, str]) -> bool:
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(
-        Requirement(term["key"], _OPERATORS_OF_OBJECTS[term["operator"]], frozenset(term.get("values") or ())).matches(
+        Requirement(term["key"], OPERATORS_OF_OBJECTS[term["operator"]], frozenset(term.get("values") or ())).matches(
             labels
         )
         for term in selector.get("matchExpressions") or ()
     )
 
 
-_OPERATORS_OF_OBJECTS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+OPERATORS_OF_OBJECTS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}

@@ -76,9 +76,9 @@ def decode_registered(
 def scheme_name(version: Version, scheme: str) -> str:
     """Return the name of a scheme, which is the line of upstream's source that makes it (`runtime.Scheme.Name`).
 
-    scheme  "legacyscheme", "apiextensions", "aggregator", "webhook", "internalversion" for options of requests; for
-            files "admission", "webhookadmission", "policyconfig", "webhookmanifest", "policymanifest", and those
-            named after the plugin that reads them
+    scheme  "legacyscheme", "apiextensions", "aggregator", "webhook", "internalversion" for options of requests,
+            "client" for answers to reviews; for files "admission", "webhookadmission", "policyconfig",
+            "webhookmanifest", "policymanifest", and those named after the plugin that reads them
     """
     name: str = read_release_file(version, "release.json")["schemes"][scheme]
     return name
@@ -89,6 +89,14 @@ def registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct:
     struct = _registered(schemas, gvk, server)
     if struct is None:
         raise not_registered(gvk, scheme_name(schemas.version, _OWN.get(server, "legacyscheme")))
+    return struct
+
+
+def known_to_clients(schemas: Schemas, gvk: GroupVersionKind) -> Struct:
+    """Return the type of a kind in the scheme of client-go, which has every kind. Raises DecodeError if it has not."""
+    struct = _registered(schemas, gvk, "")
+    if struct is None:
+        raise not_registered(gvk, scheme_name(schemas.version, "client"))
     return struct
 
 

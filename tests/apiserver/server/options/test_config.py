@@ -15,6 +15,7 @@ from tests.clock import FixedClock
 from understudy import Server
 from understudy.apiserver.authentication.options import AuthenticationOptions
 from understudy.apiserver.server.options.audit import AuditOptions
+from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.options.etcd import EtcdOptions
 from understudy.apiserver.server.options.replicas import ReplicaOptions
@@ -37,7 +38,15 @@ def test_a_server_takes_every_option() -> None:
 
 def test_every_option_is_documented() -> None:
     """The docstrings have a line for each option."""
-    classes = (ServerConfig, AuthenticationOptions, AuditOptions, StorageOptions, EtcdOptions, ReplicaOptions)
+    classes = (
+        ServerConfig,
+        AuthenticationOptions,
+        AuthorizationOptions,
+        AuditOptions,
+        StorageOptions,
+        EtcdOptions,
+        ReplicaOptions,
+    )
     text = "".join(str(each.__doc__) for each in classes)
     assert [name for name in OPTIONS if name not in text] == []
 

@@ -14,6 +14,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _WRITES = (Operation.CREATE, Operation.UPDATE)
+NIL = "<nil>"  # as Go prints no error
 _ANY_FINALIZERS = authorization.Attributes(
     "", "update", is_resource=True, group="*", version="*", resource="*", subresource="finalizers", name="*"
 )
@@ -66,10 +67,10 @@ class OwnerReferencesPermissionEnforcement:
             "finalizers",
             owner.get("name", ""),
         )
-        allowed, reason = ctx.authorizer.authorize(user, question)
-        if not allowed:
+        decision = ctx.authorizer.authorize(user, question)
+        if not decision.allowed:
             text = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
-            raise attributes.forbidden(f"{text}: {reason}, <nil>")
+            raise attributes.forbidden(f"{text}: {decision.reason}, {decision.error or NIL}")
 
 
 def _check_delete(user: User, attributes: Attributes, ctx: Context) -> None:
@@ -86,9 +87,9 @@ def _check_delete(user: User, attributes: Attributes, ctx: Context) -> None:
         point.subresource,
         attributes.name,
     )
-    allowed, reason = ctx.authorizer.authorize(user, question)
-    if not allowed:
-        text = f"cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
+    decision = ctx.authorizer.authorize(user, question)
+    if not decision.allowed:
+        text = f"cannot set an ownerRef on a resource you can't delete: {decision.reason}, {decision.error or NIL}"
         raise attributes.forbidden(text)
 
 

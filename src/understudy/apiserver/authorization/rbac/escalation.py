@@ -37,6 +37,10 @@ class EscalationCheck:
         self._rbac = rbac
         self._version = version
 
+    def asking(self, authorizer: Authorizer) -> EscalationCheck:
+        """Return the same check with another way to ask for decisions."""
+        return EscalationCheck(authorizer, self._rbac, self._version)
+
     def check(self, user: User, request: Attributes, obj: Obj, old: Obj | None) -> None:
         """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role, 400 for
         one without a name.

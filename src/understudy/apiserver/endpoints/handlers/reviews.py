@@ -16,11 +16,12 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.kinds import authorization
 from understudy.machinery import errors
-from understudy.machinery.auth.authorization import Attributes, field_terms
+from understudy.machinery.auth.authorization import Attributes, field_terms, label_requirements
 from understudy.machinery.auth.users import User
 from understudy.machinery.options import write_options
 from understudy.machinery.releases import features
 from understudy.machinery.selectors.fields import FieldTerm
+from understudy.machinery.selectors.labels import OPERATORS_OF_OBJECTS, Requirement
 from understudy.machinery.types import Obj
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
@@ -61,11 +62,14 @@ def _allowed(state: ServerState, request: Request, scope: RequestScope, review: 
         raise errors.invalid(scope.kind.group, "", "", field_errors, scope.kind.release)
     spec = review["spec"]
     user = request.user if scope.kind.name == authorization.SELF else _user(spec)
-    allowed, reason = state.authorizer.authorize(user, _attributes(spec))
-    status: Obj = {"allowed": allowed, **({"reason": reason} if reason else {})}
-    if ignored := authorization.evaluation_error(review, state.release.version):
-        status["evaluationError"] = ignored
-    return {"status": status}
+    decision = state.authorizer.authorize(user, _attributes(spec))
+    ignored = authorization.evaluation_error(review, state.release.version)
+    others = {
+        "denied": decision.denied,
+        "reason": decision.reason,
+        "evaluationError": "; ".join(filter(None, (decision.error, ignored))),
+    }
+    return {"status": {"allowed": decision.allowed, **{name: value for name, value in others.items() if value}}}
 
 
 def _user(spec: Obj) -> User:
@@ -79,8 +83,10 @@ def _attributes(spec: Obj) -> Attributes:
         return Attributes(path.get("path") or "", path.get("verb") or "")
     resource = spec[authorization.RESOURCE]
     fields = {name: resource.get(name) or "" for name in _FIELDS}
+    fields["version"] = fields["version"] or "*"
     terms = _field_terms(resource.get("fieldSelector") or {})
-    return Attributes("", is_resource=True, **fields, field_selector=terms)
+    labels = _label_requirements(resource.get("labelSelector") or {})
+    return Attributes("", is_resource=True, **fields, field_selector=terms, label_selector=labels)
 
 
 def _field_terms(selector: Obj) -> tuple[FieldTerm, ...]:
@@ -89,6 +95,17 @@ def _field_terms(selector: Obj) -> tuple[FieldTerm, ...]:
         understood = filter(authorization.is_one_value, requirements)
         return tuple(FieldTerm(item["key"], item["values"][0], item["operator"] == "In") for item in understood)
     return field_terms(selector.get("rawSelector") or "")
+
+
+def _label_requirements(selector: Obj) -> tuple[Requirement, ...]:
+    """Return the requirements that are understood of a review's label selector."""
+    if requirements := selector.get("requirements"):
+        understood = [item for item in requirements if item["operator"] in OPERATORS_OF_OBJECTS]
+        return tuple(
+            Requirement(item["key"], OPERATORS_OF_OBJECTS[item["operator"]], frozenset(item.get("values") or ()))
+            for item in understood
+        )
+    return label_requirements(selector.get("rawSelector") or "")
 
 
 _FIELDS = ("verb", "group", "version", "namespace", "resource", "subresource", "name")

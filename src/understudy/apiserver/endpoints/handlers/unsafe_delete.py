@@ -58,9 +58,11 @@ async def delete(
 
 
 def _authorize(request: Request, scope: RequestScope, ctx: Context) -> None:
-    allowed, reason = ctx.authorizer.authorize(request.user, replace(request.info, verb=VERB))
-    if not allowed:
-        detail = f"not permitted to do {go_quote(VERB)}, reason: {reason}"
+    decision = ctx.authorizer.authorize(request.user, replace(request.info, verb=VERB))
+    if decision.error or not decision.allowed:
+        detail = f"not permitted to do {go_quote(VERB)}, reason: {decision.reason}"
+        if decision.error:
+            detail = f"error while checking permission for {go_quote(VERB)}, {decision.error}"
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, detail)
 
 

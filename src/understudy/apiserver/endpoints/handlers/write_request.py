@@ -159,11 +159,14 @@ class WriteRequest:
             await admission.validate(self._attributes(obj, old), self.ctx)
 
     def _authorize_create(self) -> None:
-        """Raise 403 if the user may not create what an update did not find. Upstream: `withAuthorization`."""
+        """Raise 403 if the user may not create what an update did not find, 500 if that cannot be found out. Upstream:
+        `withAuthorization`."""
         create = replace(self.request.info, verb="create")
-        allowed, reason = self.ctx.authorizer.authorize(self.request.user, create)
-        if not allowed:
-            raise forbidden(self.request.user, create, reason)
+        decision = self.ctx.authorizer.authorize(self.request.user, create)
+        if decision.error and not decision.allowed:
+            raise errors.internal_error(decision.error)
+        if not decision.allowed:
+            raise forbidden(self.request.user, create, decision.reason)
 
     async def admit_new_part(self, read: Callable[[], Obj], check: Callable[[Obj], object] = lambda obj: None) -> Obj:
         """Return an object that is not stored, such as a binding or a review, as admission leaves it.

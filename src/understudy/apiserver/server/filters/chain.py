@@ -18,7 +18,7 @@ from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
-from understudy.apiserver.server.filters.authorization import with_authorization
+from understudy.apiserver.server.filters.authorization import with_authorization, with_selectors
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
@@ -40,16 +40,19 @@ def build_handler_chain(
     auditor: Auditor | None = None,
     *,
     has_ui: bool = False,
+    tells_selectors: bool = False,
 ) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
 
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
+    tells_selectors whether the authorizer looks at label selectors
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
     return (
         with_request_info,
+        *((with_selectors,) if tells_selectors else ()),
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         *((with_open_pages,) if has_ui else ()),
         with_request_deadline,

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import flag
 from understudy.apiserver.server.filters.audit.batching import BATCH, BLOCKING, MODES, BackendOptions, Batching
-from understudy.machinery.golang.text import go_quote
-from understudy.machinery.golang.times import duration_error, parse_duration
+from understudy.apiserver.server.options.values import nanoseconds
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
-    from understudy.apiserver.client.connection import Connection
+    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
     from understudy.apiserver.permissions.audit.policy import Policy
 
 PathLike = str | os.PathLike[str]
 FORMATS = ("legacy", "json")
 VERSION = "audit.k8s.io/v1"
 LARGEST_EVENT, LARGEST_BATCH = 100 * 1024, 10 * 1024 * 1024  # bytes
-NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +155,7 @@ class AuditOptions:
         """Raise ValueError for options that make no sense, with the texts of kube-apiserver."""
         for plugin in ("log", "webhook"):
             for name in ("batch_max_wait", "initial_backoff")[: 1 + (plugin == "webhook")]:
-                self._nanoseconds(f"audit_{plugin}_{name}")
+                nanoseconds(self, f"audit_{plugin}_{name}")
         problems: list[str] = []
         if self.audit_log_path:
             problems += self._backend_problems("log")
@@ -208,21 +206,13 @@ class AuditOptions:
     def _option(self, plugin: str, name: str) -> Any:
         return getattr(self, f"audit_{plugin}_{name}")
 
-    def _nanoseconds(self, name: str) -> int:
-        """Return the duration of an option. Raises ValueError."""
-        text = getattr(self, name)
-        if (nanoseconds := parse_duration(text)) is None:
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"invalid argument {go_quote(text)} for {go_quote(option)} flag: {duration_error(text)}")
-        return nanoseconds
-
     def audit_backend(self, plugin: str) -> BackendOptions:
         """Return the options of the backend "log" or "webhook" that all have."""
         throttled = self._option(plugin, "batch_throttle_enable")
         batching = Batching(
             self._option(plugin, "batch_buffer_size"),
             self._option(plugin, "batch_max_size"),
-            self._nanoseconds(f"audit_{plugin}_batch_max_wait") / 1e9,
+            nanoseconds(self, f"audit_{plugin}_batch_max_wait") / 1e9,
             self._option(plugin, "batch_throttle_qps") if throttled else None,
             self._option(plugin, "batch_throttle_burst"),
         )
@@ -233,7 +223,7 @@ class AuditOptions:
     @property
     def audit_backoff(self) -> float:
         """Return the seconds before an EventList is sent again."""
-        return self._nanoseconds("audit_webhook_initial_backoff") / 1e9
+        return nanoseconds(self, "audit_webhook_initial_backoff") / 1e9
 
     @cached_property
     def audit_rules(self) -> Policy | None:
@@ -253,20 +243,13 @@ class AuditOptions:
             raise ValueError(f"audit_policy: {why}") from None
 
     @cached_property
-    def audit_webhook(self) -> Connection | None:
+    def audit_webhook(self) -> Endpoint | None:
         """Return the server that events are sent to, None without one or without a policy. Raises ValueError."""
         if not self.audit_webhook_config_file or self.audit_rules is None:
             return None
-        from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
+        from understudy.apiserver.server.options.webhook_files import read_endpoint  # YAML
 
-        path, prefix = Path(self.audit_webhook_config_file), "initializing audit webhook"
         try:
-            is_empty = not path.stat().st_size
-        except OSError as why:
-            raise ValueError(f"{prefix}: stat {path}: {(why.strerror or str(why)).lower()}") from None
-        if is_empty:
-            raise ValueError(f"{prefix}: invalid configuration: {NO_CONFIGURATION}")
-        try:
-            return read_kubeconfig(path)
+            return read_endpoint(Path(self.audit_webhook_config_file))
         except ValueError as why:
-            raise ValueError(f"{prefix}: {why}") from None
+            raise ValueError(f"initializing audit webhook: {why}") from None

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
-from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, check_modes
 from understudy.apiserver.server.options.audit import AuditOptions
+from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.values import option_value
@@ -41,9 +41,9 @@ Manifest = str | os.PathLike[str] | Obj
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaOptions):
-    """The options of a server, with those of `AuthenticationOptions`, `AuditOptions`, `StorageOptions` and
-    `ReplicaOptions`.
+class ServerConfig(AuthenticationOptions, AuthorizationOptions, AuditOptions, StorageOptions, ReplicaOptions):
+    """The options of a server, with those of `AuthenticationOptions`, `AuthorizationOptions`, `AuditOptions`,
+    `StorageOptions` and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -59,8 +59,6 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
-    authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "Node",
-                            "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
     accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
                             what keeps web pages out; with a token file every name is accepted
@@ -115,10 +113,6 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
     )
     load: Sequence[Manifest] = field(
         default=(), metadata=flag("manifests to begin with; may be repeated (default: none)", "FILE|DIR|WORLD")
-    )
-    authorization_mode: Sequence[str] = field(
-        default=(ALWAYS_ALLOW,),
-        metadata=flag(f"who is asked, in this order: {', '.join(MODES)} (default: {ALWAYS_ALLOW})", "A,B"),
     )
     tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
     tls_private_key_file: PathLike | None = field(
@@ -210,7 +204,7 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
         _ = self.authentication
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
-        check_modes(self.authorization_mode)
+        self.check_authorization()
         self.check_audit()
         self.check_storage()
         self.check_replicas()
@@ -314,16 +308,6 @@ class ServerConfig(AuthenticationOptions, AuditOptions, StorageOptions, ReplicaO
         """Return the address that the Service `kubernetes` gets, "" if there is none; None if nobody keeps it."""
         keeps = self.endpoint_reconciler_type == LEASE
         return self.advertised_address(self.bind_address) if keeps else None
-
-    @property
-    def authorized(self) -> bool:
-        """Report whether a user may be refused something."""
-        return ALWAYS_ALLOW not in self.authorization_mode
-
-    @property
-    def has_bootstrap_policy(self) -> bool:
-        """Report whether the server begins with RBAC's roles and bindings."""
-        return RBAC in self.authorization_mode
 
     @cached_property
     def accepted_hosts(self) -> Sequence[re.Pattern[str]] | None:

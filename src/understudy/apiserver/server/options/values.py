@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field
 from typing import Any
 
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.times import duration_error, parse_duration
 from understudy.machinery.releases.version import Version
 
 _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
@@ -23,6 +25,15 @@ def option_value(option: Field[Any], value: object) -> Any:
         return READERS[str(option.type)](value)
     except ValueError as why:
         raise ValueError(f"{option.name}: {why}") from None
+
+
+def nanoseconds(options: object, name: str) -> int:
+    """Return the duration of an option. Raises ValueError with the text of a flag that cannot be read."""
+    text = getattr(options, name)
+    if (duration := parse_duration(text)) is None:
+        option = f"--{name.replace('_', '-')}"
+        raise ValueError(f"invalid argument {go_quote(text)} for {go_quote(option)} flag: {duration_error(text)}")
+    return duration
 
 
 def boolean(value: object) -> bool:

@@ -45,6 +45,12 @@ class HttpWebhookClient:
             return [await self._timed(calls[0])]
         return list(await asyncio.gather(*map(self._timed, calls)))
 
+    async def pause(self, seconds: float) -> None:
+        if is_on_loop():
+            await asyncio.sleep(seconds)
+        else:
+            time.sleep(seconds)
+
     def call_and_wait(self, call: Call) -> Reply | CallError:
         if is_on_loop():
             raise LoopWouldWaitError

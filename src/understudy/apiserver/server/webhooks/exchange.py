@@ -24,6 +24,7 @@ from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Co
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.times import duration_text
 from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class OutgoingCall:
         self._connections = connections
         self._services = services
         self._call = call
-        self._url = self._first = URL(call.target.url).with_query(timeout=f"{call.announced}s")
+        self._url = self._first = URL(call.target.url).with_query(timeout=duration_text(round(call.announced * 1e9)))
         self._may_be_http2 = is_on_this_machine(call.target)
 
     def error(self, text: str) -> CallError:

@@ -2,11 +2,12 @@
 
     a request that                                                   begins
     writes what a webhook may have to convert between the writes     in a thread of its own
+    writes anything where webhooks may authorize                     in a thread of its own
     writes or changes a large object; the document of everything     in the thread for what takes long
     is any other                                                     on the event loop
 
     what turns out, before anything is written                       moves it
-    it would wait for a conversion, on the loop                      to a thread of its own
+    it would wait for a webhook, on the loop                         to a thread of its own
     it recurses too deep, on the loop                                to the thread for what takes long
 
 Large bodies of the others, such as reviews and the options of deletions, are read in the thread for what takes long.
@@ -112,12 +113,16 @@ class Executor:
         raise _TooDeepError
 
     def _waits_between_writes(self, request: Request, route: Route | None) -> bool:
-        """Report whether a request may have to wait for a conversion in the middle of its writes.
+        """Report whether a request may have to wait for a conversion or an authorizer in the middle of its writes.
 
         It writes objects that a webhook converts, or deletes any, which policies may compare with such objects. Others
         find out before they have written anything: what they did can be done again.
         """
-        if route is None or not self._state.serving.calls_webhooks:
+        if route is None:
+            return False
+        if self._state.authorizer_waits:
+            return True
+        if not self._state.serving.calls_webhooks:
             return False
         return route.scope.kind.watch_cache is not None or route.handler not in WRITES
 

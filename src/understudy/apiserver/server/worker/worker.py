@@ -26,10 +26,11 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
+from understudy.apiserver.server.worker.authorizer_on_loop import AuthorizerOnLoop
 from understudy.apiserver.server.worker.held_keys import HeldKeys, Hold
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
-from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, metered
+from understudy.cel.limits.interrupts import EvaluationInterruptedError, Meter, Outside, here, metered
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.util.deep_recursion import (
     Guard,
@@ -63,6 +64,10 @@ class _WebhooksFromThread:
     async def call(self, calls: Sequence[Call]) -> list[TimedReply]:
         with self._waiting():
             return await self._webhooks.call(calls)
+
+    async def pause(self, seconds: float) -> None:
+        with self._waiting():
+            await self._webhooks.pause(seconds)
 
     def call_and_wait(self, call: Call) -> Reply | CallError:
         with self._waiting():
@@ -117,7 +122,7 @@ class Worker:
             hold.end()
 
         webhooks = _WebhooksFromThread(self._on_loop.webhooks, loop, begin_waiting)
-        meter = Meter(most=BRIEFLY, beside=beside, outside=loop.call)
+        meter = Meter(most=BRIEFLY, beside=beside, outside=self._outside(loop))
         answer = partial(self._answer_current, handle, request, store, loop, webhooks, hold)
         guard = loop.stopped if alone or not has_deep_stack() else None
         return await self._start(request, partial(_answered, answer, request), meter, guard, end)
@@ -130,10 +135,12 @@ class Worker:
         """
         loop, on_loop = LoopFromThread(asyncio.get_running_loop()), self._on_loop
         store = StoreOnLoop(on_loop.registry.store, loop, request, remembers=False)
-        state = self._state_for(store, on_loop.webhooks)
+        state = self._state_for(store, on_loop.webhooks, loop)
         answer = partial(_answer_at_any_depth, handle, lambda: state, request, store)
         guard = None if has_deep_stack() else loop.stopped
-        return await self._start(request, partial(_answered, answer, request), _meter(request, loop), guard)
+        return await self._start(
+            request, partial(_answered, answer, request), _meter(request, self._outside(loop)), guard
+        )
 
     async def read(self, request: Request, function: Callable[[], T]) -> T:
         """Return the result of a function that reads a large body, for a request that is answered on the event loop.
@@ -144,7 +151,7 @@ class Worker:
         loop = LoopFromThread(asyncio.get_running_loop())
         guard = None if has_deep_stack() else loop.stopped
         return await self._start(
-            request, partial(call_deeply, function), _meter(request, loop), guard, self._turn.release
+            request, partial(call_deeply, function), _meter(request, loop.call), guard, self._turn.release
         )
 
     async def evaluate(self, request: Request, function: Callable[[], T]) -> T:
@@ -152,7 +159,7 @@ class Worker:
         async with self._evaluations:
             loop = LoopFromThread(asyncio.get_running_loop())
             guard = None if has_deep_stack() else loop.stopped
-            return await self._start(request, partial(call_deeply, function), _meter(request, loop), guard)
+            return await self._start(request, partial(call_deeply, function), _meter(request, loop.call), guard)
 
     async def _start(
         self,
@@ -208,7 +215,7 @@ class Worker:
 
         Raises as `out_of_time` does.
         """
-        state = partial(loop.call, self._state_for, store, webhooks)
+        state = partial(loop.call, self._state_for, store, webhooks, loop)
         for tries in count(1):
             try:
                 return _answer_at_any_depth(handle, state, request, store)
@@ -219,13 +226,20 @@ class Worker:
                     loop.call(hold.add, outdated.keys)
         raise AssertionError("there are always more tries")
 
-    def _state_for(self, store: StoreOnLoop, webhooks: WebhookClient) -> ServerState:
+    def _state_for(self, store: StoreOnLoop, webhooks: WebhookClient, loop: LoopFromThread) -> ServerState:
         """Return the state of the server for a request that begins, on the event loop."""
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
         pending = self._on_loop.registry.allocations.pending
         registry = Registry(store, serving, Allocations(store, serving, pending, store.at_once))
-        return self._on_loop.for_thread(registry, webhooks)
+        state = self._on_loop.for_thread(registry, webhooks)
+        if state.authorizer_waits:
+            state.ask(AuthorizerOnLoop(state.authorizer, loop))
+        return state
+
+    def _outside(self, loop: LoopFromThread) -> Outside:
+        """Return what makes the calls of expressions to the authorizer: `AuthorizerOnLoop` does so by itself."""
+        return here if self._on_loop.authorizer_waits else loop.call
 
 
 class _Turn:
@@ -241,9 +255,9 @@ class _Turn:
             lock.release()
 
 
-def _meter(request: Request, loop: LoopFromThread) -> Meter:
+def _meter(request: Request, outside: Outside) -> Meter:
     """Return the meter of evaluations for a request in a thread: they end when its time is over."""
-    return Meter(deadline=time.monotonic() + request.seconds_left(), outside=loop.call)
+    return Meter(deadline=time.monotonic() + request.seconds_left(), outside=outside)
 
 
 def _answered(answer: Callable[[], Answer], request: Request) -> Answer:

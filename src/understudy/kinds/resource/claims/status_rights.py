@@ -69,8 +69,8 @@ def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Contex
     """Return the reason that the user may not do something with claims, "" if it is allowed."""
     user = User.of_info(ctx.requester)
     question = replace(ctx.action, verb=verb, subresource=subresource, namespace=namespace, name=name)
-    allowed, reason = ctx.authorizer.authorize(user, question)
-    return "" if allowed else action_forbidden(user, question, reason).message
+    decision = ctx.authorizer.authorize(user, question)
+    return "" if decision.allowed else action_forbidden(user, question, decision.refusal).message
 
 
 def _changed_drivers(devices: Sequence[Obj], before: Sequence[Obj]) -> set[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import random
 import threading
 from collections.abc import Sequence
 
-from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target, WebhookClient
-from understudy.apiserver.client.connection import Connection
+from understudy.admission.webhooks import Call, CallError, Reply, WebhookClient
+from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
 
@@ -25,10 +24,8 @@ class WebhookPlugin:
 
     name = "webhook"
 
-    def __init__(self, connection: Connection, client: WebhookClient, backoff: float) -> None:
-        authority = connection.certificate_authority
-        self._target = Target(connection.url, base64.b64encode(authority or b"").decode(), None)
-        self._caller = _caller(connection)
+    def __init__(self, endpoint: Endpoint, client: WebhookClient, backoff: float) -> None:
+        self._endpoint = endpoint
         self._client = client
         self._backoff = backoff
         self._closed = threading.Event()
@@ -49,7 +46,7 @@ class WebhookPlugin:
 
     def _send(self, body: bytes) -> None:
         """Send a body. Raises CallError."""
-        reply = self._client.call_and_wait(Call(self._target, body, TIMEOUT, TIMEOUT, self._caller))
+        reply = self._client.call_and_wait(Call(self._endpoint.target, body, TIMEOUT, TIMEOUT, self._endpoint.caller))
         if isinstance(reply, CallError):
             raise reply
         if not 200 <= reply.status <= 206:
@@ -63,15 +60,3 @@ class WebhookPlugin:
 def _error(reply: Reply) -> str:
     text = reply.body[:2048].decode(errors="replace").strip()
     return f"an error on the server ({text or 'unknown'!r}) has prevented the request from succeeding: {reply.status}"
-
-
-def _caller(connection: Connection) -> Caller:
-    """Return the caller that a connection names; over plain HTTP no token is sent."""
-    is_secure = connection.url.startswith("https:")
-    return Caller(
-        "",
-        connection.token if is_secure else "",
-        connection.insecure,
-        connection.client_certificate,
-        connection.client_key,
-    )

@@ -45,7 +45,11 @@ USERS = 10_000  # users with a remembered mode
 
 def legacy(authorizer: Authorizer, request: Request, user: User) -> User:
     """Return the user as whom a request is answered. Raises 403."""
-    _check_all(authorizer, request.user, _attributes(user, request.path, "impersonate", ""))
+    for each in _attributes(user, request.path, "impersonate", ""):
+        attributes = each if each.group else replace(each, version="")
+        decision = authorizer.authorize(request.user, attributes)
+        if decision.error or not decision.allowed:
+            raise forbidden(request.user, attributes, decision.reason)
     return _legacy_user(user)
 
 
@@ -153,9 +157,9 @@ def _odd_extra(key: str, value: str) -> str:
 def _check_all(authorizer: Authorizer, user: User, every: Iterable[Attributes]) -> None:
     """Raise 403 for the first action that a user may not take."""
     for attributes in every:
-        allowed, reason = authorizer.authorize(user, attributes)
-        if not allowed:
-            raise forbidden(user, attributes, reason)
+        decision = authorizer.authorize(user, attributes)
+        if not decision.allowed:
+            raise forbidden(user, attributes, decision.refusal)
 
 
 def _attributes(user: User, path: str, verb: str, group: str, *, node: bool = False) -> Iterator[Attributes]:

@@ -1,0 +1,148 @@
+"""Compare what an API server asks webhooks that authorize and authenticate, and what it makes of their answers.
+
+    python -m scripts.compare access --program kube-apiserver --etcd etcd --release 1.37 [--save FILE]
+
+Plays the stories of `cases/access_stories.py`: for each it starts the real server and this one with the same flags, a
+webhook that answers as the story says and keeps what it is asked, and sends the same requests to both. The answers must
+agree, and the calls of the webhook with paths, headers and bodies. `--save` writes what the real server did, which
+`tests/apiserver/authorization/webhook` plays again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scripts.common.comparing import Answer, Obj, Server, Tally, differences, print_difference
+from scripts.compare.cases.access_stories import STORIES, TOKENS, Ask, Hook, Story, review
+from scripts.compare.cases.webhook_server import WebhookServer
+from scripts.compare.sequences.answers import mask
+from scripts.record.upstream.server import api_server
+from understudy import Server as Understudy
+
+CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
+SENT = ("content-type", "accept", "user-agent", "authorization")
+
+
+class Real(NamedTuple):
+    """The programs of a real server."""
+
+    program: Path
+    etcd: Path
+
+
+def filled(text: str, words: Obj) -> str:
+    """Return a text with words in the place of their names."""
+    for name, word in words.items():
+        text = text.replace(f"{{{{{name}}}}}", word)
+    return text
+
+
+@contextmanager
+def refused_address() -> Iterator[str]:
+    """Give an address at which nothing listens: its port is taken, but not listened to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def started(story: Story, words: Obj, real: Real | None, release: str) -> AbstractContextManager[Any]:
+    """Return the server of a story: a real one, or this one."""
+    folder = Path(words["dir"])
+    for name, content in story.files.items():
+        (folder / name).write_text(filled(content, words))
+    options: Obj = {name: filled(value, words) for name, value in story.options.items()}
+    if real is not None:
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        return api_server(real.program, real.etcd, *flags, tokens=TOKENS)
+    tokens = folder / "tokens.csv"
+    tokens.write_text(TOKENS)
+    return Understudy(emulated_version=release, token_auth_file=tokens, **options)
+
+
+def played(story: Story, real: Real | None, release: str) -> list[Obj]:
+    """Return what came of the requests of a story: the answer, and the calls of the webhook."""
+    with tempfile.TemporaryDirectory() as folder, WebhookServer() as hook, refused_address() as refused:
+        words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle}
+        with started(story, words, real, release) as server, Server(server.url) as client:
+            hook.taken()
+            lines = []
+            for step in story.steps:
+                if isinstance(step, Hook):
+                    hook.answers[step.path] = step.answer or review(step.status)
+                    continue
+                answer = asked(client, step)
+                calls = [call_of(call) for call in hook.taken()]
+                lines.append({"request": f"{step.method} {step.path}", **compared(answer), "calls": calls})
+        return [hidden(line, words) for line in lines]
+
+
+def call_of(call: Obj) -> Obj:
+    """Return a call of the webhook with the headers that are compared."""
+    return {**call, "headers": {name: call["headers"].get(name) for name in SENT}}
+
+
+def asked(client: Server, step: Ask) -> Answer:
+    """Return the answer to the request of a step."""
+    token = f"Bearer {step.token}" if step.token else ""
+    headers: Obj = {"Accept": "application/json", "User-Agent": "stories", "Authorization": token, **step.headers}
+    body = None
+    if step.body is not None:
+        headers["Content-Type"], body = step.media, json.dumps(step.body).encode()
+    return client.exchange(step.method, step.path, headers, body)
+
+
+def compared(answer: Answer) -> Obj:
+    """Return the part of an answer that servers must agree on: what they store is compared elsewhere."""
+    text = answer.body.decode()
+    body: Any = text
+    if any("json" in value for value in answer.all("content-type")):
+        body = json.loads(text)
+        if answer.status < 300 and not str(body.get("kind")).endswith("Review"):
+            body = body.get("kind")
+    return {"status": answer.status, "type": answer.all("content-type"), "body": body}
+
+
+def hidden(line: Obj, words: Obj) -> Obj:
+    """Return a line without what differs between two runs."""
+    text = json.dumps(line)
+    for name in ("hook", "refused", "dir"):
+        text = text.replace(words[name], name.upper())
+    line = json.loads(mask(CLIENT.sub("CLIENT->", text)))
+    if isinstance(line["body"], dict):
+        (line["body"].get("metadata") or {}).pop("managedFields", None)
+    return line
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--program", required=True, type=Path, help="kube-apiserver of the release")
+    parser.add_argument("--etcd", required=True, type=Path, help="its etcd")
+    parser.add_argument("--release", required=True, metavar="VERSION", help="the release, such as 1.37")
+    parser.add_argument("--story", action="append", choices=STORIES, help="only this story; may be repeated")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write what the real server did there")
+
+
+def run(options: argparse.Namespace) -> int:
+    tally, recorded = Tally(), []
+    for name in options.story or STORIES:
+        story = STORIES[name]
+        if options.release not in story.releases:
+            continue
+        both = played(story, Real(options.program, options.etcd), options.release), played(story, None, options.release)
+        recorded += [{"story": name, **line} for line in both[0]]
+        for left, right in zip(*both, strict=True):
+            lines = list(differences(left, right, ""))
+            tally.count(lines)
+            if lines:
+                print_difference(f"{name}: {left['request']}", lines)
+    if options.save:
+        options.save.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in recorded))
+    print(f"{tally.total} requests: {tally}")
+    return tally.exit_status

@@ -1,0 +1,232 @@
+"""The stories of `compare access`: servers that ask others who may do what, and what they are asked then.
+
+In flags, files and bodies {{dir}} is the folder with the files of the story, {{hook}} the address of the webhook,
+{{refused}} one at which nothing listens, {{ca}} the certificate (base64) that vouches for the webhook.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from scripts.common.comparing import Obj
+from scripts.compare.cases.webhook_server import Answer
+
+TOKENS = 'admintoken,admin,admin,"system:masters"\nalicetoken,alice,u-1,"devs,<&>"\nbobtoken,bob,u-2\nnametoken,Ⓤ,\n'
+REVIEWS = "/apis/authorization.k8s.io/v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Ask(NamedTuple):
+    """A request, with the token of a user; None sends none."""
+
+    method: str
+    path: str
+    body: Any = None
+    token: str | None = "alicetoken"
+    headers: Mapping[str, str] = {}
+    media: str = "application/json"
+
+
+class Hook(NamedTuple):
+    """The answer of the webhook from now on: the status of a review, or any other answer."""
+
+    status: Any = None
+    answer: Answer | None = None
+    path: str = "/authz"
+
+
+class Story(NamedTuple):
+    """Steps that are taken with a server that is started for them.
+
+    options   flags of the server, by their names in Python
+    files     their content by name
+    releases  of which there is a recording
+    """
+
+    options: Mapping[str, str]
+    steps: Sequence[Ask | Hook]
+    files: Mapping[str, str] = {}
+    releases: Sequence[str] = ("1.32", "1.37")
+
+
+def kubeconfig(server: str, **user: str) -> str:
+    """Return a kubeconfig of the webhook."""
+    cluster = {"server": server, "certificate-authority-data": "{{ca}}"}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    return json.dumps(content)
+
+
+def review(status: Any, version: str = "v1", kind: str = "SubjectAccessReview", group: str = "authorization") -> Answer:
+    """Return the answer that is a review with a status."""
+    body = {"apiVersion": f"{group}.k8s.io/{version}", "kind": kind, "status": status}
+    return Answer(review=False, raw=json.dumps(body))
+
+
+def plain(**fields: Any) -> Hook:
+    """Return any answer of the webhook."""
+    return Hook(answer=Answer(review=False, **fields))
+
+
+ALLOWED, REFUSED = {"allowed": True}, {"allowed": False, "reason": 'not "you" <&>'}
+DENIED = {"allowed": False, "denied": True, "reason": "never"}
+AUTHORIZED, UNAUTHORIZED = (f"authorization_webhook_cache_{kind}_ttl" for kind in ("authorized", "unauthorized"))
+FILE = "authorization_webhook_config_file"
+WEBHOOK = {
+    "authorization_mode": "Webhook",
+    FILE: "{{dir}}/hook.kubeconfig",
+    "authorization_webhook_version": "v1",
+    AUTHORIZED: "0s",
+    UNAUTHORIZED: "0s",
+}
+FILES = {"hook.kubeconfig": kubeconfig("https://{{hook}}/authz", token="secret")}
+
+
+def config_map(name: str, **metadata: Any) -> Obj:
+    """Return a ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+def posted(kind: str, spec: Obj) -> Ask:
+    """Return the request of an access review."""
+    return Ask(
+        "POST", f"{REVIEWS}/{kind.lower()}s", {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    )
+
+
+def of_carol(**resource: Any) -> Ask:
+    """Return a review of what another user may do."""
+    spec = {"user": "carol", "groups": ["g"], "resourceAttributes": {"resource": "pods", **resource}}
+    return posted("SubjectAccessReview", spec)
+
+
+_FIELDS = "metadata.name%3Da,metadata.namespace!%3Db"
+_OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "blockOwnerDeletion": True}
+_AS_CAROL = {"Impersonate-User": "carol", "Impersonate-Group": "g", "Impersonate-Extra-A%2Fb": "c"}
+_PATH = {"path": "/x", "verb": "get"}
+_EVERYTHING = {"user": "carol", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}, "nonResourceAttributes": _PATH}
+_STATUS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "m", "code": 403})
+_ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "r"},
+    "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}],
+}
+_LABEL_SELECTOR = {
+    "requirements": [
+        {"key": "a", "operator": "In", "values": ["b", "c"]},
+        {"key": "d", "operator": "DoesNotExist"},
+        {"key": "e", "operator": "Odd", "values": ["f"]},
+    ]
+}
+_FIELD_SELECTOR = {
+    "requirements": [
+        {"key": "spec.nodeName", "operator": "NotIn", "values": ["n"]},
+        {"key": "x", "operator": "In", "values": ["y", "z"]},
+    ]
+}
+_RAW = of_carol(verb="watch", labelSelector={"rawSelector": "z in (b,a),!y,w!=v,u"})
+_ME = posted("SelfSubjectAccessReview", {"resourceAttributes": {"verb": "get", "resource": "nodes"}})
+LIST, PAGE = Ask("GET", MAPS), Ask("GET", "/version")
+# What the webhook is asked for requests of all kinds.
+ASKED: Sequence[Ask | Hook] = (
+    Hook(ALLOWED),
+    Ask("GET", "/api/v1/nodes"),
+    PAGE,
+    Ask("GET", "/nowhere/<&>"),
+    Ask("GET", MAPS, token="bobtoken"),
+    Ask("GET", MAPS, token="nametoken"),
+    Ask("GET", "/version", token=None),
+    Ask("GET", f"{MAPS}?labelSelector=z%20in%20(b,a),!y,w!%3Dv,u,t%3E1&fieldSelector={_FIELDS}"),
+    Ask("GET", f"{MAPS}?labelSelector=%3D%3D"),
+    Ask("POST", MAPS, config_map("a")),
+    Ask("GET", f"{MAPS}/a"),
+    Ask("PUT", f"{MAPS}/b", config_map("b")),
+    Ask("PATCH", f"{MAPS}/a", {"data": {"a": "b"}}, media="application/merge-patch+json"),
+    Ask("PUT", f"{MAPS}/a", config_map("a", ownerReferences=[_OWNER])),
+    Ask("DELETE", f"{MAPS}/a?dryRun=All"),
+    Ask("DELETE", f"{MAPS}?labelSelector=a%3Db"),
+    Ask("GET", "/api/v1/nodes", headers=_AS_CAROL),
+    _ME,
+    posted("SubjectAccessReview", _EVERYTHING),
+    of_carol(verb="list", labelSelector=_LABEL_SELECTOR, fieldSelector=_FIELD_SELECTOR),
+    _RAW,
+    posted("SelfSubjectRulesReview", {"namespace": "default"}),
+    Ask("GET", "/api/v1/nodes", token="admintoken"),
+)
+# What is made of its answers.
+ANSWERED: Sequence[Ask | Hook] = (
+    *(Hook(REFUSED), Ask("GET", "/api/v1/nodes/n"), PAGE, _ME),
+    *(Hook(DENIED), LIST, _ME),
+    *(Hook({"allowed": True, "denied": True, "reason": "both"}), LIST, _ME),
+    *(Hook({"allowed": True, "reason": "yes", "evaluationError": "e"}), PAGE),
+    *(Hook(REFUSED), Ask("GET", "/api/v1/nodes", headers={"Impersonate-User": "carol"})),
+    *(Hook({}), LIST),
+    *(plain(status=400, raw="bad", headers={"Content-Type": "text/plain"}), LIST, PAGE),
+    *(plain(status=403, raw="no", headers={"Content-Type": "text/plain"}), LIST),
+    *(plain(status=404, raw="where"), Ask("POST", MAPS, config_map("c"))),
+    *(plain(status=503, raw="busy"), LIST),
+    *(plain(raw="not JSON {"), LIST),
+    *(plain(raw=""), LIST),
+    *(plain(raw='{"kind":"Pod","apiVersion":"v1"}'), LIST),
+    *(plain(raw='{"kind":"Odd","apiVersion":"example.com/v1"}'), LIST),
+    *(plain(raw='{"status":{"allowed":true}}'), LIST),
+    *(Hook(answer=review(ALLOWED, "v1beta1")), LIST),
+    *(Hook({"allowed": "yes"}), LIST),
+    *(plain(closes=True), LIST),
+    *(plain(status=403, raw=_STATUS), LIST, _ME),
+)
+
+STORIES: dict[str, Story] = {
+    "webhook": Story(WEBHOOK, (*ASKED, *ANSWERED), FILES),
+    "webhook v1beta1": Story(
+        {**WEBHOOK, "authorization_webhook_version": "v1beta1"},
+        (
+            *(Hook(answer=review(ALLOWED, "v1beta1")), PAGE, LIST, _RAW),
+            *(Hook(answer=review(DENIED, "v1beta1")), PAGE, _RAW),
+            *(Hook(ALLOWED), PAGE),
+        ),
+        FILES,
+    ),
+    "webhook before RBAC": Story(
+        {**WEBHOOK, "authorization_mode": "Webhook,RBAC"},
+        (
+            *(Hook(REFUSED), PAGE, LIST, _ME),
+            *(Hook(DENIED), PAGE, _ME),
+            *(plain(status=400), PAGE, LIST, _ME),
+            Ask("PUT", f"{MAPS}/new", config_map("new")),
+        ),
+        FILES,
+    ),
+    "webhook behind RBAC": Story(
+        {**WEBHOOK, "authorization_mode": "Node,RBAC,Webhook"},
+        (
+            *(Hook(REFUSED), PAGE, LIST),
+            *(Hook(ALLOWED), PAGE, LIST),
+            Ask("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", _ROLE),
+        ),
+        FILES,
+    ),
+    "kept answers": Story(
+        {**WEBHOOK, AUTHORIZED: "1h", UNAUTHORIZED: "1h"},
+        (
+            *(Hook(ALLOWED), PAGE, Hook(REFUSED), PAGE, Ask("GET", "/healthz")),
+            *(Hook(ALLOWED), Ask("GET", "/healthz"), LIST, Ask("GET", f"{MAPS}?labelSelector=a")),
+            Ask("GET", f"{MAPS}?limit=1"),
+        ),
+        FILES,
+    ),
+    "nobody listens": Story(
+        {**WEBHOOK, FILE: "{{dir}}/refused.kubeconfig"},
+        (PAGE, LIST, _ME),
+        {"refused.kubeconfig": kubeconfig("https://{{refused}}/authz")},
+    ),
+}

@@ -1,0 +1,1 @@
+"""Decisions of servers outside, which are asked with SubjectAccessReviews."""

@@ -1,0 +1,57 @@
+"""Decisions that have to be waited for: whoever authorizes on the event loop asks, and tries again with the answer.
+
+    authorize(user, attributes)     raises DecisionAwaitedError: the webhook's answer is not known
+    await awaited.ask()             asks the webhook
+    authorize(user, attributes)     returns the decision: the answer is known to whoever has asked
+
+So authorizers stay plain functions, which may be asked by several webhooks in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
+from contextvars import ContextVar
+from typing import TypeVar
+
+from understudy.admission.webhooks import CallError, LoopWouldWaitError
+from understudy.machinery.types import Obj
+
+T = TypeVar("T")
+Answer = Obj | CallError
+_answers: ContextVar[MutableMapping[Hashable, Answer] | None] = ContextVar("answers", default=None)
+
+
+class DecisionAwaitedError(LoopWouldWaitError):
+    """A decision for which a webhook has to be asked.
+
+    question  what it is asked, which names its answer
+    ask       asks it; returns the status of its review, or the error
+    """
+
+    def __init__(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> None:
+        super().__init__("a webhook has to be asked")
+        self.question = question
+        self.ask = ask
+
+
+def answer_to(question: Hashable) -> Answer | None:
+    """Return the answer that was waited for, None for one that has not been asked for."""
+    answers = _answers.get()
+    return None if answers is None else answers.get(question)
+
+
+async def decided(check: Callable[[], T]) -> T:
+    """Return the result of a function that authorizes, once the answers that it needs are there.
+
+    It is called again after each of them, so that it may change nothing before it has authorized. Raises as it does.
+    """
+    answers: dict[Hashable, Answer] = {}
+    while True:
+        token = _answers.set(answers)
+        try:
+            return check()
+        except DecisionAwaitedError as awaited:
+            question, ask = awaited.question, awaited.ask
+        finally:
+            _answers.reset(token)
+        answers[question] = await ask()

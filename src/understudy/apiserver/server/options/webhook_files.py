@@ -1,0 +1,28 @@
+"""Kubeconfig files that name the servers outside which a server asks: auditors, authorizers."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from understudy.admission.webhooks import Caller, Target
+from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
+from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
+
+NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+
+
+def read_endpoint(path: Path) -> Endpoint:
+    """Return the server and the user of a kubeconfig; over plain HTTP no token is sent. Raises ValueError, for a file
+    that is missing or empty with the texts of client-go."""
+    try:
+        is_empty = not path.stat().st_size
+    except OSError as why:
+        raise ValueError(f"stat {path}: {(why.strerror or str(why)).lower()}") from None
+    if is_empty:
+        raise ValueError(f"invalid configuration: {NO_CONFIGURATION}")
+    connection = read_kubeconfig(path)
+    authority = base64.b64encode(connection.certificate_authority or b"").decode()
+    token = connection.token if connection.url.startswith("https:") else ""
+    certificate, key = connection.client_certificate, connection.client_key
+    return Endpoint(Target(connection.url, authority, None), Caller("", token, connection.insecure, certificate, key))
