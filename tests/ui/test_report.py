@@ -96,6 +96,17 @@ def test_devices_of_a_report(report: str, open_page: Open) -> None:
     page.locator("details[open] .stories", has_text="in use by claim default/training").wait_for()
 
 
+def test_requests_of_a_report(report: str, open_page: Open) -> None:
+    """Show what the server was asked, and what that has changed."""
+    page = open_page(report, "#/requests?q=training%2Fstatus")
+    rows = page.locator(".requests tbody tr")
+    wait_until(lambda: rows.count() == 1)
+    rows.locator("a").click()
+    page.locator(".detail .diff code", has_text="status").first.wait_for()
+    assert page.locator(".command").inner_text().startswith("curl")
+    assert page.get_by_role("button", name="Hold").count() == 0
+
+
 def test_report_of_many_devices(open_page: Open, tmp_path: Path) -> None:
     """500 nodes with 5,000 devices, and a thousand objects, are less than 2 MB, which the browser shows."""
     with Server(load=["world:nodes?count=500&gpus=10"]) as server:
@@ -161,9 +172,14 @@ def test_report_lets_only_its_own_script_run(report: str, open_page: Open) -> No
 
 def test_report_is_accessible(report: str, open_page: Open) -> None:
     """axe-core finds nothing serious, and at 360 pixels nothing is wider than the window."""
-    for place, scheme in (("", "light"), (f"{CLAIMS}/default/training", "dark"), ("#/devices", "light")):
+    for place, scheme in (
+        ("", "light"),
+        (f"{CLAIMS}/default/training", "dark"),
+        ("#/devices", "light"),
+        ("#/requests", "dark"),
+    ):
         page = open_page(report, place, NARROW, scheme)
-        page.wait_for_selector(".cards a, .lines li, .cell")
+        page.wait_for_selector(".cards a, .lines li, .cell, .requests a")
         assert serious_findings(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0]
 

@@ -168,17 +168,25 @@ class Admission:
         """Let the plugins edit the object of a request, twice if one asks for it. Raises what a plugin raises."""
         if self.mutating and attributes.object is not None and attributes.old_object is not None:
             attributes.object = deep_copy(attributes.object)  # an updated object shares parts with the stored one
-        for plugin in self.mutating:
-            await plugin.admit(attributes, ctx)
-        if attributes.reinvocation.needed:
-            attributes.reinvocation.begun = True
+        try:
             for plugin in self.mutating:
                 await plugin.admit(attributes, ctx)
+            if attributes.reinvocation.needed:
+                attributes.reinvocation.begun = True
+                for plugin in self.mutating:
+                    await plugin.admit(attributes, ctx)
+        except StatusError as error:
+            error.by(f"admission plugin {plugin.name}")
+            raise
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Ask the plugins whether they refuse a request. Raises what the first of them raises."""
-        for plugin in self.validating:
-            await plugin.validate(attributes, ctx)
+        try:
+            for plugin in self.validating:
+                await plugin.validate(attributes, ctx)
+        except StatusError as error:
+            error.by(f"admission plugin {plugin.name}")
+            raise
 
 
 class Chain:

@@ -96,4 +96,4 @@ class Server(apiserver.Server):
         from understudy.ui.report import page  # few servers are reported
 
         client, state = self._lifecycle.door.clients.client("understudy-ui"), self.state
-        return await page(client, state, lambda most: explain_waiting_claims(client, state, most), title)
+        return await page(client, self._lifecycle, lambda most: explain_waiting_claims(client, state, most), title)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from understudy.kinds.number_range import NumberRange
 from understudy.machinery.auth.always_allow import AlwaysAllow
@@ -50,6 +50,7 @@ class Context:
 
     annotate sets an annotation of the request in the audit log
     track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
+    writes   takes the entries that the request writes; None if nobody wants to know
 
     The first four read the store without waiting. Without a store, as in offline validation, nothing exists.
     """
@@ -75,6 +76,7 @@ class Context:
     authorizer: Authorizer = _ALWAYS_ALLOW
     annotate: Annotate = _annotate_nothing
     track: Callable[[str, float], None] = lambda layer, seconds: None
+    writes: list[Any] | None = None
 
     @property
     def is_audited(self) -> bool:

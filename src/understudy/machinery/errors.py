@@ -27,8 +27,11 @@ class StatusError(Exception):
     """An error that is answered as a metav1.Status (upstream: `apierrors.StatusError`).
 
     `code` is the HTTP status; `reason`, `message` and `details` are those of metav1.Status ("" and None are left out);
-    `retry_after`, in seconds, becomes the `Retry-After` header; `metadata` is a ListMeta.
+    `retry_after`, in seconds, becomes the `Retry-After` header; `metadata` is a ListMeta. `refused_by` names for people
+    what has refused the request, such as "webhook NAME"; "" if that is the kind itself. It is not answered.
     """
+
+    refused_by = ""
 
     def __init__(
         self,
@@ -47,6 +50,11 @@ class StatusError(Exception):
         self.details = details
         self.retry_after = retry_after
         self.metadata = metadata or {}
+
+    def by(self, refused_by: str) -> StatusError:
+        """Return the error itself, with the name of what refuses the request by it, if it had none."""
+        self.refused_by = self.refused_by or refused_by
+        return self
 
     def status(self) -> Obj:
         """Return the metav1.Status."""
@@ -202,7 +210,7 @@ def bad_request(message: str) -> StatusError:
 
 def unauthorized() -> StatusError:
     """Return a 401 (upstream: `NewUnauthorized`)."""
-    return StatusError(401, "Unauthorized", "Unauthorized")
+    return StatusError(401, "Unauthorized", "Unauthorized").by("authentication")
 
 
 def method_not_allowed() -> StatusError:

@@ -19,8 +19,9 @@ from understudy.machinery.util.regex import regex
 # In the order in which they are run: a module imports those before.
 SCRIPTS = (
     *("vendor/preact.js", "text.js", "yaml.js", "place.js", "past.js", "source.js", "report.js", "parts.js"),
-    *("changes.js", "lifetime.js", "life.js"),
-    *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js", "app.js"),
+    *("changes.js", "diff.js", "lifetime.js", "life.js"),
+    *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js"),
+    *("commands.js", "request.js", "requests.js", "app.js"),
 )
 STYLE = "style.css"
 _IMPORT = regex(r'^import (\{[^}]*\}) from "\./([^"]+)";$', re.MULTILINE)

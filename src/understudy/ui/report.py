@@ -11,25 +11,26 @@ import orjson
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj
 from understudy.ui import assets, past
-from understudy.ui.data import kinds
+from understudy.ui.data import kinds, requests
+from understudy.ui.data.masks import mask_secret
 
-LEFT_OUT = "(left out)"  # stands for what is secret
 MOST_EXPLAINED = 20  # claims without devices
 SECRETS = "/secrets"
 CLAIMS = "resource.k8s.io/resourceclaims"
 Explain = Callable[[int], Awaitable[dict[str, Obj]]]
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-async def page(client: Client, state: ServerState, explain: Explain, title: str) -> str:
+async def page(client: Client, lifecycle: Lifecycle, explain: Explain, title: str) -> str:
     """Return the page about a server as HTML that holds all of its data, without those of Secrets.
 
     explain  returns why claims get no devices, some at most, by their names
     title    of what has led to it, such as a test
     """
+    state = lifecycle.state
     document = {**await kinds.document(state), "title": title, "tables": await _tables(client, state)}
     waits = any(not (claim.get("status") or {}).get("allocation") for claim in _objects(document, CLAIMS))
     document["explanations"] = {}
@@ -38,8 +39,11 @@ async def page(client: Client, state: ServerState, explain: Explain, title: str)
             document["explanations"] = await explain(MOST_EXPLAINED)
     document["past"] = await past.document(state)
     document["oldest"] = document["past"]["since"]
-    for secret in _objects(document["past"], SECRETS):
-        _mask(secret)
+    for part in (document, document["past"]):
+        for row in part["tables"].get(SECRETS, {"rows": ()})["rows"]:
+            row["object"] = mask_secret(row["object"])
+    document["requests"] = await requests.document(state, lifecycle.request_log)
+    document["url"] = lifecycle.url
     packed = gzip.compress(orjson.dumps(document), mtime=0)
     return assets.report(base64.b64encode(packed).decode())
 
@@ -52,20 +56,9 @@ async def _tables(client: Client, state: ServerState) -> dict[str, Obj]:
             table = await client.table(kinds.path_of(kind))
             rows = [{"cells": row["cells"], "object": row["object"]} for row in table["rows"] or ()]
             tables[f"{kind.group}/{kind.resource}"] = {"columns": table["columnDefinitions"], "rows": rows}
-    for secret in _objects({"tables": tables}, SECRETS):
-        _mask(secret)
     return tables
 
 
 def _objects(document: Obj, kind: str) -> list[Obj]:
     """Return the objects of a kind, GROUP/RESOURCE."""
     return [row["object"] for row in document["tables"].get(kind, {"rows": ()})["rows"]]
-
-
-def _mask(secret: Obj) -> None:
-    """Take away the values of a Secret, also from the annotation in which kubectl keeps the manifest."""
-    if secret.get("data"):
-        secret["data"] = dict.fromkeys(secret["data"], LEFT_OUT)
-    annotations = secret["metadata"].get("annotations") or {}
-    if _LAST_APPLIED in annotations:
-        annotations[_LAST_APPLIED] = LEFT_OUT

@@ -3,6 +3,8 @@
 GET  /ui/data/kinds                 the kinds that are served, with the number of their objects
 GET  /ui/data/explanation?claim=…   why a claim, NAMESPACE/NAME, gets no devices
 GET  /ui/data/life?path=…           the revisions of the object at a path of the API, for those who may get it
+GET  /ui/data/requests?after=…      the requests after the one with a number, of those that the reader may see
+GET  /ui/data/request?number=…      one of them: its body, and the object that it has written, before and after
 GET  /ui/data/owners?uid=…          the objects around one: its owners, and what it owns, directly or over others
 POST /ui/data/manifest              {"text": YAML, "fields": [path, …]}: what a manifest is about, and lines of fields
 
@@ -23,9 +25,11 @@ from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.apiserver.server.pages.open_pages import DATA, PREFIX
 from understudy.apiserver.storage.interface import CompactedError, FutureRevisionError
 from understudy.machinery import errors
+from understudy.machinery.options import integer
 from understudy.machinery.types import Obj
 from understudy.ui.assets import assets, content_security_policy
-from understudy.ui.data import kinds, life, manifest, owners
+from understudy.ui.data import kinds, life, manifest, owners, requests
+from understudy.ui.data.readers import Reader, reader
 
 _HEADERS = [
     ("Content-Security-Policy", content_security_policy()),
@@ -46,12 +50,14 @@ class UserInterface:
     def __init__(self, lifecycle: Lifecycle, explain: Callable[[str], Awaitable[Obj]]) -> None:
         self._lifecycle = lifecycle
         self._explain = explain
-        lifecycle.request_log.on = True
+        lifecycle.request_log.on = lifecycle.request_log.keeps_components = True
         self._data: dict[tuple[str, str], Callable[[Request], Awaitable[object]]] = {
             ("GET", "kinds"): self._kinds,
             ("GET", "explanation"): self._explanation,
             ("GET", "life"): self._life,
             ("GET", "owners"): self._owners,
+            ("GET", "requests"): self._requests,
+            ("GET", "request"): self._request,
             ("POST", "manifest"): self._manifest,
         }
 
@@ -82,11 +88,26 @@ class UserInterface:
     async def _owners(self, request: Request) -> object:
         return await owners.around(self._lifecycle.state, request.query.get("uid"), exact(request.query.get("at")))
 
+    async def _requests(self, request: Request) -> object:
+        return await requests.rows(self._lifecycle.request_log, self._reader(request), _number(request, "after"))
+
+    async def _request(self, request: Request) -> object:
+        number, log = _number(request, "number"), self._lifecycle.request_log
+        return requests.detail(self._lifecycle.state, log, self._reader(request), number)
+
+    def _reader(self, request: Request) -> Reader:
+        return reader(self._lifecycle.state.authorizer, request.user)
+
     async def _explanation(self, request: Request) -> object:
         return await self._explain(request.query.get("claim"))
 
     async def _manifest(self, request: Request) -> object:
         return manifest.read(request.body)
+
+
+def _number(request: Request, name: str) -> int:
+    """Return a parameter that is a number, 0 without it. Raises 400."""
+    return integer(request.query.get(name) or "0")
 
 
 async def _told(data: Callable[[Request], Awaitable[object]], request: Request) -> object:

@@ -13,7 +13,7 @@ from tests.controlplane.test_components import SCHEDULER, install
 from tests.http import send
 from tests.releases import NEWEST
 from tests.waiting import PATIENCE
-from understudy import Server, StatusError
+from understudy import Fault, Server, StatusError
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.server.filters.request_log.log import RequestLog
@@ -75,6 +75,76 @@ def test_components_are_shown_if_they_fail(monkeypatch: pytest.MonkeyPatch) -> N
         shown = [line for line in last(server, 1000) if "nodes" in line]
     assert len(shown) == 1
     assert shown[0].endswith('404 nodes "absent" not found')
+
+
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "no-b"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+            ]
+        },
+        "validations": [{"expression": "object.metadata.name != 'by-policy'"}],
+    },
+}
+BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "no-b"},
+    "spec": {"policyName": "no-b", "validationActions": ["Deny"]},
+}
+
+
+@pytest.mark.apiserver(authorization_mode="RBAC", tls=False)
+def test_refusals_name_who_has_refused(apiserver: Server) -> None:
+    """A request that was refused says by what: one case for each that can refuse."""
+
+    @apiserver.webhook("configmaps", name="hook")
+    def refuses(request: dict[str, Any]) -> bool:
+        return bool(request["name"] != "by-webhook")
+
+    @apiserver.webhook("secrets", name="changing", mutating=True)
+    def refuses_secrets(request: dict[str, Any]) -> bool:
+        return False
+
+    role: dict[str, Any] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}}
+    role["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    apiserver.apply(POLICY)
+    apiserver.apply(BINDING)
+    apiserver.allow("ann", "create", "roles.rbac.authorization.k8s.io")
+    apiserver.request_log.clear()
+    ann = apiserver.user("ann")
+    admin, path = apiserver.user("bob", groups=["system:masters"]), "/api/v1/namespaces/default/configmaps"
+    for make in (
+        lambda: ann.list("pods"),
+        lambda: ann.create(role),
+        lambda: admin.create({**CONFIG_MAP, "metadata": {"name": "Not_A_Name"}}),
+        lambda: admin.create({**CONFIG_MAP, "metadata": {"name": "by-webhook"}}),
+        lambda: admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}),
+        lambda: admin.create({**CONFIG_MAP, "metadata": {"name": "by-policy"}}),
+        lambda: admin.create({**CONFIG_MAP, "metadata": {"name": "a", "namespace": "absent"}}),
+        lambda: admin.get("configmaps", "absent"),
+    ):
+        with pytest.raises(StatusError):
+            make()
+    send(apiserver, "GET", path, headers={"Authorization": "Bearer wrong"})
+    with apiserver.faults.add(Fault.server_error(), resource="configmaps"):
+        send(apiserver, "GET", path, headers={"Authorization": f"Bearer {admin.token}"})
+    assert [(each.status, each.refused_by) for each in apiserver.requests] == [
+        (403, "authorization"),
+        (403, "RBAC"),
+        (422, "validation"),
+        (400, "webhook hook.understudy.test"),
+        (400, "webhook changing.understudy.test"),
+        (422, "policy no-b"),
+        (404, "admission plugin NamespaceLifecycle"),
+        (404, ""),
+        (401, "authentication"),
+        (500, "fault"),
+    ]
 
 
 async def test_nothing_is_kept_of_a_server_that_no_test_uses() -> None:

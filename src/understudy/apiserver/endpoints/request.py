@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.permissions.audit.event import RequestEvents
 from understudy.apiserver.permissions.audit.latencies import Latencies
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
@@ -58,6 +59,8 @@ class Request:
     source            returns the address from which it was sent
     audit             the events of the audit log, None if it is not logged; set after authentication
     latencies         where the time of the request goes, None without an audit log; set by authentication
+    writes            entries as the request writes them; None if nobody wants to know
+    refused_by        the name of what has refused the request, for people; see `StatusError`
     """
 
     method: str
@@ -80,6 +83,8 @@ class Request:
     source: Callable[[], str] = lambda: "127.0.0.1"
     audit: RequestEvents | None = None
     latencies: Latencies | None = None
+    writes: list[Entry] | None = None
+    refused_by: str = ""
 
     async def receive_body(self) -> None:
         """Wait for a body that has not come yet."""

@@ -153,6 +153,7 @@ class ServerState:
             action=request.info,
             authorizer=self._authorizer_of(request),
         )
+        context.writes = request.writes
         if request.audit is not None:
             context.annotate = request.audit.annotate
             context.track = request.audit.latencies.track

@@ -165,9 +165,12 @@ class Registry:
         etcd_limits.check(kind, key, value, target.ctx, None, updates=bool(target.name))
         read = as_read(kind, value, target.ctx)
         try:
-            return await self.store.create(key, read, None if read is value else value)
+            entry = await self.store.create(key, read, None if read is value else value)
         except KeyExistsError:
             raise self._exists(target, key, obj) from None
+        if target.ctx.writes is not None:
+            target.ctx.writes.append(entry)
+        return entry
 
     def _exists(self, target: WriteTarget, key: str, obj: Obj) -> errors.StatusError:
         """Return the 409 for a name that is taken, which says so if its object is being deleted."""
@@ -264,11 +267,16 @@ class Registry:
         Raises 500 for one that is too large, and RevisionConflictError.
         """
         etcd_limits.check(kind, entry.key, value, ctx, entry, updates=True)
-        return await self.store.update(entry.key, value, entry.revision)
+        written = await self.store.update(entry.key, value, entry.revision)
+        if ctx.writes is not None:
+            ctx.writes.append(written)
+        return written
 
     async def remove(self, kind: Kind, entry: Entry, ctx: Context) -> Entry:
         """Remove an object, and what it holds; return it as it was last. Raises RevisionConflictError."""
         removed = await self.store.delete(entry.key, entry.revision)
+        if ctx.writes is not None:
+            ctx.writes.append(removed)
         await self.allocations.release(kind.behavior, entry.value, ctx)
         return removed
 

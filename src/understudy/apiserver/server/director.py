@@ -198,6 +198,8 @@ class Director:
         """Answer a request, whatever happens: errors become answers, but for bugs."""
         started = monotonic()
         request.clock = self.clock
+        if self._requests.on:
+            request.writes = []
         answer: Answer
         try:
             if self.state.authorizer_waits:

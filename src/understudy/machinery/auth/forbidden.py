@@ -14,9 +14,8 @@ def forbidden(user: User, attributes: Attributes, reason: str) -> StatusError:
     message = f"User {go_quote(user.name)} cannot {attributes.verb} {_object(attributes)}"
     for character, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         message = message.replace(character, escape)
-    return errors.forbidden(
-        attributes.group, attributes.resource, attributes.name, f"{message}: {reason}" if reason else message
-    )
+    text = f"{message}: {reason}" if reason else message
+    return errors.forbidden(attributes.group, attributes.resource, attributes.name, text).by("authorization")
 
 
 def _object(attributes: Attributes) -> str:

@@ -9,6 +9,7 @@ import { Empty, useFollowed } from "./parts.js";
 import { KindList, ObjectTable, Overview } from "./objects.js";
 import { Apply, ObjectView } from "./object.js";
 import { DevicesView } from "./devices.js";
+import { RequestsView } from "./requests.js";
 
 const THEME = "understudy-theme";
 
@@ -45,7 +46,7 @@ function Head({ source, served, problem, view, at }) {
   const next = { auto: "dark", dark: "light", light: "auto" }[theme];
   const state = problem ? ["off", "no answer"] : source.isLive ? ["on", "live"] : ["still", at ? "the past" : "a report"];
   const { parts, query } = currentPlace();
-  const views = [["objects", "Objects"], ["devices", "Devices"]];
+  const views = [["objects", "Objects"], ["devices", "Devices"], ["requests", "Requests"]];
   return html`<header class="top">
     <a class="brand" href=${linkTo([])}><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="9" cy="12" r="7" /><circle cx="15" cy="12" r="7" /></svg>understudy</a>
     <nav aria-label="Views">${views.map(([name, text]) => html`<a key=${name} href=${linkTo([name])}
@@ -63,6 +64,7 @@ function View({ source, served, place, view }) {
   const { kinds } = served;
   if (view === "apply" && source.isLive) return html`<main><${Apply} key=${place.query.kind} source=${source} kinds=${kinds} query=${place.query} /></main>`;
   if (view === "devices") return html`<main class="wide"><${DevicesView} source=${source} kinds=${kinds} query=${place.query} /></main>`;
+  if (view === "requests") return html`<main class="wide"><${RequestsView} source=${source.present} kinds=${kinds} query=${place.query} /></main>`;
   const kind = kindAt(kinds, place.parts);
   if (view !== "objects" || (place.parts.length > 1 && !kind)) return html`<main><${Empty}>There is no such page.</${Empty}></main>`;
   const key = place.parts.join("/");

@@ -1,14 +1,12 @@
 // The life of an object: a time line of what was written, and of events; for a claim what became of it.
 
-import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { html, useMemo } from "./vendor/preact.js";
 import { clockTime } from "./text.js";
-import { linesOf, lineText } from "./yaml.js";
-import { pathText } from "./changes.js";
 import { lastLife, podsOf, stagesOf, tellingWrites, writesOf } from "./lifetime.js";
 import { linkToObject } from "./place.js";
-import { Empty, Problem, useFollowed } from "./parts.js";
+import { Empty, Problem, useAsked, useFollowed } from "./parts.js";
+import { Diff } from "./diff.js";
 
-const MOST_LINES = 14; // of one side of a change
 const MOST_PODS = 5; // whose lives are told with that of a claim
 
 const kindOf = (kinds, group, resource) => kinds.find((kind) => kind.group === group && kind.resource === resource);
@@ -37,18 +35,6 @@ export function Life({ source, kinds, kind, namespace, name, stamp }) {
     <ol class="life">${entries.map((entry) => (entry.event
       ? html`<${EventEntry} key=${`event ${entry.revision}`} event=${entry.event} />`
       : html`<${Write} key=${entry.revision} write=${entry} namespace=${namespace} isOther=${entry.of !== kind} />`))}</ol>`;
-}
-
-// Return what a promise brings, [value, error]; the last value stays until the next one is there.
-function useAsked(ask, dependencies) {
-  const [state, setState] = useState([null, null]);
-  useEffect(() => {
-    let isOver = false;
-    const set = (next) => { if (!isOver) setState(next); };
-    ask().then((value) => set([value, null]), (error) => set([null, error]));
-    return () => { isOver = true; };
-  }, dependencies);
-  return state;
 }
 
 // Return the events about a name, as they come.
@@ -112,22 +98,4 @@ function EventEntry({ event }) {
     <p class="when"><time>${clockTime(event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp)}</time> <span class="soft">event</span></p>
     <p class="what"><b>${event.reason}</b> <span>${event.message}</span>
       <span class="soft"> ${event.source?.component || event.reportingComponent}${event.count > 1 ? `, ${event.count} times` : ""}</span></p></li>`;
-}
-
-// Changed fields: what they were, and what they became.
-function Diff({ changes }) {
-  if (!changes.length) return null;
-  return html`<ul class="diff">${changes.map(({ path, before, after }) => html`<li key=${path.join("\u0000")}>
-    <code>${pathText(path)}</code>
-    <${Side} value=${before} as="del" /><${Side} value=${after} as="ins" /></li>`)}</ul>`;
-}
-
-function Side({ value, as }) {
-  if (value === undefined) return null;
-  const lines = typeof value === "object" && value !== null ? linesOf(value).map(lineText) : String(value).split("\n");
-  const text = lines.length ? lines.slice(0, MOST_LINES) : [Array.isArray(value) ? "[]" : "{}"];
-  const rest = lines.length - text.length;
-  const body = text.map((line, i) => html`<span key=${i}>${line}</span>`);
-  const more = rest > 0 && html`<span class="soft">… ${rest} more lines</span>`;
-  return as === "del" ? html`<del>${body}${more}</del>` : html`<ins>${body}${more}</ins>`;
 }

@@ -12,6 +12,18 @@ export function useFollowed(follow, dependencies) {
   return state;
 }
 
+// Return what a promise brings, [value, error]; the last value stays until the next one is there.
+export function useAsked(ask, dependencies) {
+  const [state, setState] = useState([null, null]);
+  useEffect(() => {
+    let isOver = false;
+    const set = (next) => { if (!isOver) setState(next); };
+    ask().then((value) => set([value, null]), (error) => set([null, error]));
+    return () => { isOver = true; };
+  }, dependencies);
+  return state;
+}
+
 // An error of the server, as it says it.
 export function Problem({ error }) {
   return html`<div class="problem" role="alert">

@@ -60,8 +60,22 @@ export class ReportSource {
     });
   }
 
+  get address() {
+    return this.data.url;
+  }
+
   kinds(callback) {
     callback(this.data, null);
+  }
+
+  requests(callback) {
+    callback(this.data.requests, null);
+  }
+
+  async request(number) {
+    const found = this.data.requests.details[number];
+    if (!found) throw new Error("only the last requests are told in full in a report");
+    return found;
   }
 
   // Call a function with a table, as that of a server.

@@ -6,6 +6,8 @@ import { PastSource } from "./past.js";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const TOKEN = "understudy-token";
 const SOON = 40; // milliseconds until changes are shown, several at once
+const OFTEN = 400; // milliseconds until a server is asked what has come meanwhile
+const MOST_REQUESTS = 10_000;
 const AGAIN = 1000; // milliseconds until a server that did not answer is asked again
 
 // An answer that is an error, as the server says it; `status` is the metav1.Status, if it is one.
@@ -41,6 +43,10 @@ export class LiveSource {
 
   get now() {
     return Date.now() + this.ahead;
+  }
+
+  get address() {
+    return location.origin;
   }
 
   get present() {
@@ -83,15 +89,42 @@ export class LiveSource {
 
   // Call a function with the kinds of the server, now and whenever their numbers may have changed.
   kinds(callback) {
+    return this.#asking("/ui/data/kinds", AGAIN, () => ({}), (answer, error) => {
+      if (answer) this.ahead = Date.parse(answer.now) - Date.now();
+      callback(answer, error);
+    });
+  }
+
+  // Call a function with the requests that the server has answered, now and as they come: {rows, withheld}, the oldest first.
+  requests(callback) {
+    let known = { rows: [], withheld: 0, last: 0 }, isStale = true;
+    return this.#asking("/ui/data/requests", OFTEN, () => ({ after: known.last }), (answer, error) => {
+      isStale ||= !answer;
+      if (!answer) return callback(null, error);
+      if (answer.last < known.last) known = { rows: [], withheld: 0, last: 0 }; // of another server at the same address
+      else {
+        const kept = known.rows.filter(({ number }) => number >= answer.oldest);
+        isStale ||= answer.last > known.last || kept.length < known.rows.length;
+        known = { rows: [...kept, ...answer.rows].slice(-MOST_REQUESTS), withheld: known.withheld + answer.withheld, last: answer.last };
+      }
+      if (isStale) callback(known, null);
+      isStale = false;
+    });
+  }
+
+  request(number) {
+    return this.json("GET", "/ui/data/request", { query: { number } });
+  }
+
+  // Ask for data again and again; call a function with each answer, or with an error.
+  #asking(path, every, queryNow, callback) {
     return this.#repeatedly(async (signal) => {
       try {
-        const answer = await this.json("GET", "/ui/data/kinds", { signal });
-        this.ahead = Date.parse(answer.now) - Date.now();
-        callback(answer, null);
+        callback(await this.json("GET", path, { query: queryNow(), signal }), null);
       } catch (error) {
         if (!signal.aborted) callback(null, error);
       }
-      await pause(AGAIN, signal);
+      await pause(every, signal);
     });
   }
 

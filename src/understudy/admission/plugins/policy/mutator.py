@@ -247,4 +247,4 @@ def _refusal(attributes: Attributes, errors: Sequence[PolicyError]) -> StatusErr
     refusal = admission_forbidden(point.group, point.resource, named, "")
     refusal.message, refusal.reason = errors[0].message, errors[0].reason or refusal.reason
     refusal.details = {**(refusal.details or {}), "causes": [{"message": error.message} for error in errors]}
-    return refusal
+    return refusal.by(f"policy {errors[0].policy['metadata']['name']}")

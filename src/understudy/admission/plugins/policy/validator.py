@@ -269,4 +269,4 @@ def _refusal(attributes: Attributes, policy: Obj, binding: Obj | None, decision:
     error.reason = decision.reason or "Invalid"
     error.code = _CODES.get(error.reason, 422)
     error.details = {**(error.details or {}), "causes": [{"message": message}]}
-    return error
+    return error.by(f"policy {policy['metadata']['name']}")

@@ -56,6 +56,11 @@ class Hook:
         return name
 
     @property
+    def title(self) -> str:
+        """Return what the webhook is called where it refuses a request."""
+        return f"webhook {self.name}"
+
+    @property
     def configuration(self) -> str:
         """Return the name of the configuration that the webhook stands in."""
         return self.key.removesuffix(f"/{self.key.rpartition('/')[2]}").removesuffix(f"/{self.name}")

@@ -77,9 +77,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         _annotate(ctx, f"mutation.{AUDIT}/{place}", hook, mutated=changed)
         observe(self._metrics, hook, attributes, ADMIT, seconds, outcome)
         if isinstance(outcome, StatusError):
-            raise outcome
+            raise outcome.by(hook.title)
         if outcome is not None and not hook.ignores_failures:
-            raise outcome.status_error()
+            raise outcome.status_error().by(hook.title)
         if outcome is not None:
             ctx.annotate(f"failed-open.mutation.{AUDIT}/{place}", hook.name)
         return changed

@@ -58,6 +58,6 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
 def _raise_failure(hook: Hook, error: CallingWebhookError | StatusError) -> None:
     """Raise the error with which a webhook stops a request, if its failure policy does not ignore it."""
     if isinstance(error, StatusError):
-        raise error
+        raise error.by(hook.title)
     if not hook.ignores_failures:
-        raise error.status_error()
+        raise error.status_error().by(hook.title)

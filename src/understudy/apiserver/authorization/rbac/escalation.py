@@ -116,4 +116,4 @@ class EscalationCheck:
 
 
 def _forbidden(request: Attributes, name: str, text: str) -> StatusError:
-    return errors.forbidden(GROUP, request.resource, name, text)
+    return errors.forbidden(GROUP, request.resource, name, text).by("RBAC")

@@ -23,6 +23,7 @@ from understudy.machinery.util.timers import sleep
 
 MakeError = Callable[[Request], Response | Exception]
 
+FAULT = "fault"  # what refuses a request that meets one
 WATCH_TOO_OLD = "The resourceVersion for the provided watch is too old."  # of etcd, in the middle of a watch
 
 
@@ -44,6 +45,9 @@ async def fail_after_commit(error: MakeError, meeting: Meeting) -> Answer:
 def _answered(error: MakeError, request: Request) -> Response:
     answer = error(request)
     request.warnings.clear()
+    request.refused_by = FAULT
+    if isinstance(answer, errors.StatusError):
+        raise answer.by(FAULT)
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -85,6 +89,7 @@ async def reset(after_commit: bool, meeting: Meeting) -> Answer:
         return answer
     meeting.fire()
     answer.delivery = Delivery(body_bytes=NO_ANSWER)
+    meeting.request.refused_by = FAULT
     return answer
 
 
@@ -189,6 +194,6 @@ async def expire(meeting: Meeting) -> Answer:
     if meeting.request.info.verb == "list":
         start = continue_token.decode(query.get("continue")).start
         meeting.fire()
-        raise errors.expired(TOKEN_TOO_OLD, continue_token.encode(start, continue_token.INCONSISTENT))
+        raise errors.expired(TOKEN_TOO_OLD, continue_token.encode(start, continue_token.INCONSISTENT)).by(FAULT)
     error = errors.expired(f"too old resource version: {query.get('resourceVersion')} ({meeting.store.revision})")
     return await _impaired(meeting, lambda source: CutWatch(source, 0, meeting.fire, error))

@@ -1,4 +1,4 @@
-"""Keeps the last requests of a server and what became of them, for tests.
+"""Keeps the last requests of a server and what became of them, for tests and for the page at /ui/.
 
     create   /api/v1/namespaces/default/pods   ann                403  pods is forbidden: User "ann" cannot create …
     list     /api/v1/nodes?labelSelector=a     system:admin       200
@@ -10,31 +10,55 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.server.filters.request_log.requests import LoggedRequest
 from understudy.apiserver.server.pages.open_pages import PREFIX as UI
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
 
 KEPT = 10_000  # requests
+KEPT_OF_COMPONENTS = 2_000  # requests
 KEPT_BYTES = 32 << 20  # of their paths and bodies
 TESTS_AGENT = "understudy"  # the user agent of what tests ask by methods of `Server`
 
 
-class _Note(NamedTuple):
-    """A request that was answered. `user` is None for a request that was not authenticated; `error` is the answer's
-    body, if it is an error."""
+class Change(NamedTuple):
+    """The object that a request has written, by its key, with the revisions of the first and the last write."""
 
+    key: str
+    first: int
+    last: int
+
+
+class Note(NamedTuple):
+    """A request that was answered.
+
+    number        counts the requests that are noted
+    time          of the answer, in seconds since 1970, on the clock of the server
+    user          None for a request that was not authenticated
+    content_type  of the body
+    error         the answer's body, if it is an error
+    change        None for a request that has written nothing, or several objects
+    """
+
+    number: int
+    time: float
     info: RequestInfo
     query: Query
     user: User | None
     agent: str
+    content_type: str
     body: bytes
     status: int
     error: bytes
+    refused_by: str
+    change: Change | None
     seconds: float
 
     @property
@@ -59,6 +83,7 @@ class _Note(NamedTuple):
             user_agent=self.agent,
             status=self.status,
             message=_message(self.error),
+            refused_by=self.refused_by,
             body=self.body,
             seconds=self.seconds,
         )
@@ -67,28 +92,50 @@ class _Note(NamedTuple):
 class RequestLog:
     """The last requests of one server. Nothing is kept unless it is `on`.
 
-    components  names of users whose requests are only kept if they fail: controllers of the server itself
+    components        names of users whose requests are only kept if they fail: controllers of the server itself
+    keeps_components  whether all of theirs are kept, apart from the others: only `notes` has them
     """
 
     def __init__(self, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
-        self.on = False
+        self.on = self.keeps_components = False
         self.components: set[str] = set()
-        self._kept: deque[_Note] = deque()
+        self._kept: deque[Note] = deque()
+        self._of_components: deque[Note] = deque(maxlen=KEPT_OF_COMPONENTS)
+        self._noted = 0
         self._size = 0
         self._most, self._most_bytes = kept, kept_bytes
 
     def note(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Keep a request with its answer. Called on every request while it is on, hence quick."""
         agent = request.headers.get("User-Agent", "")
-        if (request.is_internal and agent != TESTS_AGENT) or _is_of_page(request):
+        if (request.is_internal and agent != TESTS_AGENT) or is_of_page(request):
             return
         status = answer.status if isinstance(answer, Response) else 200
         user = getattr(request, "user", None)  # which a request that is refused before has not
-        if status < 400 and user is not None and user.name in self.components:
+        is_of_component = status < 400 and user is not None and user.name in self.components
+        if is_of_component and not self.keeps_components:
             return
         error = answer.body if status >= 400 and isinstance(answer, Response) else b""
         body = request.content if isinstance(request.content, bytes) else b""
-        note = _Note(request.info, request.query, user, agent, body, status, error, seconds)
+        self._noted += 1
+        note = Note(
+            self._noted,
+            request.clock.now(),
+            request.info,
+            request.query,
+            user,
+            agent,
+            request.headers.get("Content-Type", ""),
+            body,
+            status,
+            error,
+            request.refused_by,
+            _change(request.writes),
+            seconds,
+        )
+        if is_of_component:
+            self._of_components.append(note)
+            return
         self._kept.append(note)
         self._size += note.size
         while len(self._kept) > self._most or self._size > self._most_bytes:
@@ -97,11 +144,28 @@ class RequestLog:
     def clear(self) -> None:
         """Forget all requests."""
         self._kept.clear()
+        self._of_components.clear()
         self._size = 0
 
     def requests(self) -> list[LoggedRequest]:
         """Return the requests that are kept, in the order of their answers."""
         return [note.logged() for note in list(self._kept)]
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last request that was noted, 0 if there was none."""
+        return self._noted
+
+    @property
+    def oldest(self) -> int:
+        """Return the number of the oldest request that is kept; of the next one if none is."""
+        firsts = (kept[0].number for kept in (self._kept, self._of_components) if kept)
+        return min(firsts, default=self._noted + 1)
+
+    def notes(self, after: int) -> list[Note]:
+        """Return the notes with a higher number than `after`, those of components as well, in the order of answers."""
+        newer = [*_newer(self._kept, after), *_newer(self._of_components, after)]
+        return sorted(newer, key=lambda note: note.number)
 
     def lines(self, count: int) -> list[str]:
         """Return a line for each of the last requests, at most `count`, the newest last."""
@@ -110,7 +174,19 @@ class RequestLog:
         return ["  ".join([*map(str.ljust, row, widths), *row[3:]]).rstrip() for row in rows]
 
 
-def _is_of_page(request: Request) -> bool:
+def _newer(notes: deque[Note], after: int) -> list[Note]:
+    """Return the notes with a higher number, the newest first."""
+    return [*takewhile(lambda note: note.number > after, reversed(notes))]
+
+
+def _change(writes: Sequence[Entry] | None) -> Change | None:
+    """Return what a request has written if that is one object."""
+    if not writes or any(entry.key != writes[0].key for entry in writes):
+        return None
+    return Change(writes[0].key, writes[0].revision, writes[-1].revision)
+
+
+def is_of_page(request: Request) -> bool:
     """Report whether the page at /ui/ asks for what it shows. What it writes is kept."""
     if request.path.startswith(UI):
         return True

@@ -29,6 +29,9 @@ class LoggedRequest:
     user_agent  of the program that has sent it; "understudy" for the methods of `Server`
     status      of the answer (HTTP); 0 for a request whose connection a fault has reset before it was done
     message     of an answer that is an error, "" for others
+    refused_by  what has refused the request: "validation", "admission plugin NAME", "webhook NAME", "policy NAME",
+                "authorization", "RBAC" (for rights that the user would grant and does not hold), "authentication",
+                "fault"; "" if that is none of them (not found, conflict), and if nothing has
     body        as it was sent; see `json`
     seconds     until the answer, or until a watch began
     """
@@ -46,6 +49,7 @@ class LoggedRequest:
     user_agent: str
     status: int
     message: str
+    refused_by: str
     body: bytes = field(repr=False)
     seconds: float
 

@@ -1,0 +1,43 @@
+"""Tells what a reader of the page may see of what others have asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.apiserver.server.filters.request_log.log import Note
+from understudy.kinds.declarations.kind import Kind
+from understudy.machinery.auth.authorization import Attributes, Authorizer
+from understudy.machinery.auth.users import User
+
+Reader = Callable[[Attributes], bool]  # reports whether a reader may do something
+_OF_COLLECTIONS = ("list", "watch", "deletecollection")
+
+
+def reader(authorizer: Authorizer, user: User) -> Reader:
+    """Return the reader who is a user. Its answers are kept as long as the reader is: for one request."""
+    known: dict[Attributes, bool] = {}
+
+    def may(asked: Attributes) -> bool:
+        if asked not in known:
+            known[asked] = authorizer.authorize(user, asked).allowed
+        return known[asked]
+
+    return may
+
+
+def read_of(note: Note) -> Attributes:
+    """Return the read that shows what a request was about: a GET of its object or path, or a list."""
+    info = note.info
+    if not info.is_resource:
+        return Attributes(info.path, "get")
+    if info.verb in _OF_COLLECTIONS:
+        return read(info, "list", info.namespace, info.name)
+    name = info.name or (note.change.key.rpartition("/")[2] if note.change else "")
+    return read(info, "get", info.namespace, name)
+
+
+def read(kind: Attributes | Kind, verb: str, namespace: str, name: str) -> Attributes:
+    """Return the read of an object or of a collection; `kind` says of what group and resource."""
+    return Attributes(
+        "", verb, is_resource=True, group=kind.group, namespace=namespace, resource=kind.resource, name=name
+    )
