@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.clock import FixedClock
 from tests.http import send
 from understudy import Server
 from understudy.machinery.types import Obj
@@ -57,6 +58,7 @@ def test_configured_plugins_answer_as_those_of_the_real_server(release: str, row
         "emulated_version": release,
         "enable_admission_plugins": list(filter(None, row.get("enable", "").split(","))),
         "admission_control_config_file": configuration(row, tmp_path),
+        "clock": FixedClock.at("2026-11-21T12:00:00Z"),
     }
     if error := row.get("error"):
         with pytest.raises(ValueError, match="failed to apply admission") as refused:

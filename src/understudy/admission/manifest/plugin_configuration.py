@@ -25,7 +25,6 @@ POLICIES = frozenset((MUTATING_POLICY, VALIDATING_POLICY))
 # Other plugins that read a configuration, which understudy does not.
 UNSUPPORTED = frozenset(
     (
-        "EventRateLimit",
         "ImagePolicyWebhook",
         "ResourceQuota",
     )

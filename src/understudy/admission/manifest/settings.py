@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from understudy.admission.manifest.configuration import read_configuration
+from understudy.admission.manifest.configuration import AdmissionConfiguration, read_configuration
 from understudy.admission.manifest.loader import ManifestLoader
 from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, manifests_folder
 from understudy.admission.manifest.source import NO_MANIFESTS, ManifestMetrics, ManifestSource, StaticManifests
@@ -18,10 +18,13 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.clock import SystemClock
 
 T = TypeVar("T")
-# Reads the configuration of a plugin in some bytes. Raises ValueError, InitializationError.
-Reader = Callable[[bytes, Version], object]
+# Reads the configuration of a plugin in some bytes, None for none. Raises ValueError, InitializationError.
+Reader = Callable[[bytes | None, Version], object]
+# Plugins that cannot be enabled without a configuration.
+NEED_CONFIGURATION = frozenset(("EventRateLimit",))
 
 
 class InitializationError(ValueError):
@@ -30,10 +33,15 @@ class InitializationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """The settings of the plugins of one server. `read` are configurations by the names of their plugins."""
+    """The settings of the plugins of one server.
+
+    read  configurations by the names of their plugins
+    now   returns the time of day, in seconds since 1970
+    """
 
     manifests: StaticManifests = NO_MANIFESTS
     read: Mapping[str, object] = field(default_factory=dict)
+    now: Callable[[], float] = SystemClock().now
 
     def of(self, plugin: str, default: T) -> T:
         """Return the configuration of a plugin, `default` without one."""
@@ -46,7 +54,7 @@ NO_SETTINGS = AdmissionSettings()
 
 
 def load_settings(
-    path: Path,
+    path: Path | None,
     plugins: Sequence[str],
     readers: Mapping[str, Reader],
     version: Version,
@@ -56,30 +64,29 @@ def load_settings(
 ) -> AdmissionSettings:
     """Return what an AdmissionConfiguration says. Raises ValueError with the text of the real server.
 
+    path     of its file, None for none
     plugins  names of those that are enabled, in their order
     readers  of their configurations
     now      returns the time of day, in seconds since 1970
     """
     sources, read = {}, {}
     try:
-        configuration = read_configuration(path, version)
+        configuration = AdmissionConfiguration([], Path()) if path is None else read_configuration(path, version)
         for plugin in plugins:
             data = configuration.of(plugin)
-            if data is None:
-                continue
             if plugin in readers:
                 read[plugin] = _read(plugin, data, readers[plugin], version)
                 continue
-            folder = _folder(plugin, data, version, gates)
+            folder = "" if data is None else _folder(plugin, data, version, gates)
             if not folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
                 continue
             sources[plugin] = _source(ManifestLoader(plugin, folder, version, gates), metrics, now)
     except ValueError as error:
         raise ValueError(f"failed to apply admission: {error}") from None
-    return AdmissionSettings(StaticManifests(sources, metrics), read)
+    return AdmissionSettings(StaticManifests(sources, metrics), read, now)
 
 
-def _read(plugin: str, data: bytes, reader: Reader, version: Version) -> object:
+def _read(plugin: str, data: bytes | None, reader: Reader, version: Version) -> object:
     try:
         return reader(data, version)
     except InitializationError as error:

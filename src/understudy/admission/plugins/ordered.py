@@ -14,7 +14,8 @@ from understudy.admission.manifest.settings import AdmissionSettings, Reader
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
-from understudy.admission.plugins.limit_ranger import LimitRanger
+from understudy.admission.plugins.limits.event_rate_limit import EventLimits, EventRateLimit, read_event_limits
+from understudy.admission.plugins.limits.limit_ranger import LimitRanger
 from understudy.admission.plugins.namespace_lifecycle import NamespaceExists, NamespaceLifecycle
 from understudy.admission.plugins.nodes.node_restriction import NodeRestriction
 from understudy.admission.plugins.nodes.taint_nodes_by_condition import TaintNodesByCondition
@@ -87,6 +88,7 @@ _CONFIGURED = frozenset(
 
 # Those of them whose configuration is more than a folder of manifests.
 READERS: Mapping[str, Reader] = {
+    EventRateLimit.name: read_event_limits,
     PodNodeSelector.name: read_node_selectors,
     PodSecurity.name: read_pod_security,
     PodTolerationRestriction.name: read_tolerations,
@@ -153,6 +155,7 @@ def new_chain(
         LimitPodHardAntiAffinityTopology(),
         AlwaysPullImages(),
         ExtendedResourceToleration(),
+        EventRateLimit(settings.of(EventRateLimit.name, EventLimits()), settings.now),
         PodNodeSelector(settings.of(PodNodeSelector.name, dict[str, str]())),
         PodTolerationRestriction(settings.of(PodTolerationRestriction.name, TolerationConfiguration())),
         DenyServiceExternalIPs(),

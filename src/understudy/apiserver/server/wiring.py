@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings, load_settings
+from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTINGS, AdmissionSettings, load_settings
 from understudy.admission.manifest.source import ManifestMetrics, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
@@ -108,11 +108,12 @@ def _values(config: ServerConfig, gates: Gates) -> StoredValues:
 
 def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     """Return the configurations of admission plugins. Raises ValueError."""
-    if not config.admission_control_config_file:
+    file = config.admission_control_config_file
+    if not file and NEED_CONFIGURATION.isdisjoint(config.enable_admission_plugins):
         return NO_SETTINGS
     from understudy.admission.plugins.ordered import READERS, configured_plugins  # imports all plugins
 
-    version, path = config.release.version, Path(config.admission_control_config_file)
+    version, path = config.release.version, Path(file) if file else None
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
     metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
     return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)

@@ -67,8 +67,8 @@ class PodSecurityConfiguration(NamedTuple):
     runtime_classes: frozenset[str] = frozenset()
 
 
-def read_pod_security(data: bytes, version: Version) -> PodSecurityConfiguration:
-    """Return the configuration of some bytes, the default one without any. Raises ValueError, InitializationError."""
+def read_pod_security(data: bytes | None, version: Version) -> PodSecurityConfiguration:
+    """Return the configuration of some bytes, the default one without. Raises ValueError, InitializationError."""
     if not data:
         return PodSecurityConfiguration()
     _, obj = decode_named(data, _TYPES.find, scheme_name(version, "podsecurity"))

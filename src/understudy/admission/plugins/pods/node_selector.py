@@ -22,11 +22,13 @@ _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _FIELD, _DEFAULT = "podnodeselectorpluginconfig", "clusterDefaultNodeSelector"
 
 
-def read_node_selectors(data: bytes, version: Version) -> dict[str, str]:
+def read_node_selectors(data: bytes | None, version: Version) -> dict[str, str]:
     """Return the selectors of a configuration: the default one, and those that namespaces may use (`readConfig`).
 
     A configuration that cannot be read is like none. What is no text in JSON is left out before 1.33.
     """
+    if data is None:
+        return {}
     try:
         document = orjson.loads(to_json(data)[0])
     except (DecodeError, orjson.JSONDecodeError):

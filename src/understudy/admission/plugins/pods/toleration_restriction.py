@@ -51,8 +51,10 @@ class TolerationConfiguration(NamedTuple):
     whitelist: Sequence[Obj] = ()
 
 
-def read_tolerations(data: bytes, version: Version) -> TolerationConfiguration:
+def read_tolerations(data: bytes | None, version: Version) -> TolerationConfiguration:
     """Return the configuration of some bytes. Raises ValueError."""
+    if data is None:
+        return TolerationConfiguration()
     _, obj = decode_named(data, _TYPES.find, scheme_name(version, "podtolerationrestriction"), strict=False)
     path, lists = Path("podtolerationrestriction"), [obj.get(name) or [] for name in ("default", "whitelist")]
     wrong = [

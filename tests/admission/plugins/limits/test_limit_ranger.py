@@ -9,7 +9,7 @@ import pytest
 
 from tests.admission.asking import ask
 from tests.releases import NEWEST
-from understudy.admission.plugins import limit_ranger
+from understudy.admission.plugins.limits import limit_ranger
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
