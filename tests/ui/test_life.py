@@ -74,7 +74,8 @@ def claim(server: Server) -> str:
 
 @pytest.fixture(scope="module")
 def report(server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return server.report(tmp_path_factory.mktemp("life") / "report.html").as_uri()
+    file = tmp_path_factory.mktemp("life") / "report.html"
+    return server.report(file, title="tests/test_jobs.py::test_job_gets_a_gpu").as_uri()
 
 
 def titles(page: Page) -> list[str]:
@@ -157,6 +158,10 @@ def test_whole_page_goes_back(
         keep_screenshot(page, "ui-past")
     page.locator(".timebar a").click()
     page.locator("[data-device='gpu.example.com/node-2/gpu-1'].held").wait_for()
+    if place.startswith("file:"):
+        page.locator(".top a", has_text="Objects").click()
+        page.locator(".head .about", has_text="test_job_gets_a_gpu").wait_for()
+        keep_screenshot(page, "ui-report")
 
 
 def test_life_goes_on(open_page: Open) -> None:
