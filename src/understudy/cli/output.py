@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,20 +25,22 @@ def print_places(errors: Iterable[object]) -> None:
         print(why, file=sys.stderr)
 
 
-def counted(items: Sequence[T], what: str) -> Iterator[T]:
+def counted(items: Iterable[T], what: str) -> Iterator[T]:
     """Yield items; a terminal shows how many are done meanwhile, such as `1,200 of 4,000 files checked`.
 
+    Of an iterator, whose length nobody knows, it shows `1,200 objects loaded`.
     Nothing is printed where stderr is no terminal, as in CI.
     """
     if not sys.stderr.isatty():
         yield from items
         return
     last, is_shown = time.monotonic(), False
+    total = f" of {len(items):,}" if isinstance(items, Sized) else ""
     try:
         for done, item in enumerate(items):
             if (now := time.monotonic()) - last >= INTERVAL:
                 last, is_shown = now, True
-                print(f"{_CLEAR}{done:,} of {len(items):,} {what}", end="", file=sys.stderr, flush=True)
+                print(f"{_CLEAR}{done:,}{total} {what}", end="", file=sys.stderr, flush=True)
             yield item
     finally:
         if is_shown:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from understudy.cli.output import print_error
+from understudy.cli.output import counted, print_error
 from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
         server = Server(**options())
 
         async def use_listening(stopped: Future[None], listens: Callable[[], None]) -> None:
-            await server.start()
+            await server.start(lambda documents: counted(documents, "objects loaded"))
             try:
                 listens()
                 await use(server, stopped)

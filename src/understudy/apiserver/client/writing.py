@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.worlds.world import WorldObject
 
 Pause = Callable[[float], Awaitable[None]]  # waits for some seconds
+Show = Callable[[Iterator[Document]], Iterator[Document]]  # returns what it gets, and shows how far that has come
 DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 PAUSE_SECONDS = 0.001  # between two looks at a definition
 LOADING = WriteOptions(dry_run=False, field_manager=USER_AGENT, field_validation=STRICT, force=True)
@@ -77,13 +78,13 @@ async def apply(client: Client, pause: Pause, manifest: Manifest, namespace: str
     return [await _apply(client, pause, document.obj, namespace, options) for document in _read(client, manifest)]
 
 
-async def load(client: Client, pause: Pause, manifest: Manifest) -> None:
+async def load(client: Client, pause: Pause, manifest: Manifest, show: Show = iter) -> None:
     """Apply the objects that a server begins with. Raises LoadError, which names file and document.
 
     An object may have a uid: it gets a new one, as every object does, and those that come later refer to that one.
     """
     uids: dict[str, str] = {}
-    for document in _read(client, manifest):
+    for document in show(_read(client, manifest)):
         uid = _metadata(document.obj, "uid")
         obj = _with_metadata(_with_uids(document.obj, uids), uid=None) if uid or uids else document.obj
         try:

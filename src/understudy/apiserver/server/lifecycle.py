@@ -138,9 +138,11 @@ class Lifecycle:
         """Report whether clients can reach the server."""
         return self._listener is not None
 
-    async def start(self) -> None:
-        """Load the objects that the server begins with, and listen, in the running event loop. Raises OSError,
-        LoadError."""
+    async def start(self, show: writing.Show = iter) -> None:
+        """Load the objects that the server begins with, which pass `show`, and listen, in the running event loop.
+
+        Raises OSError, LoadError.
+        """
         if self._started:
             self._build()
         self._started = True
@@ -158,7 +160,7 @@ class Lifecycle:
             door = self._open(url)
             self._parts.webhooks.open()
             await issuers.discover(self.state.tokens.jwt_authenticators)
-            await self._fill(door)
+            await self._fill(door, show)
             self.faults.reset()
             self._listener = Listener(door.director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
@@ -277,7 +279,7 @@ class Lifecycle:
         authority = self._certificates.authority
         return base64.b64decode(authority) if authority else None
 
-    async def _fill(self, door: FrontDoor) -> None:
+    async def _fill(self, door: FrontDoor, show: writing.Show = iter) -> None:
         """Store the objects that the server begins with. The controllers run already when manifests are loaded."""
         state = self.state
         await state.registry.store.open()
@@ -288,7 +290,7 @@ class Lifecycle:
                 raise StorageError(f"cannot store what a server begins with: {why}") from why
         self._start_background_tasks(door)
         for manifest in self._config.load:
-            await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest)
+            await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest, show)
         self._initial = state.registry.store.snapshot(with_history=True)
 
     async def _fill_bootstrap(self, door: FrontDoor) -> None:

@@ -27,6 +27,7 @@ from understudy.apiserver.client.kubeconfig import KubeconfigPath, TemporaryKube
 from understudy.apiserver.client.loopback import USER_AGENT, Client
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.client.objects import ObjectAccess, Use
+from understudy.apiserver.client.writing import Show
 from understudy.apiserver.controllers import ControllerManager
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request, Response
@@ -160,12 +161,14 @@ class Server(ObjectAccess, ExternalClients):
             raise RuntimeError(FORKED)
         return self._lifecycle.faults
 
-    async def start(self) -> None:
+    async def start(self, show: Show = iter) -> None:
         """Load what the server begins with, and listen, in the running event loop.
+
+        show  returns the objects that are loaded as it gets them, and so learns how far that has come
 
         A server that has been stopped can be started again; it has a new `state`, with a new store.
         """
-        await self._lifecycle.start()
+        await self._lifecycle.start(show)
 
     async def start_inside(self) -> None:
         """Load what the server begins with, in the running event loop, and listen nowhere: for `Simulation`."""

@@ -8,11 +8,13 @@ revisions.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from understudy.apiserver.storage.interface import Raw
 from understudy.machinery.types import Obj
+
+Show = Callable[[Collection[Any]], Iterator[Any]]
 
 
 class ChangedError(Exception):
@@ -109,8 +111,10 @@ class Engine(Protocol):
     async def compact(self, revision: int) -> None:
         """Forget the writes up to a revision but for the last one of each key that existed then."""
 
-    async def replace(self, contents: Contents) -> None:
+    async def replace(self, contents: Contents, show: Show = iter) -> None:
         """Forget everything, and hold other contents.
+
+        show  returns what is written as it gets it, and so learns how far that has come
 
         The reader is told to start over only if they could not be given their revisions.
         """

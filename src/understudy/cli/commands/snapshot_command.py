@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.cli.output import print_error
+from understudy.cli.output import counted, print_error
 
 if TYPE_CHECKING:
     from understudy.apiserver.storage.engine import Contents
@@ -111,7 +111,7 @@ async def _write(contents: Contents, to: str, *, replace: bool) -> int:
     try:
         if held.writes and not replace:
             raise ValueError(f"{to}: it holds objects already, which --replace replaces")
-        await engine.replace(contents)
+        await engine.replace(contents, partial(counted, what="writes copied"))
     finally:
         await engine.close()
     objects = len(only_last(contents.writes, contents.revision))
@@ -124,7 +124,8 @@ async def _diff(args: argparse.Namespace) -> int:
     from understudy.controlplane.recorder.storage_places import state_of
 
     release = Release.named(args.emulated_version or DEFAULT)
-    before, after = await state_of(args.before, release), await state_of(args.after, release)
+    show = partial(counted, what="objects read")
+    before, after = await state_of(args.before, release, show), await state_of(args.after, release, show)
     lines = [*difference_lines(before, after, all_fields=args.all_fields)]
     for line in lines:
         print(line)

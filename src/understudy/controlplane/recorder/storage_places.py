@@ -21,7 +21,7 @@ from understudy.apiserver.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.engine import Contents, Engine, Write
+from understudy.apiserver.storage.engine import Contents, Engine, Show, Write
 from understudy.apiserver.storage.interface import Raw, StorageError
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.features import Gates
@@ -126,8 +126,11 @@ async def contents_of(place: str, release: Release) -> Contents:
     return Contents(writes, last, last)
 
 
-async def state_of(place: str, release: Release) -> State:
-    """Return the objects of a place. Raises StorageError, ConnectionError, StatusError, ValueError."""
+async def state_of(place: str, release: Release, show: Show = iter) -> State:
+    """Return the objects of a place, those of an engine by `show`, which learns how far that has come.
+
+    Raises StorageError, ConnectionError, StatusError, ValueError.
+    """
     connection = connection_to(place)
     if connection is not None:
         objects, unread = await _served(connection)
@@ -136,7 +139,7 @@ async def state_of(place: str, release: Release) -> State:
     for key, raw, _ in (await contents_of(place, release)).writes:
         last[key] = raw
     held, unread = dict[ObjectKey, Obj](), list[str]()
-    for key, raw in last.items():
+    for key, raw in show(last.items()):
         try:
             obj = None if raw is None else _served_form(values, key, raw)
         except ValueError as why:

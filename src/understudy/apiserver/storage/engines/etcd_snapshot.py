@@ -20,7 +20,7 @@ from mmap import mmap
 from pathlib import Path
 
 from understudy.apiserver.storage.bbolt import BoltFile, DamagedFileError
-from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Write, only_last
+from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Show, Write, only_last
 from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.serializer.protobuf_wire import read_varint
@@ -97,7 +97,7 @@ class EtcdSnapshotEngine:
     async def compact(self, revision: int) -> None:
         """Keep what the file has: memory alone forgets."""
 
-    async def replace(self, contents: Contents) -> None:
+    async def replace(self, contents: Contents, show: Show = iter) -> None:
         if not self._writable and contents.revision != self._revision:
             raise StorageError(READ_ONLY)
         self._revision = contents.revision

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Write
+from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Show, Write
 from understudy.apiserver.storage.interface import StorageError
 from understudy.apiserver.storage.turns import Turns
 
@@ -212,12 +212,12 @@ class SQLiteEngine:
                 self._connection.execute(statement, {"first": first, "last": last})
             self._note(compacted=last, revision=self._revision)
 
-    async def replace(self, contents: Contents) -> None:
+    async def replace(self, contents: Contents, show: Show = iter) -> None:
         def replace() -> None:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.execute("DELETE FROM writes")
-                rows = ((revision, key, value) for key, value, revision in contents.writes)
+                rows = ((revision, key, value) for key, value, revision in show(contents.writes))
                 self._connection.executemany("INSERT INTO writes VALUES (?, ?, ?)", rows)
                 self._note(compacted=contents.compacted, revision=contents.revision)
             self._revision = contents.revision

@@ -18,7 +18,7 @@ from itertools import islice
 from time import monotonic
 from typing import TypeVar
 
-from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Write
+from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Show, Write
 from understudy.apiserver.storage.engines.etcd import messages as pb
 from understudy.apiserver.storage.engines.etcd.client import AGAIN, NO_FILES, EtcdClient, Files
 from understudy.apiserver.storage.engines.etcd.leases import Leases
@@ -282,7 +282,7 @@ class EtcdEngine:
             if _GONE not in why.description:
                 raise _error(why) from why
 
-    async def replace(self, contents: Contents) -> None:
+    async def replace(self, contents: Contents, show: Show = iter) -> None:
         """Write other contents in place of what there is, with new revisions."""
         live: dict[str, bytes] = {}
         for key, value, _ in contents.writes:
@@ -294,7 +294,7 @@ class EtcdEngine:
         try:
             everything = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(self._first, self._behind))
             done = await self._write(pb.TXN, pb.TxnRequest((), (everything,)), pb.TxnResponse)
-            revision, puts = done.header.revision, iter(live.items())
+            revision, puts = done.header.revision, show(live.items())
             while some := [*islice(puts, AT_ONCE)]:
                 revision = max(revision, *await asyncio.gather(*(self._put(key, value) for key, value in some)))
             await self._reach(revision)
