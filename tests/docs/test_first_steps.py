@@ -6,8 +6,10 @@ programs on PATH are those of that environment and of the system. pip needs a pa
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from tests.docs import session
 from tests.docs.pages import DOCS, README, ROOT, Block, Role, blocks_of, role_of
 from tests.docs.test_examples import FRESH_MACHINE
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.maintenance
 
@@ -35,6 +38,7 @@ WAYS_IN = {
     "envtest": DOCS / "howto" / "go.md",
     "dev": DOCS / "howto" / "dev.md",
     "aiohttp": DOCS / "howto" / "aiohttp.md",
+    "drivers test": DOCS / "howto" / "driver-tests.md",
 }
 
 
@@ -83,7 +87,7 @@ def follow(page: Path, folder: Path, clone: Path, environment: dict[str, str]) -
 def is_for_readers(block: Block) -> bool:
     """Report whether a reader does what a block says: .ci/run executes the README's commands that install all anew."""
     installs_anew = role_of(block) is Role.INSTALLATION and FRESH_MACHINE.fullmatch(block.code.strip())
-    return role_of(block) not in (Role.GO, Role.CONTAINER, Role.OUTPUT) and not installs_anew
+    return role_of(block) not in (Role.GO, Role.CONTAINER, Role.EDITOR, Role.OUTPUT) and not installs_anew
 
 
 def test_tutorial_leads_to_a_green_test(machine: Path) -> None:
@@ -101,9 +105,28 @@ def test_way_in_works_in_an_empty_folder(
     """
     if any("kubectl " in block.code for block in blocks_of(WAYS_IN[way]) if is_for_readers(block)):
         request.getfixturevalue("kubectl")
-    environment = {**stranger, "PATH": f"{machine / '.venv' / 'bin'}{os.pathsep}{stranger['PATH']}"}
+    environment = with_programs_of(machine, stranger)
     with TemporaryDirectory() as folder:
         (Path(folder) / ".venv").symlink_to(machine / ".venv")
         if way.endswith("in a clone"):
             (Path(folder) / "fixtures").symlink_to(clone / "fixtures")
         follow(WAYS_IN[way], Path(folder), clone, environment)
+
+
+def with_programs_of(machine: Path, stranger: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a reader who has activated the environment of the tutorial."""
+    return {**stranger, "PATH": f"{machine / '.venv' / 'bin'}{os.pathsep}{stranger['PATH']}"}
+
+
+def test_editor_starts_the_language_server(machine: Path, clone: Path, stranger: dict[str, str]) -> None:
+    """What the page about editors installs answers an editor that starts its command."""
+    environment = with_programs_of(machine, stranger)
+    with TemporaryDirectory() as folder:
+        (Path(folder) / ".venv").symlink_to(machine / ".venv")
+        follow(DOCS / "howto" / "editors.md", Path(folder), clone, environment)
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    sent = json.dumps({**request, "params": {"processId": None, "rootUri": None, "capabilities": {}}})
+    message = f"Content-Length: {len(sent)}\r\n\r\n{sent}"
+    command = [str(machine / ".venv" / "bin" / "understudy"), "lsp"]
+    done = subprocess.run(command, input=message, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert '"hoverProvider"' in done.stdout, done.stderr

@@ -16,6 +16,7 @@ from understudy.apiserver.serving.release import DEFAULT
 from understudy.cli.flags import add_release_flags, add_server_flags
 from understudy.cli.output import print_error
 from understudy.controlplane.drivers.verdicts import TIMEOUT
+from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from understudy.cli.program import AddParser
@@ -98,7 +99,7 @@ def _plan(args: argparse.Namespace) -> Plan:
     names = [case.name for case in CASES]
     for name in [*args.case, *args.skip]:
         if name not in names:
-            raise ValueError(f"unknown case {name}, there are: {', '.join(names)}")
+            raise ValueError(f"unknown case {name}, there are: {', '.join(names)}{did_you_mean(name, names)}")
     chosen = [
         case for case in CASES
         if (case.required or not args.case or case.name in args.case) and case.name not in args.skip

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from understudy.machinery.util.regex import regex
+from understudy.machinery.util.spelling import did_you_mean
 
 # The environment variables that drivers of Kubernetes usually read, by the names of the fields of `Places`.
 VARIABLES = {
@@ -64,5 +65,6 @@ def words_of(command: str) -> list[str]:
     known = Places.__dataclass_fields__
     for name in _PLACEHOLDER.findall(command):
         if name not in known:
-            raise ValueError(f"unknown placeholder {{{name}}} in the driver's command, there are: {', '.join(known)}")
+            names = f"there are: {', '.join(known)}{did_you_mean(name, known)}"
+            raise ValueError(f"unknown placeholder {{{name}}} in the driver's command, {names}")
     return words
