@@ -135,6 +135,17 @@ _FIELD_SELECTOR = {
 }
 _RAW = of_carol(verb="watch", labelSelector={"rawSelector": "z in (b,a),!y,w!=v,u"})
 _ME = posted("SelfSubjectAccessReview", {"resourceAttributes": {"verb": "get", "resource": "nodes"}})
+_RULES = posted("SelfSubjectRulesReview", {"namespace": "default"})
+_POLICY = {"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy"}
+POLICIES = (
+    {**_POLICY, "spec": {"user": "alice", "namespace": "default", "resource": "configmaps"}},
+    {**_POLICY, "spec": {"group": "devs", "readonly": True, "nonResourcePath": "/healthz*"}},
+    {**_POLICY, "spec": {"user": "alice", "group": "others", "namespace": "*", "resource": "*", "apiGroup": "*"}},
+    {**_POLICY, "spec": {"user": "*", "readonly": True, "nonResourcePath": "/version"}},
+    {"user": "bob", "readonly": True},
+    {"user": "bob", "resource": "secrets", "namespace": "n"},
+    {"user": "\u24ca", "resource": "pods"},
+)
 LIST, PAGE = Ask("GET", MAPS), Ask("GET", "/version")
 # What the webhook is asked for requests of all kinds.
 ASKED: Sequence[Ask | Hook] = (
@@ -159,7 +170,7 @@ ASKED: Sequence[Ask | Hook] = (
     posted("SubjectAccessReview", _EVERYTHING),
     of_carol(verb="list", labelSelector=_LABEL_SELECTOR, fieldSelector=_FIELD_SELECTOR),
     _RAW,
-    posted("SelfSubjectRulesReview", {"namespace": "default"}),
+    _RULES,
     Ask("GET", "/api/v1/nodes", token="admintoken"),
 )
 # What is made of its answers.
@@ -223,6 +234,24 @@ STORIES: dict[str, Story] = {
             Ask("GET", f"{MAPS}?limit=1"),
         ),
         FILES,
+    ),
+    "ABAC": Story(
+        {"authorization_mode": "ABAC", "authorization_policy_file": "{{dir}}/policies.jsonl"},
+        (
+            *(
+                PAGE,
+                LIST,
+                Ask("POST", MAPS, config_map("a")),
+                Ask("GET", "/api/v1/nodes"),
+                Ask("GET", "/healthz/x"),
+                _ME,
+            ),
+            *(Ask(step.method, step.path, step.body, token="bobtoken") for step in (PAGE, LIST, _ME)),
+            *(Ask("DELETE", f"{MAPS}/a", token="bobtoken"), Ask("GET", "/version", token=None)),
+            *(Ask("GET", path, token="nametoken") for path in ("/version", MAPS, "/api/v1/pods")),
+            *(Ask("POST", _RULES.path, _RULES.body, token=f"{name}token") for name in ("alice", "bob", "name")),
+        ),
+        {"policies.jsonl": "\n".join(["# who may do what", "", *map(json.dumps, POLICIES)])},
     ),
     "nobody listens": Story(
         {**WEBHOOK, FILE: "{{dir}}/refused.kubeconfig"},

@@ -18,31 +18,33 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.util.spelling import did_you_mean
 
-ALWAYS_ALLOW, RBAC, WEBHOOK = "AlwaysAllow", "RBAC", "Webhook"
+ALWAYS_ALLOW, RBAC, ABAC, WEBHOOK = "AlwaysAllow", "RBAC", "ABAC", "Webhook"
 DEFAULT = "default"  # the name of the one webhook that flags make
-_NOT_HERE = ("ABAC",)
 _AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]] = {
     ALWAYS_ALLOW: lambda objects, release, gates: AlwaysAllow(),
     "AlwaysDeny": lambda objects, release, gates: AlwaysDeny(),
     RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
     "Node": lambda objects, release, gates: NodeAuthorizer(objects, release, gates, node_rules(release, gates)),
 }
-MODES = (*_AUTHORIZERS, WEBHOOK)
+NO_OTHERS: Mapping[str, Callable[[], Authorizer]] = {}
+MODES = (*_AUTHORIZERS, ABAC, WEBHOOK)
 
 
-def mode_problems(modes: Sequence[str], has_webhook: bool) -> list[str]:
-    """Return kube-apiserver's texts about modes that make no sense, and of those that are not offered here.
+def mode_problems(modes: Sequence[str], has_policy: bool, has_webhook: bool) -> list[str]:
+    """Return kube-apiserver's texts about modes that make no sense.
 
-    has_webhook  whether there is a webhook to be asked
+    has_policy, has_webhook  whether there are files for the modes ABAC and Webhook
     """
     problems = [] if modes else ["at least one authorization-mode must be passed"]
     for mode in modes:
-        if mode in _NOT_HERE:
-            problems.append(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(MODES)} are")
-        elif mode not in MODES:
+        if mode not in MODES:
             problems.append(f"authorization-mode {go_quote(mode)} is not a valid mode{did_you_mean(mode, MODES)}")
+        elif mode == ABAC and not has_policy:
+            problems.append("authorization-mode ABAC's authorization policy file not passed")
         elif mode == WEBHOOK and not has_webhook:
             problems.append("authorization-mode Webhook's authorization config file not passed")
+    if has_policy and ABAC not in modes:
+        problems.append("cannot specify --authorization-policy-file without mode ABAC")
     if has_webhook and WEBHOOK not in modes:
         problems.append("cannot specify --authorization-webhook-config-file without mode Webhook")
     if len(set(modes)) != len(modes):
@@ -68,21 +70,19 @@ def new_authorization(
     objects: StoredObjects,
     version: Version,
     gates: Gates,
-    new_webhook: Callable[[], Authorizer] | None = None,
+    others: Mapping[str, Callable[[], Authorizer]] = NO_OTHERS,
 ) -> Authorization:
     """Return the authorizers of these modes, asked in this order.
 
     objects, gates  those of the server
-    new_webhook     makes the authorizer of "Webhook"
+    others          make the authorizers of the modes that need a file
     """
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
     authorizers: dict[str, Authorizer] = {}
     for mode in modes:
-        if mode == WEBHOOK and new_webhook is not None:
-            authorizers[DEFAULT] = new_webhook()
-        else:
-            authorizers[mode.lower()] = _AUTHORIZERS[mode](objects, version, gates)
+        name = DEFAULT if mode == WEBHOOK else mode.lower()
+        authorizers[name] = others[mode]() if mode in others else _AUTHORIZERS[mode](objects, version, gates)
     union = Union(authorizers, names=version >= V1_37)
     rbac = next((each for each in authorizers.values() if isinstance(each, RBACAuthorizer)), None)
     escalation = None if rbac is None else EscalationCheck(union, rbac, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,8 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
-from understudy.apiserver.authorization.modes import new_authorization
+from understudy.apiserver.authorization.abac.authorizer import ABACAuthorizer
+from understudy.apiserver.authorization.modes import ABAC, WEBHOOK, new_authorization
 from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
 from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.apiserver.authorization.webhook.review import KINDS
@@ -43,6 +44,7 @@ from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
+from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -78,8 +80,11 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
     objects = RegistryObjects(registry, Schemas.of(version))
-    new_webhook = partial(_webhook_authorizer, config, webhooks, gates)
-    authorization = new_authorization(config.authorization_mode, objects, version, gates, new_webhook)
+    others: Mapping[str, Callable[[], Authorizer]] = {
+        ABAC: partial(ABACAuthorizer, config.authorization_policies),
+        WEBHOOK: partial(_webhook_authorizer, config, webhooks, gates),
+    }
+    authorization = new_authorization(config.authorization_mode, objects, version, gates, others)
     state = ServerState(
         serving,
         gates,

@@ -13,6 +13,7 @@ from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, 
 from understudy.apiserver.server.options.values import nanoseconds
 
 if TYPE_CHECKING:
+    from understudy.apiserver.authorization.abac.authorizer import Policy
     from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 class AuthorizationOptions:
     """The options that say who decides what users may do. Raises ValueError for options that make no sense.
 
-    authorization_mode      who is asked, in this order: "AlwaysAllow", "RBAC", "Node", "Webhook", "AlwaysDeny". By
-                            default everybody may do all. Members of `system:masters` may in any case
+    authorization_mode      who is asked, in this order: "AlwaysAllow", "RBAC", "Node", "ABAC", "Webhook",
+                            "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
+    authorization_policy_file
+                            the policies of "ABAC", one in JSON a line
     authorization_webhook_config_file
                             a kubeconfig of the server that "Webhook" asks with SubjectAccessReviews
     authorization_webhook_version
@@ -34,6 +37,9 @@ class AuthorizationOptions:
     authorization_mode: Sequence[str] = field(
         default=(ALWAYS_ALLOW,),
         metadata=flag(f"who is asked, in this order: {', '.join(MODES)} (default: {ALWAYS_ALLOW})", "A,B"),
+    )
+    authorization_policy_file: PathLike | None = field(
+        default=None, metadata=flag("the policies of ABAC, one in JSON a line", "PATH")
     )
     authorization_webhook_config_file: PathLike | None = field(
         default=None, metadata=flag("a kubeconfig of the server that authorizes", "PATH")
@@ -51,10 +57,11 @@ class AuthorizationOptions:
     def check_authorization(self) -> None:
         """Raise ValueError for options that make no sense, with the texts of kube-apiserver."""
         _ = self.authorization_ttls
-        problems = mode_problems(self.authorization_mode, bool(self.authorization_webhook_config_file))
+        files = self.authorization_policy_file, self.authorization_webhook_config_file
+        problems = mode_problems(self.authorization_mode, *map(bool, files))
         if problems:
             raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
-        _ = self.authorization_webhook
+        _ = self.authorization_policies, self.authorization_webhook
 
     @property
     def authorized(self) -> bool:
@@ -71,6 +78,22 @@ class AuthorizationOptions:
         """Return the seconds that answers are kept which allow, and others. Raises ValueError."""
         authorized = nanoseconds(self, "authorization_webhook_cache_authorized_ttl")
         return authorized / 1e9, nanoseconds(self, "authorization_webhook_cache_unauthorized_ttl") / 1e9
+
+    @cached_property
+    def authorization_policies(self) -> Sequence[Policy]:
+        """Return the policies that "ABAC" asks, none without it. Raises ValueError."""
+        if not self.authorization_policy_file:
+            return ()
+        from understudy.apiserver.authorization.abac.policy_file import read_policies
+
+        try:
+            return read_policies(Path(self.authorization_policy_file))
+        except OSError as why:
+            reason = (why.strerror or str(why)).lower()
+            text = f"open {self.authorization_policy_file}: {reason}"
+        except ValueError as why:
+            text = str(why)
+        raise ValueError(f"invalid authorization config: {text}")
 
     @cached_property
     def authorization_webhook(self) -> Endpoint | None:

@@ -1,0 +1,1 @@
+"""Decisions by the lines of a policy file (`--authorization-mode=ABAC`)."""
