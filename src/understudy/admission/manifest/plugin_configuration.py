@@ -22,13 +22,8 @@ from understudy.machinery.validation.field import Path as FieldPath
 MUTATING_POLICY, VALIDATING_POLICY = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
 MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 POLICIES = frozenset((MUTATING_POLICY, VALIDATING_POLICY))
-# Other plugins that read a configuration, which understudy does not.
-UNSUPPORTED = frozenset(
-    (
-        "ImagePolicyWebhook",
-        "ResourceQuota",
-    )
-)
+# Another plugin that reads a configuration, which understudy does not.
+UNSUPPORTED = frozenset(("ImagePolicyWebhook",))
 
 _GROUP = "apiserver.config.k8s.io/v1"
 _PACKAGE = "k8s.io/apiserver/pkg/admission/plugin"

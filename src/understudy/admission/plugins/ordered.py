@@ -47,6 +47,7 @@ from understudy.admission.plugins.pods.toleration_restriction import (
 from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
+from understudy.admission.plugins.resource_quota.limited import Limited, read_limited_resources
 from understudy.admission.plugins.resource_quota.plugin import QuotaStore, ResourceQuota
 from understudy.admission.plugins.scheduling.job_validation import JobValidation
 from understudy.admission.plugins.scheduling.pod_groups import PodGroupProtection, PodGroupWorkloadExists
@@ -92,6 +93,7 @@ READERS: Mapping[str, Reader] = {
     PodNodeSelector.name: read_node_selectors,
     PodSecurity.name: read_pod_security,
     PodTolerationRestriction.name: read_tolerations,
+    ResourceQuota.name: read_limited_resources,
 }
 
 
@@ -148,7 +150,7 @@ def new_chain(
         JobValidation(),
         PodResizeValidator(),
         *configurable,
-        ResourceQuota(quotas),
+        ResourceQuota(quotas, settings.of(ResourceQuota.name, Limited())),
     ]
     opt_in: list[Plugin] = [
         NamespaceExists(),

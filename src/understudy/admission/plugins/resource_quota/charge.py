@@ -6,11 +6,12 @@ mention a resource does not limit it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from understudy.admission.chain import Point
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
+from understudy.admission.plugins.resource_quota.limited import LimitedResource, go_text
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, masked, parsed
 from understudy.machinery import errors
@@ -36,23 +37,67 @@ class Request:
         return errors.admission_forbidden(self.point.group, self.point.resource, self.obj["metadata"], why)
 
 
-def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
+def charges(quotas: Sequence[Obj], request: Request, limited: Sequence[LimitedResource] = ()) -> dict[str, Obj]:
     """Return the new `status.used` by the name of the quota, for the quotas that change.
+
+    limited  what must be covered by a quota
 
     Raises 403, and 500 for a quota with a scope that cannot be evaluated.
     """
+    try:
+        scopes = _in_scopes(limited, request)
+    except ScopeError:
+        return {}  # as kube-apiserver, which logs it
     concerned = [quota for quota in quotas if _concerns(quota, request)]
     for quota in concerned:
         _check_known(quota, request)
-    if not concerned:
+    if not concerned and not limited:
         return {}
     used = request.usage.measure(request.obj, request.ctx)
     increase = _increase(used, request)
+    if increase or any(not _counted_before(quota, request) for quota in concerned):
+        _check_covered(quotas, concerned, limited, scopes, used, request)
     charged = {}
     for quota in concerned:
         more = increase if _counted_before(quota, request) else _positive(used)
         charged[quota["metadata"]["name"]] = _charged(quota, more, request)
     return {name: used for name, used in charged.items() if used is not None}
+
+
+def _in_scopes(limited: Sequence[LimitedResource], request: Request) -> list[Obj]:
+    """Return the limited scopes that the object is in, of whatever resource. Raises ScopeError."""
+    return [scope for resource in limited for scope in resource.scopes if request.usage.in_scope(scope, request.obj)]
+
+
+def _check_covered(
+    quotas: Sequence[Obj],
+    concerned: Sequence[Obj],
+    limited: Sequence[LimitedResource],
+    scopes: Sequence[Obj],
+    used: Amounts,
+    request: Request,
+) -> None:
+    """Raise 403 for a limited resource, and 500 for a limited scope, that no quota covers."""
+    own = [each for each in limited if (each.group, each.resource) == request.point[1:3]]
+    covered = {name for quota in concerned for name in _counted(quota, request)}
+    names = {name for name in _positive(used) if any(each.names(name) for each in own)}
+    if missing := sorted(names - covered):
+        raise request.refused(f"insufficient quota to consume: {','.join(missing)}")
+    inside = {
+        scope["scopeName"]
+        for quota in quotas
+        for scope in _scopes(quota)
+        if scopes and request.usage.in_scope(scope, request.obj)
+    }
+    if uncovered := [go_text(scope) for scope in scopes if scope["scopeName"] not in inside]:
+        raise errors.unknown_error(f"insufficient quota to match these scopes: [{' '.join(uncovered)}]")
+
+
+def _scopes(quota: Obj) -> list[Obj]:
+    """Return the scopes of a quota as selectors."""
+    spec = quota["spec"]
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or []]
+    return scopes + ((spec.get("scopeSelector") or {}).get("matchExpressions") or [])
 
 
 def _hard(quota: Obj) -> dict[str, str]:
@@ -75,11 +120,8 @@ def _concerns(quota: Obj, request: Request) -> bool:
 
 def _matches(quota: Obj, obj: Obj, request: Request) -> bool:
     """Report whether a quota counts an object, the new or the stored one (upstream: `Matches`)."""
-    spec = quota["spec"]
-    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or []]
-    scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     try:
-        inside = [request.usage.in_scope(scope, obj) for scope in scopes]
+        inside = [request.usage.in_scope(scope, obj) for scope in _scopes(quota)]
     except ScopeError as why:
         name = quota["metadata"]["name"]
         raise errors.unknown_error(f"error matching scopes of quota {name}, err: {why}") from None

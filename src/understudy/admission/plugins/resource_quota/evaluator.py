@@ -29,7 +29,8 @@ def _nothing(obj: Obj, resources: Iterable[str], ctx: Context) -> str:
 
 
 class ScopeError(ValueError):
-    """A scope cannot be evaluated, because a value is no label value: writes of quotas do not check that."""
+    """A scope cannot be evaluated, because a value is no label value, which writes of quotas do not check; or because
+    the configuration of the plugin has an operator that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,12 @@ def selects(selector: Obj, name: str) -> bool:
         selector_text = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
         why = f"failed to parse and convert selector: {aggregate(wrong)}"
         raise ScopeError(f"error on matching scope {selector_text}: {why}")
-    return {
+    matches = {
         "Exists": bool(name),
         "DoesNotExist": not name,
         "In": bool(name) and name in values,
         "NotIn": not name or name not in values,
-    }[selector["operator"]]
+    }
+    if (operator := selector["operator"]) not in matches:
+        raise ScopeError(f"error on matching scope {selector['scopeName']}: {go_quote(operator)} is no operator")
+    return matches[operator]

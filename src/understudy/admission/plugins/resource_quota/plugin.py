@@ -7,6 +7,7 @@ from typing import Protocol
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.plugins.resource_quota.charge import Request, charges
+from understudy.admission.plugins.resource_quota.limited import Limited
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.kinds.context import Context
 from understudy.machinery.types import Obj
@@ -23,12 +24,13 @@ class QuotaStore(Protocol):
 
 
 class ResourceQuota:
-    """Refuses objects that would exceed a quota of their namespace."""
+    """Refuses objects that would exceed a quota of their namespace, or that need one which is not there."""
 
     name = "ResourceQuota"
 
-    def __init__(self, quotas: QuotaStore) -> None:
+    def __init__(self, quotas: QuotaStore, limited: Limited) -> None:
         self._quotas = quotas
+        self._limited = limited.resources
 
     def handles(self, point: Point) -> bool:
         usage = usage_of(point.group, point.resource) if point.namespaced else None
@@ -45,7 +47,7 @@ class ResourceQuota:
         """
         namespace, point = attributes.namespace, attributes.point
         quotas = list(ctx.listing("", "resourcequotas", namespace)) if namespace else []
-        if not quotas:
+        if not namespace or not (quotas or self._limited):
             return
         usage = usage_of(point.group, point.resource)
         assert usage is not None  # handles() is false for kinds without usage
@@ -53,7 +55,7 @@ class ResourceQuota:
         if old is not None and not usage.updates[point.subresource](obj, old, ctx):
             return
         request = Request(point, usage, obj, old, ctx)
-        for name in charges(quotas, request):
+        for name in charges(quotas, request, self._limited):
             if not attributes.dry_run:
 
                 def charge(quota: Obj, name: str = name) -> Obj | None:
