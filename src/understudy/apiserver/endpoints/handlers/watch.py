@@ -63,6 +63,7 @@ BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch without `timeoutSeconds` lasts at least
 
+_OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
 SENT_AT_ONCE = 256 << 10  # bytes of events after which the next ones wait until these are sent
 
 # Whether the bookmark that ends the initial events carries an empty list in the watch's own form (KEP-3157).
@@ -94,13 +95,16 @@ class EventSource:
         self._scope = scope
         self._options = options
         self._selector = selector
+        self._wants_all = selector.everything
         self._form = form
         self._watch: Watch | None = None
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
         self._initial: deque[Entry] = deque()  # that are stored where the watch begins, and not sent yet
         self._ends_initial_events = False
-        self._is_late = False  # there was more to look at, but others had to have their turn
+        self._has_more = False  # there is more to look at, but what was taken has to be sent first
+        codec = scope.kind.codec(scope.version)
+        self._keys = {type_: ("event", form.media_type == JSON, type_, codec) for type_ in _OF_OBJECTS}  # of frames
         self._columns_sent = False
         self._cache = scope.kind.watch_cache
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
@@ -193,33 +197,43 @@ class EventSource:
     def due(self) -> float:
         """Return the time of the next bookmark, of the next try to convert an object or of the end, in monotonic
         seconds; 0 if there is something to look at now."""
-        if self._is_late:
+        if self._has_more:
             return 0.0
         return min(self._end, self._load_at if self._is_blocked else self._bookmark_at)
 
     def take(self) -> list[bytes]:
         """Return the frames to send now, one per event."""
-        watch, turns = self._watch, Turns()
+        watch = self._watch
         if watch is not None:
             # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
             if watch.overflown or (self._cache is not None and self._cache.problem):
                 self.close()
             else:
-                self._take_initial_events(turns)
-                # The rest waits where its bytes are counted.
-                while watch.queue and not self._initial and self._out_size < SENT_AT_ONCE and not self._is_blocked:
-                    self._on_write(watch.take())
-                    if turns.is_over:
-                        break
-            has_more = (bool(self._initial) or bool(watch.queue)) and not self._is_blocked
-            self._is_late = has_more and turns.is_over and not self.ended
-            if not self.ended and (self._is_blocked or not (self._initial or watch.queue)):
-                if watch.ended:
-                    self.close()
-                else:
-                    self._on_time()
+                self._take_from(watch)
         out, self._out, self._out_size = self._out, [], 0
         return out
+
+    def _take_from(self, watch: Watch) -> None:
+        """Send what is due of the initial events, the writes, and the end or a bookmark."""
+        queue = watch.queue
+        if len(queue) == 1 and not self._initial and not self._ends_initial_events and not self._is_blocked:
+            self._on_write(watch.take())  # as mostly
+        elif queue or self._initial or self._ends_initial_events:
+            turns = Turns()
+            self._take_initial_events(turns)
+            # The rest waits where its bytes are counted.
+            while queue and not self._initial and self._out_size < SENT_AT_ONCE and not self._is_blocked:
+                self._on_write(watch.take())
+                if turns.is_over:
+                    break
+        is_empty = not (queue or self._initial)
+        is_blocked = not is_empty and self._is_blocked
+        self._has_more = not is_empty and not is_blocked and not self.ended
+        if not self.ended and (is_empty or is_blocked):
+            if watch.ended:
+                self.close()
+            else:
+                self._on_time()
 
     @property
     def _is_blocked(self) -> bool:
@@ -270,7 +284,7 @@ class EventSource:
         if watch is None or not watch.queue:
             return []
         event = watch.queue[0]
-        return [event.entry, *([event.previous] if event.previous and not self._selector.everything else ())]
+        return [event.entry, *([event.previous] if event.previous and not self._wants_all else ())]
 
     def _on_time(self) -> None:
         """End the watch, or send a bookmark, if it is time."""
@@ -289,7 +303,7 @@ class EventSource:
             return
         self._seen = event.revision
         entry, previous = event.entry, event.previous
-        if self._selector.everything:
+        if self._wants_all:
             self._send("DELETED" if event.deleted else "MODIFIED" if previous else "ADDED", entry)
             return
         matched = previous is not None and self._matches(previous)
@@ -307,11 +321,10 @@ class EventSource:
         """Send an event, with the frame that other watchers share where there is one."""
         kind, version = self._scope.kind, self._scope.version
         if not self._form.target:
-            json = self._form.media_type == JSON
-            key = ("event", json, type_, kind.codec(version))
+            key = self._keys[type_]
             frame = entry.cache.get(key)
             if frame is None:
-                make, encoding = (_frame, encoded) if json else (watch_frame, encoded_protobuf)
+                make, encoding = (_frame, encoded) if key[1] else (watch_frame, encoded_protobuf)
                 frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
             self._append(frame)
             return
