@@ -139,7 +139,7 @@ async def measure_watchers(count: int, work: Workload) -> dict[str, float]:
 
 
 async def cost_beside(count: int, watched: str, work: Workload) -> float:
-    """Return what it costs to create a claim beside watchers of a path."""
+    """Return the microseconds that it costs to create a claim beside watchers of a path."""
     with ServerProcess() as server:
         target = Target("understudy", server.url)
         await send(target, iter([create_namespace(target)]))

@@ -131,7 +131,7 @@ def test_claim_tells_how_far_it_has_come(
 
 
 def test_deleted_object_is_remembered(place: str, open_page: Open) -> None:
-    """What is gone has a life, and is in its collection as it was before."""
+    """An object that is gone has a life, and is in its collection as it was before."""
     page = open_page(place, f"{MAPS}/default/gone?tab=life")
     page.wait_for_selector(".life")
     assert titles(page) == ["deleted", "created"]

@@ -62,7 +62,7 @@ def load_settings(
     metrics: ManifestMetrics,
     now: Callable[[], float],
 ) -> AdmissionSettings:
-    """Return what an AdmissionConfiguration says. Raises ValueError with the text of the real server.
+    """Read an AdmissionConfiguration. Raises ValueError with the text of the real server.
 
     path     of its file, None for none
     plugins  names of those that are enabled, in their order

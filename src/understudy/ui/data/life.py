@@ -83,7 +83,7 @@ def _asked_for(state: ServerState, request: Request) -> RequestScope:
 
 
 def _info_of(path: str) -> RequestInfo:
-    """Return what GET of the path of an object asks for. Raises 400."""
+    """Return the attributes of a GET of the path of an object. Raises 400."""
     try:
         info = request_info("GET", path, Query(""))
     except RequestInfoError as why:

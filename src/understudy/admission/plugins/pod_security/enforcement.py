@@ -69,7 +69,7 @@ class PodSecurity:
             _check_pod(obj, old, self._configuration, ctx)
 
     def _exemption(self, attributes: Attributes) -> str:
-        """Return why a pod or template is not checked, whatever it holds; "" if it is."""
+        """Return the reason not to check a pod or template, whatever it holds; "" if it is checked."""
         if attributes.namespace in self._configuration.namespaces:
             return "namespace"
         return "user" if attributes.user.get("username") in self._configuration.usernames else ""
