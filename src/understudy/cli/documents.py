@@ -18,6 +18,7 @@ from understudy.worlds.catalog import PREFIX as WORLD
 from understudy.worlds.world import WorldError
 
 STDIN = "-"
+TEMPLATE = "; templates are rendered first: helm template CHART | understudy validate -"
 
 
 class UnreadableError(ValueError):
@@ -95,8 +96,10 @@ def _matches_first(names: Sequence[str], globs: Sequence[str]) -> bool:
 
 def parse(file: str, worlds_in: WorldsIn = DEFAULT_RELEASE) -> list[Document]:
     """Return the documents of a file, of standard input or a world. Raises UnreadableError."""
+    text = ""
     try:
-        return documents_in(_text_of(file, worlds_in))
+        text = _text_of(file, worlds_in)
+        return documents_in(text)
     except OSError as why:
         raise UnreadableError(file, why.strerror or str(why)) from None
     except WorldError as why:
@@ -104,7 +107,8 @@ def parse(file: str, worlds_in: WorldsIn = DEFAULT_RELEASE) -> list[Document]:
     except UnicodeDecodeError as why:
         raise UnreadableError(file, str(why), why.object.count(b"\n", 0, why.start) + 1) from None
     except YAMLError as why:
-        raise UnreadableError(file, why.problem, why.line) from None
+        hint = TEMPLATE if "{{" in text else ""
+        raise UnreadableError(file, f"{why.problem}{hint}", why.line) from None
 
 
 def _text_of(file: str, worlds_in: WorldsIn) -> str:
