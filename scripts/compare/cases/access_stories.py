@@ -196,6 +196,57 @@ ANSWERED: Sequence[Ask | Hook] = (
     *(plain(status=403, raw=_STATUS), LIST, _ME),
 )
 
+TOKEN_WEBHOOK = {
+    "authentication_token_webhook_config_file": "{{dir}}/tokens.kubeconfig",
+    "authentication_token_webhook_version": "v1",
+    "authentication_token_webhook_cache_ttl": "1h",
+    "authorization_mode": "RBAC",
+}
+TOKEN_FILES = {"tokens.kubeconfig": kubeconfig("https://{{hook}}/tokens", token="secret")}
+SERVER = "https://kubernetes.default.svc"
+
+
+def of_token(status: Any, version: str = "v1") -> Hook:
+    """Return the answer of the webhook about a token."""
+    return Hook(answer=review(status, version, "TokenReview", "authentication"), path="/tokens")
+
+
+def broken(**fields: Any) -> Hook:
+    """Return any answer of the webhook that knows tokens."""
+    return Hook(answer=Answer(review=False, **fields), path="/tokens")
+
+
+def asks(token: str) -> Ask:
+    """Return a request that is answered with who has sent it."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    return Ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body, token=token)
+
+
+def reviewed(token: str, **spec: Any) -> Ask:
+    """Return the review of a token."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token, **spec}}
+    return Ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body, token="admintoken")
+
+
+_CAROL = {"username": "carol", "uid": "7", "groups": ["g", "<&>"], "extra": {"k": ["v"]}}
+_GOOD = {"authenticated": True, "user": _CAROL}
+KNOWN: Sequence[Ask | Hook] = (
+    *(of_token(_GOOD), asks("t1"), asks("t1"), Ask("GET", "/version", token="t1"), Ask("GET", MAPS, token="t1")),
+    *(asks("alicetoken"), asks("admintoken"), Ask("GET", "/version", token=None)),
+    *(reviewed("t2"), reviewed("t3", audiences=["other"]), reviewed("t4", audiences=[SERVER, "other"])),
+    *(of_token({**_GOOD, "audiences": ["other"]}), asks("t5"), reviewed("t6", audiences=["x", "other"])),
+    *(of_token({**_GOOD, "audiences": ["y", SERVER]}), asks("t7")),
+    *(of_token({"authenticated": True}), asks("t8")),
+)
+UNKNOWN: Sequence[Ask | Hook] = (
+    *(of_token({"authenticated": False}), asks("u1"), asks("u1"), reviewed("u1"), reviewed("u2"), reviewed("u2")),
+    *(of_token({"authenticated": False, "error": "no <way>"}), asks("u3"), asks("u3"), reviewed("u4")),
+    *(broken(status=400, raw="bad", headers={"Content-Type": "text/plain"}), asks("u5"), asks("u5"), reviewed("u6")),
+    *(broken(raw='{"kind":"Pod","apiVersion":"v1"}'), reviewed("u7"), broken(raw=""), reviewed("u8")),
+    *(of_token(_GOOD, "v1beta1"), reviewed("u9")),
+)
+KNOWN_V1BETA1 = (of_token(_GOOD, "v1beta1"), asks("t1"), reviewed("t2"), of_token(_GOOD), asks("t3"), reviewed("t4"))
+
 STORIES: dict[str, Story] = {
     "webhook": Story(WEBHOOK, (*ASKED, *ANSWERED), FILES),
     "webhook v1beta1": Story(
@@ -252,6 +303,10 @@ STORIES: dict[str, Story] = {
             *(Ask("POST", _RULES.path, _RULES.body, token=f"{name}token") for name in ("alice", "bob", "name")),
         ),
         {"policies.jsonl": "\n".join(["# who may do what", "", *map(json.dumps, POLICIES)])},
+    ),
+    "tokens": Story(TOKEN_WEBHOOK, (*KNOWN, *UNKNOWN), TOKEN_FILES),
+    "tokens v1beta1": Story(
+        {**TOKEN_WEBHOOK, "authentication_token_webhook_version": "v1beta1"}, KNOWN_V1BETA1, TOKEN_FILES
     ),
     "nobody listens": Story(
         {**WEBHOOK, FILE: "{{dir}}/refused.kubeconfig"},

@@ -15,6 +15,7 @@ from understudy.machinery.auth.users import User
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+    from understudy.apiserver.authentication.webhook import WebhookTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,20 @@ class Tokens:
     users     those of --token-auth-file, by their tokens
     jwt_authenticators
               know users by tokens of other issuers
+    webhook   knows users by all tokens that nobody else knows
     """
 
     accounts: AccountTokens
     lookup: Lookup
     users: Mapping[str, User] = field(default_factory=dict)
     jwt_authenticators: Sequence[JWTAuthenticator] = ()
+    webhook: WebhookTokens | None = None
 
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
         """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
 
-        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, TokenAwaitedError.
+        Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, TokenAwaitedError,
+        and DecisionAwaitedError if a webhook has to be asked.
         """
         own = self.accounts.audiences
         known = self.users.get(token)
@@ -44,11 +48,30 @@ class Tokens:
             try:
                 return self.accounts.user(token, audiences or own, self.lookup)
             except TokenError as error:
+                if self.webhook is not None:
+                    return self._outside_user(self.webhook, token, audiences or own, error)
                 known = self._jwt_user(token, error)
-        meant = [audience for audience in audiences or own if audience in own]
-        if not meant:
+        return known, self._meant(audiences)
+
+    def _meant(self, audiences: Sequence[str]) -> list[str]:
+        """Return those of the audiences that are this server's own. Raises TokenError if none is."""
+        own = self.accounts.audiences
+        if not (meant := [audience for audience in audiences or own if audience in own]):
             raise TokenError
-        return known, meant
+        return meant
+
+    def _outside_user(
+        self, webhook: WebhookTokens, token: str, audiences: Sequence[str], error: TokenError
+    ) -> tuple[User, list[str]]:
+        """Return the user of a token that other issuers or the webhook know, and the audiences that it is for."""
+        try:
+            return self._jwt_user(token, error), self._meant(audiences)
+        except TokenError as others:
+            reasons = str(others)
+        try:
+            return webhook.user(token, audiences)
+        except TokenError as reason:
+            raise TokenError(", ".join(filter(None, (reasons, str(reason))))) from None
 
     def _jwt_user(self, token: str, error: TokenError) -> User:
         """Return the user of another issuer's token. Raises TokenError with all reasons, beginning with `error`."""

@@ -13,6 +13,7 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+from understudy.apiserver.authorization.webhook.awaited import Decide, at_once
 from understudy.apiserver.encoding.versions import Versions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
@@ -43,8 +44,11 @@ class ServerState:
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
     settings  of admission plugins, from their file
-    authorizer_waits
-              whether it may have to ask webhooks: `decided` of `apiserver.authorization.webhook.awaited` waits for them
+    asks_outside
+              whether webhooks may have to be asked who a user is and may do what: `decided` of
+              `apiserver.authorization.webhook.awaited` waits for them
+    decide    calls a function that asks who a user is, and returns its result; in a thread the event loop calls it, and
+              waits for webhooks
     escalation
               checks who grants which rights, None where no rights are needed
     permissions
@@ -57,7 +61,8 @@ class ServerState:
     tokens: Tokens
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     escalation: EscalationCheck | None = None
-    authorizer_waits: bool = False
+    asks_outside: bool = False
+    decide: Decide = field(default=at_once, init=False)
     permissions: PermissionLog = field(default_factory=PermissionLog)
     anonymous: bool = False
     clock: Clock = field(default_factory=SystemClock)

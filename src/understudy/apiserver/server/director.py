@@ -45,7 +45,7 @@ from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authorization import AuthorizationError
-from understudy.apiserver.server.filters.chain import build_handler_chain
+from understudy.apiserver.server.filters.chain import Filter, build_handler_chain
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.replica import replica_of
@@ -156,7 +156,7 @@ class Director:
             accepted_hosts,
             auditor,
             has_ui=ui is not None,
-            tells_selectors=state.authorizer_waits and state.gates[features.AUTHORIZE_WITH_SELECTORS],
+            tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
@@ -202,7 +202,7 @@ class Director:
             request.writes = []
         answer: Answer
         try:
-            if self.state.authorizer_waits:
+            if self.state.asks_outside:
                 await self._check(request)
             else:
                 for check in self._filters:
@@ -245,9 +245,15 @@ class Director:
         return answer
 
     async def _check(self, request: Request) -> None:
-        """Let a request pass the filters, and wait for webhooks that decide whether it may. Raises as they do."""
+        """Let a request pass the filters, and wait for webhooks that say whose it is and whether it may be. Raises as
+        they do."""
+
+        def pass_anew(check: Filter, warnings: int) -> None:
+            del request.warnings[warnings:]
+            check(request)
+
         for check in self._filters:
-            await in_time(decided(partial(check, request)), request)
+            await in_time(decided(partial(pass_anew, check, len(request.warnings))), request)
 
     async def _open_page(self, request: Request) -> Answer:
         """Answer a request for a page that everybody may see."""

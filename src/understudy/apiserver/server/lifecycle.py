@@ -178,8 +178,8 @@ class Lifecycle:
         """
         if self._config.audit_webhook is not None:
             raise ValueError("a server without a network sends no events: leave out --audit-webhook-config-file")
-        if self.state.authorizer_waits:
-            raise ValueError("a server without a network asks nobody: leave out the authorization mode Webhook")
+        if self.state.asks_outside:
+            raise ValueError("a server without a network asks nobody: leave out webhooks that know users or rights")
         self._started = self._is_inside = True
         self._port = PORT_INSIDE
         self.url = f"http://127.0.0.1:{self._port}"

@@ -54,6 +54,7 @@ from understudy.machinery.typeinfo.go_types import Schemas
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
+    from understudy.apiserver.authentication.webhook import WebhookTokens
 
 _ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
 _SIZE_OF_NONE = ByRelease({V1_37: 0, V1_31: 100})  # megabytes that a limit of 0 stands for
@@ -89,10 +90,10 @@ def new_parts(config: ServerConfig) -> Parts:
         serving,
         gates,
         registry,
-        _tokens(config, registry),
+        _tokens(config, registry, webhooks),
         authorization.authorizer,
         authorization.escalation,
-        authorization.waits,
+        authorization.waits or config.token_webhook is not None,
         PermissionLog(on=config.permission_report is not None),
         anonymous=config.anonymous,
         clock=config.clock,
@@ -133,10 +134,22 @@ def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gate
     return WebhookAuthorizer(webhook, version, Caching(*config.authorization_ttls), config.clock, selectors=selectors)
 
 
-def _tokens(config: ServerConfig, registry: Registry) -> Tokens:
+def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> Tokens:
     options = replace(config.account_tokens, generated=config.generated)
     accounts = AccountTokens(config.clock, config.release.version, options)
-    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config))
+    webhook = _webhook_tokens(config, accounts.audiences, client)
+    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config), webhook)
+
+
+def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: WebhookClient) -> WebhookTokens | None:
+    """Return what asks the server of `--authentication-token-webhook-config-file`, None without one."""
+    if config.token_webhook is None:
+        return None
+    from understudy.apiserver.authentication.webhook import KINDS, WebhookTokens
+
+    kind = KINDS[config.authentication_token_webhook_version]
+    webhook = GenericWebhook(config.token_webhook, client, kind, Schemas.of(config.release.version))
+    return WebhookTokens(webhook, audiences, config.token_webhook_seconds, config.clock)
 
 
 def _jwt_authenticators(config: ServerConfig) -> Sequence[JWTAuthenticator]:

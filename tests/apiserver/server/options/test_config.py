@@ -20,6 +20,7 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.options.etcd import EtcdOptions
 from understudy.apiserver.server.options.replicas import ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
+from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.cli.flags import add_server_flags, server_options
 from understudy.machinery.types import Obj
@@ -41,6 +42,7 @@ def test_every_option_is_documented() -> None:
     classes = (
         ServerConfig,
         AuthenticationOptions,
+        TokenWebhookOptions,
         AuthorizationOptions,
         AuditOptions,
         StorageOptions,

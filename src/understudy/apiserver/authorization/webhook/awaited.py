@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from understudy.admission.webhooks import CallError, LoopWouldWaitError
 from understudy.machinery.types import Obj
@@ -32,6 +32,18 @@ class DecisionAwaitedError(LoopWouldWaitError):
         super().__init__("a webhook has to be asked")
         self.question = question
         self.ask = ask
+
+
+class Decide(Protocol):
+    """Calls a function that may have to ask webhooks."""
+
+    def __call__(self, check: Callable[[], T], /) -> T:
+        """Return the result of the function. Raises as it does."""
+
+
+def at_once(check: Callable[[], T], /) -> T:
+    """Return the result of a function. Raises as it does, DecisionAwaitedError for one."""
+    return check()
 
 
 def answer_to(question: Hashable) -> Answer | None:

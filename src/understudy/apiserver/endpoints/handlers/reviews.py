@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from understudy.apiserver.authentication.authenticator import NOBODY, completed
 from understudy.apiserver.authentication.bearer_token import header_token
@@ -139,7 +140,7 @@ def _token(state: ServerState, request: Request, scope: RequestScope, review: Ob
     if not token and state.anonymous:  # begins with a space: the header would have no token
         return {"status": {**sent, "authenticated": True, "user": NOBODY.info(), "audiences": audiences}}
     try:
-        user, audiences = state.tokens.user_of(token, audiences)
+        user, audiences = state.decide(partial(state.tokens.user_of, token, audiences))
     except TokenError as error:
         reason = f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN
         return {"status": {"user": {}, **sent, **({"error": reason} if token else {})}}

@@ -18,6 +18,7 @@ from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
+from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import option_value
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, release_names
@@ -41,9 +42,11 @@ Manifest = str | os.PathLike[str] | Obj
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerConfig(AuthenticationOptions, AuthorizationOptions, AuditOptions, StorageOptions, ReplicaOptions):
-    """The options of a server, with those of `AuthenticationOptions`, `AuthorizationOptions`, `AuditOptions`,
-    `StorageOptions` and `ReplicaOptions`.
+class ServerConfig(
+    AuthenticationOptions, TokenWebhookOptions, AuthorizationOptions, AuditOptions, StorageOptions, ReplicaOptions
+):
+    """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
+    `AuditOptions`, `StorageOptions` and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -204,6 +207,7 @@ class ServerConfig(AuthenticationOptions, AuthorizationOptions, AuditOptions, St
         _ = self.authentication
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
+        self.check_token_webhook()
         self.check_authorization()
         self.check_audit()
         self.check_storage()
@@ -277,7 +281,8 @@ class ServerConfig(AuthenticationOptions, AuthorizationOptions, AuditOptions, St
     @property
     def authenticated(self) -> bool:
         """Report whether a request must name its user, or is anonymous; else everybody is an administrator."""
-        return bool(self.token_auth_file or self.client_ca_file) or self.authorized or self.authentication is not None
+        files = self.token_auth_file, self.client_ca_file, self.authentication_token_webhook_config_file
+        return any(files) or self.authorized or self.authentication is not None
 
     @property
     def anonymous(self) -> bool:

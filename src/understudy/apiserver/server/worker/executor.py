@@ -120,7 +120,7 @@ class Executor:
         """
         if route is None:
             return False
-        if self._state.authorizer_waits:
+        if self._state.asks_outside:
             return True
         if not self._state.serving.calls_webhooks:
             return False

@@ -26,7 +26,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.filters.request_deadline import out_of_time
-from understudy.apiserver.server.worker.authorizer_on_loop import AuthorizerOnLoop
+from understudy.apiserver.server.worker.authorizer_on_loop import AuthorizerOnLoop, DeciderOnLoop
 from understudy.apiserver.server.worker.held_keys import HeldKeys, Hold
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
@@ -233,13 +233,14 @@ class Worker:
         pending = self._on_loop.registry.allocations.pending
         registry = Registry(store, serving, Allocations(store, serving, pending, store.at_once))
         state = self._on_loop.for_thread(registry, webhooks)
-        if state.authorizer_waits:
-            state.ask(AuthorizerOnLoop(state.authorizer, loop))
+        if state.asks_outside:
+            state.decide = DeciderOnLoop(loop)
+            state.ask(AuthorizerOnLoop(state.authorizer, state.decide))
         return state
 
     def _outside(self, loop: LoopFromThread) -> Outside:
         """Return what makes the calls of expressions to the authorizer: `AuthorizerOnLoop` does so by itself."""
-        return here if self._on_loop.authorizer_waits else loop.call
+        return here if self._on_loop.asks_outside else loop.call
 
 
 class _Turn:
