@@ -266,6 +266,8 @@ class Gates:
         unknown = [name for name in changes if name not in self._recorded.known]
         if unknown:
             raise UnknownGateError(unknown, self._recorded.known)
+        if not changes:
+            return
         on = dict(self._on)
         for every, stage in STAGES.items():
             if every in changes:
