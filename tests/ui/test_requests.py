@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from multidict import CIMultiDict
 
-from tests.http import JSON, send
+from tests.http import JSON, send, watch
 from tests.releases import NEWEST
 from tests.ui.axe import serious_findings
 from tests.ui.conftest import NARROW, Open
@@ -193,7 +193,7 @@ def test_hostile_requests_run_nothing(asked: Server, open_page: Open, tmp_path: 
 
 
 def test_many_requests(asked: Server, open_page: Open) -> None:
-    """Of thousands of requests the newest are shown at first, and all of them on demand."""
+    """The newest of thousands of requests are shown at first, and all that were sent on demand."""
     asked.request_log.clear()
     for number in range(3_000):
         made = Request("GET", f"/version/{number}", CIMultiDict(), b"", Query(""), NEWEST)
@@ -205,6 +205,20 @@ def test_many_requests(asked: Server, open_page: Open) -> None:
     assert "/version/2999" in rows.first.inner_text()
     page.get_by_role("button", name="Show all 1,000 requests").click()
     wait_until(lambda: rows.count() == 1_000)
+
+
+def test_open_watches_are_listed(asked: Server, open_page: Open, keep_screenshot: Callable[..., None]) -> None:
+    """Show the watches of clients as they come and go, those of the server's own controllers on demand."""
+    page = open_page(asked, "#/requests")
+    page.locator(".tabs a", has_text="Open watches").click()
+    page.locator(".empty", has_text="No watch").or_(page.locator(".empty", has_text="Nobody")).wait_for()
+    with watch(asked, MAPS, "watch=1"):
+        page.locator(ROWS, has_text=f"{MAPS}?watch=1").wait_for(timeout=10_000)
+        assert "up to date" in page.locator(ROWS).inner_text()
+        assert serious_findings(page) == []
+    page.locator(".empty").wait_for()
+    page.go_back()
+    page.locator("select").first.wait_for()
 
 
 def test_view_of_requests_is_accessible(asked: Server, open_page: Open) -> None:

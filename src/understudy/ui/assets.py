@@ -21,7 +21,7 @@ SCRIPTS = (
     *("vendor/preact.js", "text.js", "yaml.js", "place.js", "past.js", "source.js", "report.js", "parts.js"),
     *("changes.js", "diff.js", "lifetime.js", "life.js"),
     *("objects.js", "editor.js", "object.js", "inventory.js", "devices.js"),
-    *("commands.js", "request.js", "requests.js", "app.js"),
+    *("commands.js", "request.js", "watches.js", "requests.js", "app.js"),
 )
 STYLE = "style.css"
 _IMPORT = regex(r'^import (\{[^}]*\}) from "\./([^"]+)";$', re.MULTILINE)

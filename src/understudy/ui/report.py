@@ -15,8 +15,9 @@ from understudy.apiserver.server.lifecycle import Lifecycle
 from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.types import Obj
 from understudy.ui import assets, past
-from understudy.ui.data import kinds, requests
+from understudy.ui.data import kinds, requests, watches
 from understudy.ui.data.masks import mask_secret
+from understudy.ui.data.readers import everything
 
 MOST_EXPLAINED = 20  # claims without devices
 SECRETS = "/secrets"
@@ -43,6 +44,8 @@ async def page(client: Client, lifecycle: Lifecycle, explain: Explain, title: st
         for row in part["tables"].get(SECRETS, {"rows": ()})["rows"]:
             row["object"] = mask_secret(row["object"])
     document["requests"] = await requests.document(state, lifecycle.request_log)
+    components = lifecycle.request_log.components
+    document["watches"] = watches.document(state, lifecycle.watches, components, everything)
     document["url"] = lifecycle.url
     packed = gzip.compress(orjson.dumps(document), mtime=0)
     return assets.report(base64.b64encode(packed).decode())

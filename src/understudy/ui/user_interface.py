@@ -5,6 +5,7 @@ GET  /ui/data/explanation?claim=…   why a claim, NAMESPACE/NAME, gets no devic
 GET  /ui/data/life?path=…           the revisions of the object at a path of the API, for those who may get it
 GET  /ui/data/requests?after=…      the requests after the one with a number, of those that the reader may see
 GET  /ui/data/request?number=…      one of them: its body, and the object that it has written, before and after
+GET  /ui/data/watches               the watches that are open, of those that the reader may see
 GET  /ui/data/owners?uid=…          the objects around one: its owners, and what it owns, directly or over others
 POST /ui/data/manifest              {"text": YAML, "fields": [path, …]}: what a manifest is about, and lines of fields
 
@@ -28,7 +29,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import integer
 from understudy.machinery.types import Obj
 from understudy.ui.assets import assets, content_security_policy
-from understudy.ui.data import kinds, life, manifest, owners, requests
+from understudy.ui.data import kinds, life, manifest, owners, requests, watches
 from understudy.ui.data.readers import Reader, reader
 
 _HEADERS = [
@@ -58,6 +59,7 @@ class UserInterface:
             ("GET", "owners"): self._owners,
             ("GET", "requests"): self._requests,
             ("GET", "request"): self._request,
+            ("GET", "watches"): self._watches,
             ("POST", "manifest"): self._manifest,
         }
 
@@ -94,6 +96,11 @@ class UserInterface:
     async def _request(self, request: Request) -> object:
         number, log = _number(request, "number"), self._lifecycle.request_log
         return requests.detail(self._lifecycle.state, log, self._reader(request), number)
+
+    async def _watches(self, request: Request) -> object:
+        lifecycle = self._lifecycle
+        components = lifecycle.request_log.components
+        return watches.document(lifecycle.state, lifecycle.watches, components, self._reader(request))
 
     def _reader(self, request: Request) -> Reader:
         return reader(self._lifecycle.state.authorizer, request.user)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.permissions.audit.event import RequestEvents
@@ -158,11 +158,30 @@ class Response:
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
+class WatchProgress(NamedTuple):
+    """The place that a watch has come to.
+
+    request   with which it began
+    begun     when it did, in seconds of `Clock.monotonic`
+    revision  of the last event that was taken from it
+    waiting   how many events wait until the client has read those before
+    """
+
+    request: Request
+    begun: float
+    revision: int
+    waiting: int
+
+
 class WatchSource(Protocol):
     """Yields the encoded events of one watch. `wake` is called when there may be more to take."""
 
     wake: Callable[[], None]
     ended: bool
+
+    @property
+    def progress(self) -> WatchProgress:
+        """Return the place that the watch has come to."""
 
     @property
     def due(self) -> float:

@@ -134,6 +134,11 @@ class Lifecycle:
         return self._listener.handle
 
     @property
+    def watches(self) -> list[WatchSource]:
+        """Return the watches that are open over connections, none of a server without a network."""
+        return [] if self._listener is None else self._listener.watches
+
+    @property
     def is_listening(self) -> bool:
         """Report whether clients can reach the server."""
         return self._listener is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 
@@ -21,7 +20,6 @@ from understudy.apiserver.storage.interface import CompactedError, Entry, Event,
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
-from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.serializer.protobuf import decode, read_protobuf_type_meta
@@ -29,11 +27,11 @@ from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj, split_api_version
 from understudy.ui.data.kinds import stored_kinds
 from understudy.ui.data.masks import LEFT_OUT, mask_secret
-from understudy.ui.data.readers import Reader, read, read_of
+from understudy.ui.data.readers import Reader, everything, read, read_of
+from understudy.ui.data.sent_texts import sent_path, short, shown_path
 
 MOST_BYTES = 2 << 20  # of requests that a report tells in full
 MOST_ROWS = 1_000  # in one answer: of more only the newest
-_LONGEST = 2_000  # characters of a text in a row
 _METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
 _SECRETS, _TOKEN_REVIEWS = ("", "secrets"), ("authentication.k8s.io", "tokenreviews")
 
@@ -48,30 +46,27 @@ async def rows(log: RequestLog, may: Reader, after: int = 0) -> Obj:
     """
     newer, shown, turns = log.notes(after), list[Note](), Turns()
     for note in newer:
-        if may(read_of(note)):
+        if _is_told(note, may):
             shown.append(note)
         if turns.is_over:
             await turns.next()
-    told = [_row(note, log.components) for note in shown[-MOST_ROWS:]]
-    return {"rows": told, "last": log.last, "oldest": log.oldest, "withheld": len(newer) - len(shown)}
+    listed = [_row(note, log.components) for note in shown[-MOST_ROWS:]]
+    return {"rows": listed, "last": log.last, "oldest": log.oldest, "withheld": len(newer) - len(shown)}
 
 
 async def document(state: ServerState, log: RequestLog) -> Obj:
     """Return all that `rows` tells to a reader who may read everything, with "details" of the newest by numbers."""
 
-    def may(asked: Attributes) -> bool:
-        return True
-
-    told, details, size, turns = await rows(log, may), dict[str, Obj](), 0, Turns()
-    for row in reversed(told["rows"]):
-        found = detail(state, log, may, row["number"])
-        size += len(orjson.dumps(found))
+    listed, details, size, turns = await rows(log, everything), dict[str, Obj](), 0, Turns()
+    for row in reversed(listed["rows"]):
+        each = detail(state, log, everything, row["number"])
+        size += len(orjson.dumps(each))
         if size > MOST_BYTES:
             break
-        details[str(row["number"])] = found
+        details[str(row["number"])] = each
         if turns.is_over:
             await turns.next()
-    return {**told, "details": details}
+    return {**listed, "details": details}
 
 
 def detail(state: ServerState, log: RequestLog, may: Reader, number: int) -> Obj:
@@ -84,17 +79,21 @@ def detail(state: ServerState, log: RequestLog, may: Reader, number: int) -> Obj
     Raises 404 for a request that is not kept, or that the reader may not see.
     """
     note = next(iter(log.notes(number - 1)), None)
-    if note is None or note.number != number or not may(read_of(note)):
+    if note is None or note.number != number or not _is_told(note, may):
         raise errors.StatusError(404, "NotFound", "the request is kept no longer, or about what you may not read")
-    query = f"?{note.query.text}" if note.query.text else ""
     media, body = _body(note, state)
     return {
-        "path": _valid(quote(note.info.path, safe="/:@!$&'()*+,;=~", errors="surrogateescape") + query),
+        "path": sent_path(note.info.path, note.query),
         "message": note.logged().message,
         "contentType": media,
         "body": body,
         "change": None if note.change is None else _change(state, note, note.change, may),
     }
+
+
+def _is_told(note: Note, may: Reader) -> bool:
+    """Report whether a reader may see a request."""
+    return may(read_of(note.info, note.change.key if note.change else ""))
 
 
 def _body(note: Note, state: ServerState) -> tuple[str, str]:
@@ -165,35 +164,23 @@ def _told(entry: Entry | None, kind: Kind, version: str) -> Obj | None:
 
 def _row(note: Note, components: set[str]) -> Obj:
     logged = note.logged()
-    query = f"?{note.query.text}" if note.query.text else ""
     name = logged.name or (note.change.key.rpartition("/")[2] if note.change else "")
     return {
         "number": note.number,
         "time": note.time,
         "verb": logged.verb,
         "method": _METHODS.get(logged.verb, "GET") if note.info.is_resource else logged.verb.upper(),
-        "path": _short(logged.path + query),
+        "path": shown_path(logged.path, note.query),
         "group": logged.group,
         "resource": logged.resource,
         "subresource": logged.subresource,
         "namespace": logged.namespace,
-        "name": _short(name),
-        "user": _short(logged.user),
-        "agent": _short(logged.user_agent),
+        "name": short(name),
+        "user": short(logged.user),
+        "agent": short(logged.user_agent),
         "isComponent": logged.user in components,
         "status": logged.status,
         "seconds": logged.seconds,
         "refusedBy": logged.refused_by,
-        "message": _short(logged.message),
+        "message": short(logged.message),
     }
-
-
-def _short(text: str) -> str:
-    """Return a text that a client has sent, as valid Unicode, without the end of a very long one."""
-    valid = _valid(text[:_LONGEST])
-    return valid if len(text) <= _LONGEST else f"{valid}…"
-
-
-def _valid(text: str) -> str:
-    """Return a text with other characters in the place of those that are not valid Unicode."""
-    return text.encode(errors="replace").decode()

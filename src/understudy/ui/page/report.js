@@ -72,6 +72,10 @@ export class ReportSource {
     callback(this.data.requests, null);
   }
 
+  watches(callback) {
+    callback(this.data.watches, null);
+  }
+
   async request(number) {
     const found = this.data.requests.details[number];
     if (!found) throw new Error("only the last requests are told in full in a report");

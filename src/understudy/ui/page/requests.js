@@ -3,15 +3,25 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { counted, matches } from "./text.js";
 import { changeQuery, currentPlace, linkTo } from "./place.js";
-import { Choice, Empty, Problem, Search, useFollowed } from "./parts.js";
+import { Choice, Empty, Problem, Search, Tabs, useFollowed } from "./parts.js";
 import { durationText, RequestDetail, timeText } from "./request.js";
+import { Watches } from "./watches.js";
 
 const SHOWN = 200; // rows that are there at first
 const isRefused = (row) => row.status >= 400 || row.status === 0;
 const READS = ["get", "list", "watch", "head"];
 
-// Requests and, side by side with them, the one that is chosen. `query` is that of the place.
+// All that the server is asked: requests that were answered, and watches that are open. `query` is that of the place.
 export function RequestsView({ source, kinds, query }) {
+  const tab = query.tab === "watches" ? "watches" : "answered";
+  const tabs = [["answered", "Answered", linkTo(["requests"])], ["watches", "Open watches", linkTo(["requests"], { tab: "watches" })]];
+  return html`<header class="head"><h1>Requests</h1></header>
+    <${Tabs} label="Views of the requests" current=${tab} tabs=${tabs} />
+    ${tab === "watches" ? html`<${Watches} source=${source} query=${query} />` : html`<${Answered} source=${source} kinds=${kinds} query=${query} />`}`;
+}
+
+// Requests that were answered and, side by side with them, the one that is chosen.
+function Answered({ source, kinds, query }) {
   const [told, error] = useFollowed((tell) => source.requests(tell), [source]);
   const [held, setHeld] = useState(null); // rows that stay while others come
   const [most, setMost] = useState(SHOWN);
@@ -20,11 +30,8 @@ export function RequestsView({ source, kinds, query }) {
   useEffect(() => setMost(SHOWN), [query.q, query.verb, query.user, query.answer, query.own]);
   const users = useMemo(() => [...new Set(all.filter((row) => query.own || !row.isComponent).map((row) => row.user))].sort(), [all, query.own]);
   const row = all.find((each) => String(each.number) === query.request);
-  return html`<header class="head"><h1>Requests</h1>
-      <p>${told && summary(told, rows)}</p>
+  return html`<div class="tools">
       ${source.isLive && html`<button type="button" aria-pressed=${held !== null} onClick=${() => setHeld(held ? null : all)}>${held ? "Go on" : "Hold"}</button>`}
-    </header>
-    <div class="tools">
       <${Search} label="Filter requests" value=${query.q ?? ""} onInput=${(q) => changeQuery({ q })} />
       <${Choice} label="Verb" value=${query.verb ?? ""} onChange=${(verb) => changeQuery({ verb })}
         options=${[["", "all"], ["writes", "all that write"], ...[...new Set(all.map((each) => each.verb))].sort().map((verb) => [verb, verb])]} />
@@ -35,6 +42,7 @@ export function RequestsView({ source, kinds, query }) {
       ${source.isLive && html`<label class="choice"><input type="checkbox" checked=${Boolean(query.own)}
         onChange=${(event) => changeQuery({ own: event.target.checked ? "1" : "" })} /> <span>The server's own controllers</span></label>`}
     </div>
+    ${told && html`<p class="soft count">${summary(told, rows)}</p>`}
     ${error && html`<${Problem} error=${error} />`}
     ${!told && !error && html`<p class="wait">Asking the server …</p>`}
     <div class=${row ? "asked with-detail" : "asked"}>

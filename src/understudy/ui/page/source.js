@@ -112,6 +112,11 @@ export class LiveSource {
     });
   }
 
+  // Call a function with the watches that are open, again and again: {rows, withheld}.
+  watches(callback) {
+    return this.#asking("/ui/data/watches", OFTEN, () => ({}), callback);
+  }
+
   request(number) {
     return this.json("GET", "/ui/data/request", { query: { number } });
   }

@@ -57,7 +57,7 @@ class Hook:
 
     @property
     def title(self) -> str:
-        """Return what the webhook is called where it refuses a request."""
+        """Return the name of the webhook for people, as an error that it causes has it."""
         return f"webhook {self.name}"
 
     @property

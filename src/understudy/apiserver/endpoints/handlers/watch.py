@@ -30,7 +30,7 @@ from understudy.apiserver.encoding.encoded import (
     versioned,
 )
 from understudy.apiserver.endpoints.negotiation import JSON, Output
-from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.request import Request, WatchProgress
 from understudy.apiserver.endpoints.responsewriters.tables import (
     INITIAL_EVENTS_END,
     PARTIAL,
@@ -112,7 +112,7 @@ class EventSource:
         self._seen = 0  # the revision that the client has seen
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
-        now = self._clock.monotonic()
+        now = self._begun = self._clock.monotonic()
         lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
         self._end = now + lasts
         self._bookmark_at = min(now + BOOKMARK_PERIOD, self._end - LAST_BOOKMARK) if options.bookmarks else self._end
@@ -192,6 +192,12 @@ class EventSource:
         if self._cache is not None:
             self._cache.readers.discard(self._woken)
         self.ended = True
+
+    @property
+    def progress(self) -> WatchProgress:
+        """Return the place that the watch has come to."""
+        queued = 0 if self._watch is None else len(self._watch.queue)
+        return WatchProgress(self._request, self._begun, self._seen, len(self._initial) + queued)
 
     @property
     def due(self) -> float:

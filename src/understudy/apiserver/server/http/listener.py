@@ -68,6 +68,11 @@ class Listener:
         """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
         return self._pumps.send_inside(source, frames)
 
+    @property
+    def watches(self) -> list[WatchSource]:
+        """Return the watches that are open."""
+        return self._pumps.sources
+
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""
         self._pumps.close()

@@ -42,6 +42,11 @@ class Pumps:
         self._calls: dict[WatchSource, Calls] = {}  # what they send
         self._stopped = False
 
+    @property
+    def sources(self) -> list[WatchSource]:
+        """Return the watches that are open, those that began first in front."""
+        return [*self._open]
+
     def add(self, source: WatchSource, woken: Signal) -> None:
         """Remember a watch that is being sent; end it now if the server is stopping."""
         self._open[source] = woken

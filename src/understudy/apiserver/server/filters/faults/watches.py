@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.apiserver.endpoints.request import WatchSource
+from understudy.apiserver.endpoints.request import WatchProgress, WatchSource
 from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS_END
 from understudy.machinery.errors import StatusError
 
@@ -40,6 +40,10 @@ class _Watch:
     @ended.setter
     def ended(self, ended: bool) -> None:
         self._source.ended = ended
+
+    @property
+    def progress(self) -> WatchProgress:
+        return self._source.progress
 
     @property
     def due(self) -> float:

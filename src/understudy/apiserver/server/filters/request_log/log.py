@@ -107,8 +107,7 @@ class RequestLog:
 
     def note(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Keep a request with its answer. Called on every request while it is on, hence quick."""
-        agent = request.headers.get("User-Agent", "")
-        if (request.is_internal and agent != TESTS_AGENT) or is_of_page(request):
+        if is_of_server(request) or is_of_page(request):
             return
         status = answer.status if isinstance(answer, Response) else 200
         user = getattr(request, "user", None)  # which a request that is refused before has not
@@ -124,7 +123,7 @@ class RequestLog:
             request.info,
             request.query,
             user,
-            agent,
+            request.headers.get("User-Agent", ""),
             request.headers.get("Content-Type", ""),
             body,
             status,
@@ -180,10 +179,15 @@ def _newer(notes: deque[Note], after: int) -> list[Note]:
 
 
 def _change(writes: Sequence[Entry] | None) -> Change | None:
-    """Return what a request has written if that is one object."""
+    """Return the object that a request has written, None for none and for several."""
     if not writes or any(entry.key != writes[0].key for entry in writes):
         return None
     return Change(writes[0].key, writes[0].revision, writes[-1].revision)
+
+
+def is_of_server(request: Request) -> bool:
+    """Report whether the server itself asks, and not a test by the methods of `Server`."""
+    return request.is_internal and request.headers.get("User-Agent", "") != TESTS_AGENT
 
 
 def is_of_page(request: Request) -> bool:
