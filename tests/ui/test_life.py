@@ -94,10 +94,10 @@ def test_changes_are_told_with_their_managers(place: str, server: Server, open_p
     page.wait_for_selector(".diff")
     assert titles(page) == ["changed", "created"]
     entry = page.locator(".life .write").first
-    assert "by ann (Apply)" in entry.inner_text()
+    assert "by ann (Apply) patch of system:apiserver" in entry.inner_text()
     assert (entry.locator("code").inner_text(), entry.locator("del").inner_text(), entry.locator("ins").inner_text()) \
         == ("data.color", "red", "green")  # fmt: skip
-    page.locator(".life .write a").last.click()
+    page.locator(".life .when a").last.click()
     page.locator(".lines", has_text="color: red").wait_for()
     created = page.url.rpartition("at=")[2]
     assert int(created) == revision_of(server.get("configmaps", "changed")) - 1

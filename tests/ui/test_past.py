@@ -80,6 +80,23 @@ def test_long_life_is_cut(server: Server, monkeypatch: pytest.MonkeyPatch) -> No
     assert answer["since"] == answer["versions"][0]["revision"]
 
 
+def test_life_names_the_requests_that_have_written(server: Server, tmp_path: Path) -> None:
+    """A revision tells who has asked for it, as far as the request is kept; reports tell it of all revisions."""
+    send(server, "GET", "/ui/data/kinds")  # since when requests of everybody are kept
+    server.apply(config_map(x="1"))
+    server.patch("configmaps", "a", {"data": {"x": "2"}})
+    server.delete("configmaps", "a")
+    versions = life_of(server, MAP)["versions"]
+    asked = [(each["request"]["verb"], each["request"]["user"]) for each in versions]
+    assert asked == [(verb, "system:apiserver") for verb in ("patch", "patch", "delete")]
+    numbers = [each["request"]["number"] for each in versions]
+    assert numbers == sorted(set(numbers))
+    reported = data_of(server.report(tmp_path / "report.html"))["past"]["requests"]
+    assert [reported[str(each["revision"])] for each in versions] == [each["request"] for each in versions]
+    server.request_log.clear()
+    assert [each["request"] for each in life_of(server, MAP)["versions"]] == [None, None, None]
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

@@ -14,10 +14,12 @@ from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import Page
+from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.options import Query
 from understudy.machinery.types import Obj
+from understudy.ui.data import writers
 from understudy.ui.data.kinds import path_of, stored_kinds
 from understudy.ui.data.life import past_writes
 
@@ -25,12 +27,13 @@ EVERYTHING = "/registry/"
 MOST_BYTES = 8 << 20  # of the revisions that are told (see `Event.size`)
 
 
-async def document(state: ServerState) -> Obj:
-    """Return {"since", "tables"}: what was stored from a revision on, and is not any more.
+async def document(state: ServerState, log: RequestLog) -> Obj:
+    """Return {"since", "tables", "requests"}: what was stored from a revision on, and is not any more.
 
-    since   the oldest revision that is known as a whole
-    tables  by GROUP/RESOURCE {"rows", "deleted"}: rows with objects, as tables of the API have them, and deletions as
-            [revision, namespace, name]. Kinds that a webhook converts have none.
+    since     the oldest revision that is known as a whole
+    requests  what has written revisions, by them (see `writers`)
+    tables    by GROUP/RESOURCE {"rows", "deleted"}: rows with objects, as tables of the API have them, and deletions as
+              [revision, namespace, name]. Kinds that a webhook converts have none.
     """
     store = state.registry.store
     since, events = _with_room(past_writes(store, EVERYTHING), max(store.compacted, 1))
@@ -45,7 +48,8 @@ async def document(state: ServerState) -> Obj:
         kind = kinds[prefix]
         if kind.custom is None or not kind.custom.calls_webhook:
             tables[f"{kind.group}/{kind.resource}"] = await _table(state, kind, own)
-    return {"since": since, "tables": tables}
+    requests = {str(revision): told for revision, told in writers.by_revision(log).items()}
+    return {"since": since, "tables": tables, "requests": requests}
 
 
 def _with_room(events: list[Event], since: int) -> tuple[int, list[Event]]:

@@ -38,7 +38,7 @@ async def page(client: Client, lifecycle: Lifecycle, explain: Explain, title: st
     if waits:
         with ignore_not_found():  # from a server that serves only older versions of the kinds
             document["explanations"] = await explain(MOST_EXPLAINED)
-    document["past"] = await past.document(state)
+    document["past"] = await past.document(state, lifecycle.request_log)
     document["oldest"] = document["past"]["since"]
     for part in (document, document["past"]):
         for row in part["tables"].get(SECRETS, {"rows": ()})["rows"]:

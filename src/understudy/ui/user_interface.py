@@ -85,7 +85,7 @@ class UserInterface:
         return await kinds.document(self._lifecycle.state, exact(request.query.get("at")))
 
     async def _life(self, request: Request) -> object:
-        return await life.document(self._lifecycle.state, request)
+        return await life.document(self._lifecycle.state, self._lifecycle.request_log, request)
 
     async def _owners(self, request: Request) -> object:
         return await owners.around(self._lifecycle.state, request.query.get("uid"), exact(request.query.get("at")))

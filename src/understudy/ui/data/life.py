@@ -22,26 +22,31 @@ from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.filters.authorization import with_authorization
+from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.storage.interface import Entry, Event, Store
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import Query
 from understudy.machinery.types import Obj
+from understudy.ui.data import writers
 
 MOST_BYTES = 4 << 20  # of the objects that are told; older revisions are left out
 
 
-async def document(state: ServerState, request: Request) -> Obj:
-    """Return {"since", "versions": [{"revision", "deleted", "object"}, …]} of the object at a path, the oldest first.
+async def document(state: ServerState, log: RequestLog, request: Request) -> Obj:
+    """Return {"since", "versions": [{"revision", "deleted", "object", "request"}, …]} of the object at a path, the
+    oldest first.
 
-    since  the revision from which on they are all there: what is written then or before is no creation
+    since    the revision from which on they are all there: what is written then or before is no creation
+    request  what has written the revision (see `writers`), null if that is not known
 
     Raises 400 for a path of no object, and what GET of the path raises: 403, 404 for a kind that there is not, 405.
     """
     scope, store = _asked_for(state, request), state.registry.store
-    events = past_writes(store, key_of(scope.kind, scope.namespace, scope.name))
-    first = events[0].previous if events else await store.get(key_of(scope.kind, scope.namespace, scope.name))
+    key = key_of(scope.kind, scope.namespace, scope.name)
+    events, requests = past_writes(store, key), writers.by_revision(log, key)
+    first = events[0].previous if events else await store.get(key)
     past = [*([(first, False)] if first is not None else ()), *((event.entry, event.deleted) for event in events)]
     versions, since, size, turns = list[Obj](), max(store.compacted, 1), 0, Turns()
     for entry, deleted in reversed(past):
@@ -50,7 +55,8 @@ async def document(state: ServerState, request: Request) -> Obj:
         if size > MOST_BYTES and versions:
             since = versions[-1]["revision"]
             break
-        versions.append({"revision": entry.revision, "deleted": deleted, "object": orjson.Fragment(body)})
+        told = {"revision": entry.revision, "deleted": deleted, "object": orjson.Fragment(body)}
+        versions.append({**told, "request": requests.get(entry.revision)})
         if turns.is_over:
             await turns.next()
     return {"since": since, "versions": versions[::-1]}

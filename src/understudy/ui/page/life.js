@@ -3,7 +3,7 @@
 import { html, useMemo } from "./vendor/preact.js";
 import { clockTime } from "./text.js";
 import { lastLife, podsOf, stagesOf, tellingWrites, writesOf } from "./lifetime.js";
-import { linkToObject } from "./place.js";
+import { linkTo, linkToObject } from "./place.js";
 import { Empty, Problem, useAsked, useFollowed } from "./parts.js";
 import { Diff } from "./diff.js";
 
@@ -82,12 +82,13 @@ const writerText = ({ manager, operation, subresource }) =>
   `${manager ?? "(unknown)"} (${operation}${subresource ? ` of ${subresource}` : ""})`;
 
 function Write({ write, namespace, isOther }) {
-  const { revision, title, deleted, writers, conditions, changes, time, of, name } = write;
+  const { revision, title, deleted, writers, conditions, changes, time, of, name, request } = write;
   const link = linkToObject(of, namespace, name, { at: String(deleted ? revision - 1 : revision) });
   return html`<li class=${`write ${deleted ? "bad" : ""} ${isOther ? "other" : ""}`}>
     <p class="when"><time>${clockTime(time)}</time> <a href=${link} title=${deleted ? "As it was before" : "As it was then"}>revision ${revision}</a></p>
     <div class="what"><p>${isOther && html`<span class="soft">${of.kind} ${name}:</span> `}<b>${title}</b>
-        ${writers.length > 0 && html` <span class="soft">by ${writers.map(writerText).join(", ")}</span>`}</p>
+        ${writers.length > 0 && html` <span class="soft">by ${writers.map(writerText).join(", ")}</span>`}
+        ${request && html` <a href=${linkTo(["requests"], { request: String(request.number), at: "" })}>${request.verb} of ${request.user || "nobody known"}</a>`}</p>
       ${conditions.map((each) => html`<p key=${each.type} class="condition"><span class="tag">${each.type}: ${each.before && `${each.before} → `}${each.after}</span>
         <span class="soft">${[each.reason, each.message].filter(Boolean).join(": ")}</span></p>`)}
       <${Diff} changes=${changes} /></div></li>`;

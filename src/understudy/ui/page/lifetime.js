@@ -6,16 +6,17 @@ import { conditionChanges, fieldChanges, timeOfWrite, titleOf, writersOf } from 
 export function writesOf({ since, versions }) {
   let last = null;
   return versions.map((version) => {
-    const { revision, deleted, object } = version;
+    const { revision, deleted, object, request } = version;
     const before = last?.metadata.uid === object.metadata.uid ? last : null;
     const isCompared = before && !deleted;
     const changes = isCompared ? fieldChanges(before, object) : [];
     const conditions = isCompared ? conditionChanges(before, object) : [];
     const title = titleOf(before, version, since, changes);
     const writers = isCompared || title === "created" ? writersOf(before, object, changes) : [];
-    const time = deleted ? "" : timeOfWrite(before, object, writers, conditions);
+    const said = deleted ? "" : timeOfWrite(before, object, writers, conditions);
+    const time = request ? new Date(request.time * 1000).toISOString() : said;
     last = deleted ? null : object;
-    return { revision, deleted, object, title, changes, conditions, writers, time };
+    return { revision, deleted, object, title, changes, conditions, writers, time, request };
   });
 }
 

@@ -38,7 +38,9 @@ export class ReportSource {
   // Return the revisions of an object, as a server tells them.
   async life(kind, namespace, name) {
     const found = this.#lives(kind).find(([{ row }]) => nameOf(row.object.metadata) === nameOf({ namespace, name }));
-    return { since: this.data.past.since, versions: (found ?? []).map(({ row, ...version }) => ({ ...version, object: row.object })) };
+    const { since, requests } = this.data.past;
+    const told = ({ row, ...version }) => ({ ...version, object: row.object, request: requests[version.revision] ?? null });
+    return { since, versions: (found ?? []).map(told) };
   }
 
   // Return the revisions of each object of a kind, the oldest first: [{revision, deleted, row}]

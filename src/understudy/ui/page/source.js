@@ -206,7 +206,7 @@ export class LiveSource {
     };
   }
 
-  // Return the revisions of an object: {since, versions: [{revision, deleted, object}]}, the oldest first.
+  // Return the revisions of an object: {since, versions: [{revision, deleted, object, request}]}, the oldest first.
   life(kind, namespace, name) {
     return this.json("GET", "/ui/data/life", { query: { path: decodeURIComponent(pathOf(kind, namespace, name)) } });
   }
