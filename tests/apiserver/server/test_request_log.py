@@ -197,6 +197,14 @@ def test_requests_are_shown_to_tests(apiserver: Server) -> None:
     assert apiserver.requests == []
 
 
+def test_message_of_an_error_in_protobuf(apiserver: Server) -> None:
+    """The message of an error is known whatever the client accepts; that of an error in plain text as well."""
+    accept = {"Accept": "application/vnd.kubernetes.protobuf"}
+    send(apiserver, "GET", "/api/v1/namespaces/default/configmaps/b", headers=accept)
+    send(apiserver, "GET", "/absent", headers=accept)
+    assert [each.message for each in apiserver.requests] == ['configmaps "b" not found', "404 page not found"]
+
+
 def test_requests_are_chosen(apiserver: Server) -> None:
     """Requests are chosen by verb, kind and fields; kinds have the names that `get` knows, and a typo is an error."""
     path = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"

@@ -61,6 +61,7 @@ class Request:
     latencies         where the time of the request goes, None without an audit log; set by authentication
     writes            entries as the request writes them; None if nobody wants to know
     refused_by        the name of what has refused the request, for people; see `StatusError`
+    refusal           the message of the Status that is answered, if that is an error
     """
 
     method: str
@@ -85,6 +86,7 @@ class Request:
     latencies: Latencies | None = None
     writes: list[Entry] | None = None
     refused_by: str = ""
+    refusal: str = ""
 
     async def receive_body(self) -> None:
         """Wait for a body that has not come yet."""

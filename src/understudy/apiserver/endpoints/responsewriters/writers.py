@@ -111,6 +111,7 @@ def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Respons
 def error_response(request: Request, error: StatusError) -> Response:
     """Return an error as a Status. Every error that is answered passes here."""
     request.refused_by = error.refused_by or ("validation" if error.reason == "Invalid" else "")
+    request.refusal = error.message
     form = error_output(request.headers.get("Accept", ""))
     status, causes = error.status(), (error.details or {}).get("causes", ())
     if form.media_type == JSON and (len(causes) > PIECE or len(error.message) > LONG_TEXT):

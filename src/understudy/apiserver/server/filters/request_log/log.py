@@ -43,7 +43,8 @@ class Note(NamedTuple):
     time          of the answer, in seconds since 1970, on the clock of the server
     user          None for a request that was not authenticated
     content_type  of the body
-    error         the answer's body, if it is an error
+    refusal       the message of an answer that is a Status
+    error         the answer's body, if it is another error
     change        None for a request that has written nothing, or several objects
     """
 
@@ -56,6 +57,7 @@ class Note(NamedTuple):
     content_type: str
     body: bytes
     status: int
+    refusal: str
     error: bytes
     refused_by: str
     change: Change | None
@@ -64,7 +66,14 @@ class Note(NamedTuple):
     @property
     def size(self) -> int:
         """Return about the bytes that it takes beside a few hundred: those of texts that a client may make long."""
-        return len(self.body) + len(self.error) + len(self.info.path) + len(self.query.text) + len(self.agent)
+        return (
+            len(self.body)
+            + len(self.refusal)
+            + len(self.error)
+            + len(self.info.path)
+            + len(self.query.text)
+            + len(self.agent)
+        )
 
     def logged(self) -> LoggedRequest:
         """Return the request as tests see it."""
@@ -82,7 +91,7 @@ class Note(NamedTuple):
             user=self.user.name if self.user else "",
             user_agent=self.agent,
             status=self.status,
-            message=_message(self.error),
+            message=" ".join(self.refusal.split()) or _message(self.error),
             refused_by=self.refused_by,
             body=self.body,
             seconds=self.seconds,
@@ -114,7 +123,8 @@ class RequestLog:
         is_of_component = status < 400 and user is not None and user.name in self.components
         if is_of_component and not self.keeps_components:
             return
-        error = answer.body if status >= 400 and isinstance(answer, Response) else b""
+        refusal = request.refusal if status >= 400 else ""
+        error = answer.body if status >= 400 and not refusal and isinstance(answer, Response) else b""
         body = request.content if isinstance(request.content, bytes) else b""
         self._noted += 1
         note = Note(
@@ -127,6 +137,7 @@ class RequestLog:
             request.headers.get("Content-Type", ""),
             body,
             status,
+            refusal,
             error,
             request.refused_by,
             _change(request.writes),
