@@ -247,6 +247,34 @@ UNKNOWN: Sequence[Ask | Hook] = (
 )
 KNOWN_V1BETA1 = (of_token(_GOOD, "v1beta1"), asks("t1"), reviewed("t2"), of_token(_GOOD), asks("t3"), reviewed("t4"))
 
+
+def bootstrap(number: int, kind: str = "bootstrap.kubernetes.io/token", **changes: str) -> Ask:
+    """Return the request that stores a bootstrap token: `token0N.0123456789abcdef`."""
+    data = {"token-id": f"token{number}", "token-secret": JOINING, "usage-bootstrap-authentication": "true"}
+    changed = {name.replace("_", "-"): value for name, value in changes.items()}
+    metadata = {"name": f"bootstrap-token-token{number}", "namespace": "kube-system"}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "stringData": {**data, **changed}}
+    return Ask("POST", "/api/v1/namespaces/kube-system/secrets", body, token="admintoken")
+
+
+JOINING = "0123456789abcdef"
+SECRETS = (
+    bootstrap(1),
+    bootstrap(2, auth_extra_groups="system:bootstrappers:z,system:bootstrappers:a:b"),
+    bootstrap(3, auth_extra_groups="system:masters"),
+    bootstrap(4, expiration="2999-01-01T00:00:00Z"),
+    bootstrap(5, expiration="2001-01-01T00:00:00Z"),
+    bootstrap(6, expiration="soon"),
+    bootstrap(7, usage_bootstrap_authentication="false"),
+    bootstrap(8, "Opaque"),
+    bootstrap(9, token_id="token1"),
+)
+JOINED = (
+    *(asks(f"token{number}.{JOINING}") for number in range(1, 10)),
+    *(asks(token) for token in (f"token1.{JOINING[::-1]}", f"tokenx.{JOINING}", "token1.0123", f"Token1.{JOINING}")),
+    *(reviewed(f"token1.{JOINING}"), reviewed(f"token5.{JOINING}"), reviewed(f"token1.{JOINING}", audiences=["other"])),
+)
+
 STORIES: dict[str, Story] = {
     "webhook": Story(WEBHOOK, (*ASKED, *ANSWERED), FILES),
     "webhook v1beta1": Story(
@@ -307,6 +335,9 @@ STORIES: dict[str, Story] = {
     "tokens": Story(TOKEN_WEBHOOK, (*KNOWN, *UNKNOWN), TOKEN_FILES),
     "tokens v1beta1": Story(
         {**TOKEN_WEBHOOK, "authentication_token_webhook_version": "v1beta1"}, KNOWN_V1BETA1, TOKEN_FILES
+    ),
+    "bootstrap tokens": Story(
+        {"enable_bootstrap_token_auth": "true", "authorization_mode": "RBAC"}, (*SECRETS, *JOINED)
     ),
     "nobody listens": Story(
         {**WEBHOOK, FILE: "{{dir}}/refused.kubeconfig"},

@@ -40,6 +40,9 @@ class AuthenticationOptions:
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
     client_ca_file          certificates (PEM) of the authorities that sign client certificates: the common name is the
                             user, organizations are the groups. With it, too, every request must name its user
+    enable_bootstrap_token_auth
+                            whether Secrets of the type "bootstrap.kubernetes.io/token" in kube-system are tokens of
+                            nodes that join
     anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
     service_account_issuer  issuers of service accounts' tokens: the first one issues, tokens of all are accepted
     service_account_signing_key_file
@@ -64,6 +67,9 @@ class AuthenticationOptions:
     token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
     client_ca_file: PathLike | None = field(
         default=None, metadata=flag("authorities (PEM) whose client certificates are accepted", "PATH")
+    )
+    enable_bootstrap_token_auth: bool = field(
+        default=False, metadata=flag("accept bootstrap tokens, which are Secrets in kube-system", "BOOL")
     )
     anonymous_auth: bool = field(
         default=True, metadata=flag("serve requests without a token, if they are authorized (default: true)", "BOOL")

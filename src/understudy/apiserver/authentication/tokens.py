@@ -14,6 +14,7 @@ from understudy.apiserver.authentication.service_account_tokens import AccountTo
 from understudy.machinery.auth.users import User
 
 if TYPE_CHECKING:
+    from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
 
@@ -28,6 +29,7 @@ class Tokens:
     jwt_authenticators
               know users by tokens of other issuers
     webhook   knows users by all tokens that nobody else knows
+    bootstrap knows users by the tokens with which nodes join
     """
 
     accounts: AccountTokens
@@ -35,6 +37,7 @@ class Tokens:
     users: Mapping[str, User] = field(default_factory=dict)
     jwt_authenticators: Sequence[JWTAuthenticator] = ()
     webhook: WebhookTokens | None = None
+    bootstrap: BootstrapTokens | None = None
 
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
         """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
@@ -48,9 +51,10 @@ class Tokens:
             try:
                 return self.accounts.user(token, audiences or own, self.lookup)
             except TokenError as error:
-                if self.webhook is not None:
+                known = None if self.bootstrap is None else self.bootstrap.user(token, self.lookup)
+                if known is None and self.webhook is not None:
                     return self._outside_user(self.webhook, token, audiences or own, error)
-                known = self._jwt_user(token, error)
+                known = known or self._jwt_user(token, error)
         return known, self._meant(audiences)
 
     def _meant(self, audiences: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTIN
 from understudy.admission.manifest.source import ManifestMetrics, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
@@ -138,7 +139,8 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> 
     options = replace(config.account_tokens, generated=config.generated)
     accounts = AccountTokens(config.clock, config.release.version, options)
     webhook = _webhook_tokens(config, accounts.audiences, client)
-    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config), webhook)
+    bootstrap = BootstrapTokens(config.clock) if config.enable_bootstrap_token_auth else None
+    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config), webhook, bootstrap)
 
 
 def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: WebhookClient) -> WebhookTokens | None:

@@ -282,7 +282,7 @@ class ServerConfig(
     def authenticated(self) -> bool:
         """Report whether a request must name its user, or is anonymous; else everybody is an administrator."""
         files = self.token_auth_file, self.client_ca_file, self.authentication_token_webhook_config_file
-        return any(files) or self.authorized or self.authentication is not None
+        return any(files) or self.enable_bootstrap_token_auth or self.authorized or self.authentication is not None
 
     @property
     def anonymous(self) -> bool:
