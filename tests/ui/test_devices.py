@@ -102,7 +102,8 @@ def test_taints_and_releases_follow(open_page: Open) -> None:
 
 
 def test_many_nodes_are_shown(open_page: Open, keep_screenshot: Callable[[Page, str], None]) -> None:
-    """5,000 devices of 500 nodes are all there, and take less than 200 MB of the browser's memory."""
+    """5,000 devices of 500 nodes are all there, also at an earlier revision, and take less than 200 MB of the browser's
+    memory."""
     with Server(ui=True, load=["world:nodes?count=500&gpus=10"]) as server:
         page = open_page(server, DEVICES)
         cells = page.locator(".cells .cell")
@@ -111,6 +112,13 @@ def test_many_nodes_are_shown(open_page: Open, keep_screenshot: Callable[[Page, 
         assert page.evaluate("performance.memory.usedJSHeapSize") < 200e6
         page.keyboard.press("/")
         page.keyboard.type("node-499")
+        wait_until(lambda: cells.count() == 10)
+        pool = {"name": "more", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "more.example.com", "nodeName": "node-499", "pool": pool, "devices": [{"name": "one"}]}
+        metadata = {"name": "more"}
+        server.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec})
+        wait_until(lambda: cells.count() == 11)
+        page.goto(f"{server.url}/ui/{DEVICES}?q=node-499&at={server.state.registry.store.revision - 1}")
         wait_until(lambda: cells.count() == 10)
 
 
