@@ -45,6 +45,7 @@ SCHEMES = {
     "podsecurity": "k8s.io/pod-security-admission/admission/api/scheme/scheme.go",
     "podtolerationrestriction": "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go",
     "eventratelimit": "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go",
+    "clientconfig": "k8s.io/client-go/tools/clientcmd/api/latest/latest.go",
     "resourcequota": "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go",
     "client": "k8s.io/client-go/kubernetes/scheme/register.go",
 }

@@ -72,6 +72,7 @@ class Caller(NamedTuple):
     insecure  whether any certificate is trusted
     certificate, key
               those of the client (PEM), or None
+    password  a name and a password as in "name:password", or ""
     """
 
     agent: str = "kube-apiserver-admission"
@@ -79,6 +80,7 @@ class Caller(NamedTuple):
     insecure: bool = False
     certificate: bytes | None = None
     key: bytes | None = None
+    password: str = ""
 
 
 _ADMISSION = Caller()
@@ -100,11 +102,11 @@ class Call(NamedTuple):
     caller: Caller = _ADMISSION
 
     @staticmethod
-    def within(target: Target, body: bytes, seconds: int, left: float) -> Call:
+    def within(target: Target, body: bytes, seconds: int, left: float, caller: Caller) -> Call:
         """Return a call that may take some seconds, or what is left of the time of its request if that is less."""
         if left >= seconds:
-            return Call(target, body, seconds, seconds)
-        return Call(target, body, max(left, 0) + _LATER, max(ceil(left), 1))
+            return Call(target, body, seconds, seconds, caller)
+        return Call(target, body, max(left, 0) + _LATER, max(ceil(left), 1), caller)
 
 
 class Reply(NamedTuple):

@@ -1,4 +1,5 @@
-"""The configurations of single plugins: the folder in which the manifests of their webhooks or policies are.
+"""The configurations of single plugins: the folder in which the manifests of their webhooks or policies are, and the
+file of the users as whom webhooks are called.
 
 Upstream: `LoadConfig` of k8s.io/apiserver/pkg/admission/plugin/webhook/config, `LoadValidatingConfig` and
 `LoadMutatingConfig` of plugin/policy/config, and `ValidateStaticManifestsDir` of plugin/manifest.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 from stat import S_ISDIR
+from typing import NamedTuple
 
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -46,22 +48,33 @@ _POLICIES = ConfigurationTypes(
 )
 
 
-def manifests_folder(plugin: str, data: bytes, version: Version, gates: Gates) -> str:
-    """Return the folder with the manifests of a plugin, "" for none. Raises ValueError.
+class NamedFiles(NamedTuple):
+    """The files that the configuration of a plugin names, each "" for none.
+
+    folder      with its manifests
+    kubeconfig  with the users as whom webhooks are called
+    """
+
+    folder: str = ""
+    kubeconfig: str = ""
+
+
+def named_files(plugin: str, data: bytes, version: Version, gates: Gates) -> NamedFiles:
+    """Return the files that the configuration of a plugin names. Raises ValueError.
 
     data  the configuration of the plugin
     """
     if plugin in UNSUPPORTED:
         raise ValueError("understudy does not support its configuration")
     if plugin in POLICIES:
-        folder = _of_policies(plugin, data, version) if version >= V1_36 else ""
+        files = NamedFiles(_of_policies(plugin, data, version) if version >= V1_36 else "")
     elif plugin in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK):
-        folder = _of_webhooks(data, version)
+        files = _of_webhooks(data, version)
     else:
-        return ""  # it reads no configuration
-    if folder and (error := _wrong_folder(folder, gates)) is not None:
+        return NamedFiles()  # it reads no configuration
+    if files.folder and (error := _wrong_folder(files.folder, gates)) is not None:
         raise ValueError(error.text(version))
-    return folder
+    return files
 
 
 def _of_policies(plugin: str, data: bytes, version: Version) -> str:
@@ -71,18 +84,18 @@ def _of_policies(plugin: str, data: bytes, version: Version) -> str:
     return _text(obj, "staticManifestsDir")
 
 
-def _of_webhooks(data: bytes, version: Version) -> str:
+def _of_webhooks(data: bytes, version: Version) -> NamedFiles:
     has_folder = version >= V1_36
     _, obj = decode_named(data, _WEBHOOKS.find, scheme_name(version, "webhookadmission"), strict=has_folder)
-    kubeconfig = _text(obj, "kubeConfigFile")
+    kubeconfig, folder = _text(obj, "kubeConfigFile"), _text(obj, "staticManifestsDir") if has_folder else ""
     if not kubeconfig and has_folder:
-        return _text(obj, "staticManifestsDir")
+        return NamedFiles(folder)
     if not os.path.isabs(kubeconfig):
         path = FieldPath("kubeConfigFile")
         raise ValueError(invalid(path, kubeconfig, "must be an absolute file path").text(version))
     if not os.path.exists(kubeconfig):
         raise ValueError(f"stat {kubeconfig}: no such file or directory")
-    raise ValueError("understudy does not support kubeConfigFile: it calls webhooks without credentials")
+    return NamedFiles(folder, kubeconfig)
 
 
 def _text(obj: Obj, name: str) -> str:

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from understudy.admission.manifest.configuration import AdmissionConfiguration, read_configuration
 from understudy.admission.manifest.loader import ManifestLoader
-from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, manifests_folder
+from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, NamedFiles, named_files
 from understudy.admission.manifest.source import NO_MANIFESTS, ManifestMetrics, ManifestSource, StaticManifests
+from understudy.admission.manifest.webhook_users import WebhookUsers, read_webhook_users
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -69,7 +70,8 @@ def load_settings(
     readers  of their configurations
     now      returns the time of day, in seconds since 1970
     """
-    sources, read = {}, {}
+    sources: dict[str, ManifestSource] = {}
+    read: dict[str, object] = {}
     try:
         configuration = AdmissionConfiguration([], Path()) if path is None else read_configuration(path, version)
         for plugin in plugins:
@@ -77,10 +79,12 @@ def load_settings(
             if plugin in readers:
                 read[plugin] = _read(plugin, data, readers[plugin], version)
                 continue
-            folder = "" if data is None else _folder(plugin, data, version, gates)
-            if not folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
+            files = NamedFiles() if data is None else _files(plugin, data, version, gates)
+            if files.kubeconfig:
+                read[plugin] = _users(plugin, files.kubeconfig, version)
+            if not files.folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
                 continue
-            sources[plugin] = _source(ManifestLoader(plugin, folder, version, gates), metrics, now)
+            sources[plugin] = _source(ManifestLoader(plugin, files.folder, version, gates), metrics, now)
     except ValueError as error:
         raise ValueError(f"failed to apply admission: {error}") from None
     return AdmissionSettings(StaticManifests(sources, metrics), read, now)
@@ -95,9 +99,16 @@ def _read(plugin: str, data: bytes | None, reader: Reader, version: Version) -> 
         raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
 
 
-def _folder(plugin: str, data: bytes, version: Version, gates: Gates) -> str:
+def _files(plugin: str, data: bytes, version: Version, gates: Gates) -> NamedFiles:
     try:
-        return manifests_folder(plugin, data, version, gates)
+        return named_files(plugin, data, version, gates)
+    except ValueError as error:
+        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
+
+
+def _users(plugin: str, kubeconfig: str, version: Version) -> WebhookUsers:
+    try:
+        return read_webhook_users(Path(kubeconfig), version)
     except ValueError as error:
         raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
 

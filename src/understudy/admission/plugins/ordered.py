@@ -11,6 +11,7 @@ from functools import cache
 
 from understudy.admission.chain import Chain, Plugin
 from understudy.admission.manifest.settings import AdmissionSettings, Reader
+from understudy.admission.manifest.webhook_users import NOBODY
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
@@ -123,9 +124,13 @@ def new_chain(
     manifests = settings.manifests
     configurable: Sequence[MutatingAdmissionPolicy | ValidatingAdmissionPolicy | WebhookPlugin] = (
         MutatingAdmissionPolicy(objects, authorizer, metrics, version, manifests),
-        MutatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
+        MutatingAdmissionWebhook(
+            objects, authorizer, webhooks, metrics, manifests, settings.of(MutatingAdmissionWebhook.name, NOBODY)
+        ),
         ValidatingAdmissionPolicy(objects, authorizer, metrics, version, gates, manifests),
-        ValidatingAdmissionWebhook(objects, authorizer, webhooks, metrics, manifests),
+        ValidatingAdmissionWebhook(
+            objects, authorizer, webhooks, metrics, manifests, settings.of(ValidatingAdmissionWebhook.name, NOBODY)
+        ),
     )
     plugins: list[Plugin] = [
         NamespaceLifecycle(),

@@ -6,6 +6,7 @@ from functools import partial
 
 from understudy.admission.chain import Point
 from understudy.admission.manifest.source import NO_MANIFESTS, StaticManifests
+from understudy.admission.manifest.webhook_users import NOBODY, WebhookUsers
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.webhook.hooks import HookSource
@@ -31,11 +32,13 @@ class WebhookPlugin:
         client: WebhookClient,
         metrics: AdmissionMetrics,
         manifests: StaticManifests = NO_MANIFESTS,
+        users: WebhookUsers = NOBODY,
     ) -> None:
         static = partial(manifests.of, self.name)
         self.source = HookSource(self.configurations, self.admission_type, objects, authorizer, metrics, static)
         self._objects = objects
         self._client = client
+        self._users = users
         self._metrics = metrics
 
     def handles(self, point: Point) -> bool:

@@ -11,6 +11,7 @@ import uuid
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from understudy.admission.manifest.webhook_users import WebhookUsers
 from understudy.admission.matching.resources import Match
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes, admission_request
 from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
@@ -75,7 +76,12 @@ class Verdict(NamedTuple):
 
 
 def question(
-    hook: Hook, match: Match, versioned: VersionedAttributes, objects: ObjectInterfaces, ctx: Context
+    hook: Hook,
+    match: Match,
+    versioned: VersionedAttributes,
+    objects: ObjectInterfaces,
+    users: WebhookUsers,
+    ctx: Context,
 ) -> Question:
     """Return the review that asks a webhook about a request.
 
@@ -99,7 +105,11 @@ def question(
     }
     review = {"kind": kind.kind, "apiVersion": kind.api_version, "request": request}
     target, seconds = target_of(hook.fields["clientConfig"]), hook.fields.get("timeoutSeconds") or _DEFAULT_TIMEOUT
-    return Question(hook, uid, kind, Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left()))
+    try:
+        caller = users.caller(target)
+    except CallError as error:
+        raise CallingWebhookError(hook, f"could not get REST client: {error}") from None
+    return Question(hook, uid, kind, Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left(), caller))
 
 
 def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) -> Obj | None:

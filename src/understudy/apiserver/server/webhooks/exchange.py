@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sys
+from base64 import b64encode
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -137,6 +138,8 @@ class OutgoingCall:
         headers = {**_HEADERS, "User-Agent": self._call.caller.agent or "Go-http-client/1.1", "Host": host}
         if self._call.caller.token:
             headers["Authorization"] = f"Bearer {self._call.caller.token}"
+        if self._call.caller.password:
+            headers["Authorization"] = f"Basic {b64encode(self._call.caller.password.encode()).decode()}"
         body = b""
         if method == "POST":
             headers["Content-Type"], body = "application/json", self._call.body

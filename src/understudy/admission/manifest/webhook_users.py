@@ -1,0 +1,148 @@
+"""The users of a kubeconfig as whom admission calls webhooks (`kubeConfigFile` of a WebhookAdmissionConfiguration).
+
+Upstream: `NewDefaultAuthenticationInfoResolver` of k8s.io/apiserver/pkg/util/webhook.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from understudy.admission.manifest.configuration import path_error
+from understudy.admission.webhooks import Caller, CallError, Target
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import Version
+from understudy.machinery.serializer.configuration import (
+    RAW,
+    TYPE_META,
+    ConfigurationTypes,
+    UnnamedKindError,
+    decode_named,
+)
+from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, yaml_to_json
+from understudy.machinery.typeinfo.scheme import scheme_name
+from understudy.machinery.types import Obj
+
+_HTTPS = ":443"
+_PACKAGE = "k8s.io/client-go/tools/clientcmd/api/v1"
+_TEXTS = (
+    *("client-certificate", "client-certificate-data", "client-key", "client-key-data"),
+    *("token", "tokenFile", "username", "password", "as"),
+)
+_TYPES = ConfigurationTypes(
+    {"/v1/Config": f"{_PACKAGE}.Config"},
+    {
+        f"{_PACKAGE}.Config": [
+            TYPE_META,
+            ["AuthInfos", "users", "", f"[]{_PACKAGE}.NamedAuthInfo", 0],
+            ["Contexts", "contexts", "", f"[]{_PACKAGE}.NamedContext", 0],
+            ["CurrentContext", "current-context", "", "string", 0],
+        ],
+        f"{_PACKAGE}.NamedAuthInfo": [
+            ["Name", "name", "", "string", 0],
+            ["AuthInfo", "user", "", f"{_PACKAGE}.AuthInfo", 0],
+        ],
+        f"{_PACKAGE}.NamedContext": [
+            ["Name", "name", "", "string", 0],
+            ["Context", "context", "", f"{_PACKAGE}.Context", 0],
+        ],
+        f"{_PACKAGE}.Context": [["AuthInfo", "user", "", "string", 0]],
+        f"{_PACKAGE}.AuthInfo": [
+            *([name, name, "o", "string", 0] for name in _TEXTS),
+            ["AuthProvider", "auth-provider", "o", f"*{RAW}", 0],
+            ["Exec", "exec", "o", f"*{RAW}", 0],
+        ],
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookUsers:
+    """The users of a kubeconfig, by the hosts that they are for.
+
+    current  the name of the user of the current context, "" for none
+    folder   that of the kubeconfig, which names of files begin at
+    """
+
+    users: Mapping[str, Obj] = field(default_factory=dict)
+    current: str = ""
+    folder: Path = Path()
+
+    def caller(self, target: Target) -> Caller:
+        """Return who calls a webhook: the user of its host, "*", that of the current context, or nobody.
+
+        Raises CallError for a file that cannot be read.
+        """
+        names = (*_names_of(target), "*", self.current)
+        user = next((self.users[name] for name in names if name in self.users), None)
+        return self._caller(user) if user else Caller()
+
+    def _caller(self, user: Obj) -> Caller:
+        if user.get("auth-provider") is not None:
+            raise CallError("auth provider not supported")
+        token, password = user.get("token") or "", ""
+        if not token and user.get("tokenFile"):
+            token = self._read(user["tokenFile"]).decode().strip()
+        if user.get("username") or user.get("password"):
+            password = f"{user.get('username', '')}:{user.get('password', '')}"
+        certificate, key = (self._bytes(user, name) for name in ("client-certificate", "client-key"))
+        if token and password:
+            raise CallError("username/password or bearer token may be set, but not both")
+        return Caller(token=token, password=password, certificate=certificate, key=key)
+
+    def _bytes(self, user: Obj, name: str) -> bytes | None:
+        if data := user.get(f"{name}-data"):
+            return b64decode(data)
+        return self._read(user[name]) if user.get(name) else None
+
+    def _read(self, name: str) -> bytes:
+        path = self.folder / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise CallError(path_error(error, path)) from None
+
+
+NOBODY = WebhookUsers()
+
+
+def _names_of(target: Target) -> Iterator[str]:
+    """Yield the names of users for the host of a webhook: with and without the port, and with `*` for first parts."""
+    place = urlsplit(target.url).netloc
+    place = place if urlsplit(target.url).port else f"{place}{_HTTPS}"
+    for name in (place, place.removesuffix(_HTTPS))[: 1 + place.endswith(_HTTPS)]:
+        parts = name.split(".")
+        yield name
+        yield from (f"*.{'.'.join(parts[i:])}" for i in range(1, len(parts)))
+
+
+def read_webhook_users(path: Path, version: Version) -> WebhookUsers:
+    """Return the users of a kubeconfig. Raises ValueError."""
+    try:
+        config = _decoded(path.read_bytes(), version)
+    except (OSError, DecodeError) as error:
+        why = path_error(error, path) if isinstance(error, OSError) else error
+        raise ValueError(f'error loading config file "{path}": {why}') from None
+    users = {each.get("name", ""): each.get("user") or {} for each in config.get("users") or ()}
+    contexts = {each.get("name", ""): each.get("context") or {} for each in config.get("contexts") or ()}
+    for name, user in users.items():
+        if unknown := [way for way in ("exec", "as") if user.get(way)]:
+            raise ValueError(f"understudy does not support {unknown[0]} of user {go_quote(name)} in {path}")
+    current = contexts.get(config.get("current-context") or "", {}).get("user") or ""
+    return WebhookUsers(users, current, path.parent)
+
+
+def _decoded(data: bytes, version: Version) -> Obj:
+    """Return the fields of a kubeconfig, which need not name its kind. Raises DecodeError."""
+    if not data.strip():
+        return {}
+    try:
+        _, obj = decode_named(data, _TYPES.find, scheme_name(version, "clientconfig"), strict=False)
+    except UnnamedKindError as error:
+        if not str(error).startswith("Object '"):
+            raise
+        obj, _ = decode_parsed(parse_json(yaml_to_json(data)[0]), _TYPES.kind("", "v1", "Config"))
+    return obj
