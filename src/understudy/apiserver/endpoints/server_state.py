@@ -14,6 +14,7 @@ from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.webhook.awaited import Decide, at_once
+from understudy.apiserver.encoding.interest import Interests
 from understudy.apiserver.encoding.versions import Versions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
@@ -53,6 +54,7 @@ class ServerState:
               checks who grants which rights, None where no rights are needed
     permissions
               notes what users ask for
+    interests are those of the open watches
     """
 
     serving: Serving
@@ -71,6 +73,7 @@ class ServerState:
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     settings: AdmissionSettings = NO_SETTINGS
+    interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)

@@ -357,13 +357,15 @@ class Watch:
     """Writes under a prefix, in order, from a revision on.
 
     queue      the writes that the reader has not taken yet; it takes them with `take`
+    interest   which writes are queued; None for all
+    passed     the revision of the last write that was not
     wake       called on each write
     ended      set if no more writes are of interest: the reader takes what is queued, and is done
     overflown  set, and nothing queued any more, once the writes that wait take more than `limit` bytes (see
                `Event.size`): the reader is cut off. What was written before the watch began does not count.
     """
 
-    __slots__ = ("_size", "closed", "ended", "limit", "overflown", "prefix", "queue", "wake")
+    __slots__ = ("_size", "closed", "ended", "interest", "limit", "overflown", "passed", "prefix", "queue", "wake")
 
     def __init__(self, prefix: str, limit: int, backlog: Iterable[Event] = ()) -> None:
         self.prefix = prefix
@@ -374,9 +376,14 @@ class Watch:
         self.overflown = False
         self.closed = False
         self.wake: Callable[[], None] = _nobody
+        self.interest: Callable[[Event], bool] | None = None
+        self.passed = 0
 
     def offer(self, event: Event) -> None:
-        """Queue a write, or cut off a reader that is too slow."""
+        """Queue a write that is of interest, or cut off a reader that is too slow."""
+        if self.interest is not None and not self.interest(event):
+            self.passed = event.revision
+            return
         self._size += event.size
         if self._size > self.limit:
             self.cut_off()

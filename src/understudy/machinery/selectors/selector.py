@@ -41,6 +41,11 @@ class Selector:
         self._values = values or {}
 
     @property
+    def key(self) -> object:
+        """Return a key that selectors of one kind share if they match the same objects in the same way."""
+        return self._labels, self._fields
+
+    @property
     def reads_metadata_only(self) -> bool:
         """Report whether it matters to no object what it has besides its metadata."""
         return all(term.label in _OF_METADATA for term in self._fields)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -20,6 +22,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_32, V1_34, Version
+from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.types import Obj
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -118,6 +121,37 @@ async def test_watch_that_is_never_read_ends(director: Director) -> None:
         await update_map(director, number)
     source.take()
     assert source.ended
+
+
+async def test_writes_wake_watches_that_see_them(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write wakes the watches whose selector matches before or after it; equal selectors are tried once."""
+    tried = []
+    known = Selector.matches_labels
+
+    def matches_labels(self: Selector, labels: Mapping[str, str]) -> bool:
+        tried.append(labels)
+        return known(self, labels)
+
+    sources, woken = [], list[int]()
+    for number, selector in enumerate(
+        ["labelSelector=a%3Db", "labelSelector=a%3Db", "fieldSelector=metadata.name%3Dmap"]
+    ):
+        source = (await ask(director, "GET", MAPS, query=f"watch=true&{selector}")).source
+        source.take()
+        source.wake = partial(woken.append, number)
+        sources.append(source)
+    monkeypatch.setattr(Selector, "matches_labels", matches_labels)
+    written = []
+    for labels in ({"c": "d"}, {"a": "b"}, {"a": "c"}, {"a": "d"}):
+        await ask(
+            director, "PATCH", f"{MAPS}/map", {"metadata": {"labels": labels}}, media="application/merge-patch+json"
+        )
+        written.append(sorted(woken))
+        woken.clear()
+    assert written == [[2], [0, 1, 2], [0, 1, 2], [2]]
+    assert tried.count({"c": "d"}) == 3  # by that of labels as the newer object and the older, by that of the name once
+    types = [[json.loads(frame)["type"] for frame in source.take()] for source in sources]
+    assert types == [["ADDED", "DELETED"], ["ADDED", "DELETED"], ["MODIFIED"] * 4]
 
 
 def bookmarks(release: Version, path: str, include: str = "", accept: str = TABLE) -> list[Any]:

@@ -147,6 +147,8 @@ class EventSource:
             self.fail(error)
             return
         self._watch.wake = self._woken
+        if self._cache is None and not self._wants_all:  # else a webhook may have to convert an object first
+            self._watch.interest = self._state.interests.of(self._selector, kind)
         self._seen = after
         if initial:
             await self._send_initial_events(prefix)
@@ -300,7 +302,7 @@ class EventSource:
         elif now >= self._bookmark_at and not self._is_blocked:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
-            if self._store.revision > self._seen:
+            if self._store.revision > max(self._seen, self._watch.passed if self._watch is not None else 0):
                 self._bookmark(self._store.revision)
 
     def _on_write(self, event: Event) -> None:
