@@ -68,7 +68,7 @@ def started(story: Story, words: Obj, real: Real | None, release: str) -> Abstra
 
 
 def played(story: Story, real: Real | None, release: str) -> list[Obj]:
-    """Return what came of the requests of a story: the answer, and the calls of the webhook."""
+    """Send the requests of a story; return their outcome: the answer, and the calls of the webhook."""
     with tempfile.TemporaryDirectory() as folder, WebhookServer() as hook, refused_address() as refused:
         words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle}
         with started(story, words, real, release) as server, Server(server.url) as client:

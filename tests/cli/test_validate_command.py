@@ -106,7 +106,7 @@ def test_unknown_kinds_are_named(file: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_template_is_told_to_be_rendered(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is no YAML because it is a template of Helm is an error that says how such files are checked."""
+    """A template of Helm, which is no YAML, is an error that says how such files are checked."""
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Values.name }}-a\n")
     assert run(str(file)) == 2
     hint = "templates are rendered first: helm template CHART | understudy validate -"

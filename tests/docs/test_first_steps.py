@@ -119,7 +119,7 @@ def with_programs_of(machine: Path, stranger: dict[str, str]) -> dict[str, str]:
 
 
 def test_editor_starts_the_language_server(machine: Path, clone: Path, stranger: dict[str, str]) -> None:
-    """What the page about editors installs answers an editor that starts its command."""
+    """The language server that the page about editors installs answers an editor that starts it."""
     environment = with_programs_of(machine, stranger)
     with TemporaryDirectory() as folder:
         (Path(folder) / ".venv").symlink_to(machine / ".venv")

@@ -48,7 +48,7 @@ async def document(state: ServerState, log: RequestLog) -> Obj:
         kind = kinds[prefix]
         if kind.custom is None or not kind.custom.calls_webhook:
             tables[f"{kind.group}/{kind.resource}"] = await _table(state, kind, own)
-    requests = {str(revision): told for revision, told in writers.by_revision(log).items()}
+    requests = {str(revision): request for revision, request in writers.by_revision(log).items()}
     return {"since": since, "tables": tables, "requests": requests}
 
 

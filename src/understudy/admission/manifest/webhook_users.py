@@ -72,7 +72,7 @@ class WebhookUsers:
     folder: Path = Path()
 
     def caller(self, target: Target) -> Caller:
-        """Return who calls a webhook: the user of its host, "*", that of the current context, or nobody.
+        """Return the user that calls a webhook: the user of its host, "*", that of the current context, or nobody.
 
         Raises CallError for a file that cannot be read.
         """

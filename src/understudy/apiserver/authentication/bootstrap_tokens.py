@@ -44,7 +44,7 @@ class BootstrapTokens:
         return User(f"{USER}{parts[1]}", sorted(groups))
 
     def _problem(self, secret: Obj, data: dict[str, bytes], token_id: str, token_secret: str) -> str:
-        """Return what is wrong with a Secret for a token, "" for a good one."""
+        """Return the reason why a Secret is no token, "" for a good one."""
         if "deletionTimestamp" in secret["metadata"]:
             return "is deleted and awaiting removal"
         if secret.get("type") != TYPE or not data:

@@ -144,7 +144,7 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> 
 
 
 def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: WebhookClient) -> WebhookTokens | None:
-    """Return what asks the server of `--authentication-token-webhook-config-file`, None without one."""
+    """Return the client of the server of `--authentication-token-webhook-config-file`, None without one."""
     if config.token_webhook is None:
         return None
     from understudy.apiserver.authentication.webhook import KINDS, WebhookTokens

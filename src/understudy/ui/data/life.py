@@ -55,8 +55,8 @@ async def document(state: ServerState, log: RequestLog, request: Request) -> Obj
         if size > MOST_BYTES and versions:
             since = versions[-1]["revision"]
             break
-        told = {"revision": entry.revision, "deleted": deleted, "object": orjson.Fragment(body)}
-        versions.append({**told, "request": requests.get(entry.revision)})
+        version = {"revision": entry.revision, "deleted": deleted, "object": orjson.Fragment(body)}
+        versions.append({**version, "request": requests.get(entry.revision)})
         if turns.is_over:
             await turns.next()
     return {"since": since, "versions": versions[::-1]}

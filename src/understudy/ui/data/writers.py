@@ -13,12 +13,12 @@ def by_revision(log: RequestLog, key: str = "") -> dict[int, Obj]:
 
     A request that writes several objects is not among them.
     """
-    told = dict[int, Obj]()
+    requests = dict[int, Obj]()
     for note in log.notes(0):
         if note.change is None or key not in ("", note.change.key):
             continue
         user = note.user.name if note.user else ""
         name = user.encode(errors="replace").decode()
         request = {"number": note.number, "time": note.time, "verb": note.info.verb, "user": name}
-        told[note.change.first] = told[note.change.last] = request
-    return told
+        requests[note.change.first] = requests[note.change.last] = request
+    return requests

@@ -107,10 +107,10 @@ class PodTolerationRestriction:
 
 def _tolerations_of(namespace: str, annotation: str, ctx: Context) -> list[Obj] | None:
     """Return the tolerations in an annotation of a namespace, None without it. Raises 404, 500."""
-    found = ctx.lookup("", "namespaces", "", namespace)
-    if found is None:
+    stored = ctx.lookup("", "namespaces", "", namespace)
+    if stored is None:
         raise errors.not_found("", "namespaces", namespace)
-    text = nested_field(found, "metadata", "annotations", annotation)
+    text = nested_field(stored, "metadata", "annotations", annotation)
     if not text:
         return None if text is None else []
     try:

@@ -70,13 +70,13 @@ class LimitedResource:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """What a configuration limits."""
+    """The resources that a configuration limits."""
 
     resources: Sequence[LimitedResource] = ()
 
 
 def read_limited_resources(data: bytes | None, version: Version) -> Limited:
-    """Return what the configuration in some bytes limits. Raises ValueError."""
+    """Read the resources that a configuration limits. Raises ValueError."""
     if data is None:
         return Limited()
     _, obj = decode_named(data, _TYPES.find, scheme_name(version, "resourcequota"))

@@ -45,15 +45,15 @@ def _decoded(line: bytes) -> tuple[GroupVersionKind, Obj]:
     """Return the kind of a line, v0 if it names none, and its object. Raises DecodeError."""
     parsed = parse_json(line)
     api_version, kind = read_type_meta(parsed)
-    found = gvk_with_defaults(api_version, kind, UNVERSIONED)
-    if found not in (UNVERSIONED, VERSIONED):
-        raise not_registered(found, SCHEME)
-    if found == VERSIONED and not kind:
+    gvk = gvk_with_defaults(api_version, kind, UNVERSIONED)
+    if gvk not in (UNVERSIONED, VERSIONED):
+        raise not_registered(gvk, SCHEME)
+    if gvk == VERSIONED and not kind:
         raise DecodeError("converting (v1beta1.Policy) to (v0.Policy): unknown conversion")
     obj: Obj = json.loads(line)
-    if found == UNVERSIONED:
+    if gvk == UNVERSIONED:
         _check(obj, _SUBJECT, "Policy.")
-        return found, obj
+        return gvk, obj
     spec = obj.get("spec")
     if not isinstance(spec, dict | None):
         found_type = _json_type(spec)
@@ -61,7 +61,7 @@ def _decoded(line: bytes) -> tuple[GroupVersionKind, Obj]:
             f"json: cannot unmarshal {found_type} into Go struct field Policy.spec of type v1beta1.PolicySpec"
         )
     _check(spec or {}, _SPEC, "PolicySpec.spec.")
-    return found, obj
+    return gvk, obj
 
 
 def _check(values: Obj, fields: Mapping[str, type], where: str) -> None:
@@ -69,8 +69,8 @@ def _check(values: Obj, fields: Mapping[str, type], where: str) -> None:
     for name, value in values.items():
         expected = fields.get(name)
         if expected is not None and not isinstance(value, expected | None):
-            found = _json_type(value)
-            text = f"json: cannot unmarshal {found} into Go struct field {where}{name} of type {_GO[expected]}"
+            type_ = _json_type(value)
+            text = f"json: cannot unmarshal {type_} into Go struct field {where}{name} of type {_GO[expected]}"
             raise DecodeError(text)
 
 

@@ -17,7 +17,7 @@ UNKNOWN = "internal error"  # the reason that is logged for an error
 
 
 class AuthorizationError(Exception):
-    """It could not be found out whether a user may do something; answered with 500 in plain text."""
+    """A failure to find out whether a user may do something; answered with 500 in plain text."""
 
 
 def with_selectors(request: Request) -> None:

@@ -239,7 +239,7 @@ class Worker:
         return state
 
     def _outside(self, loop: LoopFromThread) -> Outside:
-        """Return what makes the calls of expressions to the authorizer: `AuthorizerOnLoop` does so by itself."""
+        """Return the caller of the authorizer for expressions: `AuthorizerOnLoop` does so by itself."""
         return here if self._on_loop.asks_outside else loop.call
 
 
