@@ -38,6 +38,11 @@ NOT_RECORDED = {
     "kubernetes": "finalizer of namespaces",
     "oldSelf": "variable of CEL rules",
     "domain": "upstream's name for the part of a qualified name in errors",
+    **dict.fromkeys(
+        ("burst", "cacheSize", "defaults", "exemptions", "limitedResources", "matchContains", "matchScopes", "qps"),
+        "field of the configuration of an admission plugin, which is a file",
+    ),
+    "podtolerationrestriction": "admission plugin, in lower case",
     "digest": "group of a regular expression",
     "tag": "group of a regular expression",
     "admissionPlugins": "key of a release's facts",

@@ -172,7 +172,7 @@ async def test_access_reviews_ask_the_authorizer() -> None:
     await World(authorizer).send("POST", path, "a", {"spec": spec})
     asked = [question for question in authorizer.asked if question[1].verb == "get"]
     assert asked == [
-        ("ann", Attributes("", "get", True, "apps", "", "default", "deployments")),
+        ("ann", Attributes("", "get", True, "apps", "*", "default", "deployments")),
         ("eve", Attributes("/metrics", "get")),
     ]
 

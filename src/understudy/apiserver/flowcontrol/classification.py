@@ -180,10 +180,9 @@ class FlowControl:
 
     def _with_mandatory(self, schemas: list[Obj]) -> list[Obj]:
         """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
-        names = {schema["metadata"]["name"] for schema in schemas}
-        mandatory = mandatory_objects(self._version, "FlowSchema")
-        first = [] if EXEMPT in names else [mandatory[EXEMPT]]
-        last = [] if CATCH_ALL in names else [mandatory[CATCH_ALL]]
+        missing = set(MANDATORY) - {schema["metadata"]["name"] for schema in schemas}
+        made = mandatory_objects(self._version, "FlowSchema") if missing else {}  # their file is read if it must be
+        first, last = ([made[name]] if name in missing else [] for name in (EXEMPT, CATCH_ALL))
         return [*first, *schemas, *last]
 
     def _watch(self) -> None:
