@@ -77,7 +77,8 @@ def main(argv: list[str] | None, added: Iterable[AddCommand]) -> int:
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         code = run(args)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the language server closes it
+            sys.stdout.flush()
     except BrokenPipeError:  # nobody reads what is printed any more, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still has to write there
         return READER_LEFT
