@@ -368,7 +368,6 @@ REAL_TIME = {
     },
     "defaults of functions that are given a clock": {
         "apiserver.controllers.framework.backoff",
-        "apiserver.controllers.framework.rate_limit",
         "controlplane.resourceclaim.created_claims",
         "controlplane.scheduler.plugins.dynamicresources.dynamic_resources",
     },

@@ -8,8 +8,8 @@ import pytest
 
 from tests.waiting import PATIENCE, running, until
 from understudy.apiserver.controllers.framework import workqueue
-from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.apiserver.controllers.framework.workqueue import WorkQueue
+from understudy.machinery.util.rate_limit import TokenBucket
 
 
 async def test_keys_are_handed_out_once() -> None:

@@ -14,11 +14,11 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.scheme import scheme_name
 from understudy.machinery.types import Obj
+from understudy.machinery.util.rate_limit import TokenBucket
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import FieldError, Path, invalid, not_supported
 
 DEFAULT_SIZE = 4096  # keys whose buckets are remembered
-
 
 _PACKAGE = "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/apis/eventratelimit/v1alpha1"
 _TYPES = ConfigurationTypes(
@@ -53,26 +53,24 @@ _KEYS: dict[str, Callable[[Attributes], str]] = {
 
 @dataclass(slots=True)
 class Limit:
-    """A limit of one type, with the events that may still come at once, by their keys.
+    """A limit of one type.
 
-    buckets  {key: (events, time in seconds)}; the key that was asked for last is the last one
+    buckets  count the events by their keys; the key that was asked for last is the last one
     """
 
     type: str
     per_second: int
     burst: int
     size: int = DEFAULT_SIZE
-    buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    buckets: OrderedDict[str, TokenBucket] = field(default_factory=OrderedDict)
 
-    def accepts(self, key: str, now: float) -> bool:
-        """Take an event from the bucket of a key, which fills again as time passes; report whether there was one."""
-        left, at = self.buckets.pop(key, (float(self.burst), now))
-        left = min(float(self.burst), left + max(now - at, 0.0) * self.per_second)
-        accepted = left >= 1
-        self.buckets[key] = (left - accepted, now)
+    def accepts(self, key: str, now: Callable[[], float]) -> bool:
+        """Report whether an event with a key may come now, and count it if so; `now` returns the time in seconds."""
+        bucket = self.buckets.pop(key, None) or TokenBucket(self.per_second, self.burst, now)
+        self.buckets[key] = bucket
         if len(self.buckets) > self.size:
             self.buckets.popitem(last=False)
-        return accepted
+        return bucket.try_accept()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ class EventRateLimit:
         if attributes.dry_run:
             return
         keys = [(limit, _KEYS[limit.type](attributes)) for limit in self._limits]
-        reached = [(limit, key) for limit, key in keys if not limit.accepts(key, self._now())]
+        reached = [(limit, key) for limit, key in keys if not limit.accepts(key, self._now)]
         if reached:
             texts = dict.fromkeys(f"limit reached on type {limit.type} for key {key}" for limit, key in reached)
             raise StatusError(429, "TooManyRequests", f"Too many requests: {aggregate(list(texts))}")

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from typing import Generic, TypeVar
 
-from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.machinery.errors import StatusError
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 from understudy.machinery.util.memory import gives_back, shrink
+from understudy.machinery.util.rate_limit import TokenBucket
 from understudy.machinery.util.timers import Alarm, call_later
 
 log = logging.getLogger(__name__)

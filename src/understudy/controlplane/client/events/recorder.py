@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
-from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.sender import EventSender
@@ -22,6 +21,7 @@ from understudy.controlplane.client.resources import EVENTS, Resource, object_re
 from understudy.machinery.errors import StatusError, ignore_not_found
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
+from understudy.machinery.util.rate_limit import TokenBucket
 
 AGGREGATE_FROM, AGGREGATE_SECONDS = 10, 600.0
 BURST, PER_SECOND = 25, 1 / 300

@@ -19,12 +19,12 @@ from typing import Protocol
 
 import orjson
 
-from understudy.apiserver.controllers.framework.rate_limit import TokenBucket
 from understudy.apiserver.permissions.audit.event import NotedEvent
 from understudy.apiserver.permissions.audit.policy import Level
 from understudy.apiserver.server.filters.audit.batching import BATCH, BLOCKING_STRICT, BackendOptions, Batching
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
+from understudy.machinery.util.rate_limit import TokenBucket
 
 log = logging.getLogger("understudy")
 
@@ -164,8 +164,8 @@ class Buffered:
         self._batching: Batching = options.batching
         self._waiting: Queue[NotedEvent] = Queue(options.batching.buffer_size)
         self._closed = threading.Event()
-        per_second = options.batching.per_second
-        self._throttle = None if per_second is None else TokenBucket(per_second, options.batching.burst)
+        per_second, burst = options.batching.per_second, options.batching.burst
+        self._throttle = None if per_second is None else TokenBucket(per_second, burst, time.monotonic)
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="audit-batch") if at_once else None
         self._thread = threading.Thread(target=self._run, name=f"audit-{plugin.name}", daemon=True)
         self._thread.start()

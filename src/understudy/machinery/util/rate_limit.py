@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 
 class TokenBucket:
-    """Lets `burst` things happen at once, and then `per_second` of them."""
+    """Lets `burst` things happen at once, and then `per_second` of them, by a clock that returns seconds."""
 
-    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
@@ -32,5 +31,5 @@ class TokenBucket:
 
     def _refill(self) -> None:
         now = self._clock()
-        self._tokens = min(float(self._burst), self._tokens + (now - self._last) * self._per_second)
+        self._tokens = min(float(self._burst), self._tokens + max(now - self._last, 0.0) * self._per_second)
         self._last = now
