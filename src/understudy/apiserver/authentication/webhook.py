@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authorization.webhook.awaited import Answer, DecisionAwaitedError, answer_to
+from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to
 from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.json_writer import encode
@@ -48,9 +48,7 @@ class WebhookTokens:
         key = sha256(encode(spec)).digest()
         answer: Answer | None = self._answers.get(key)
         if answer is None:
-            answer = answer_to((id(self), key))
-        if answer is None:
-            raise DecisionAwaitedError((id(self), key), partial(self._ask, spec, key))
+            answer = answer_to((id(self), key), partial(self._ask, spec, key))
         if isinstance(answer, CallError):
             raise TokenError(str(answer))
         meant = [audience for audience in answer.get("audiences") or self._audiences if audience in audiences]

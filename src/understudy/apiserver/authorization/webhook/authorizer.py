@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from understudy.admission.webhooks import CallError
-from understudy.apiserver.authorization.webhook.awaited import Answer, DecisionAwaitedError, answer_to
+from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to
 from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.apiserver.authorization.webhook.review import in_version, spec_of
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
@@ -62,9 +62,7 @@ class WebhookAuthorizer:
         key = encode(spec)
         answer: Answer | None = self._answers.get(key)
         if answer is None:
-            answer = answer_to((id(self), key))
-        if answer is None:
-            raise DecisionAwaitedError((id(self), key), partial(self._ask, spec, key, is_kept=_is_short(attributes)))
+            answer = answer_to((id(self), key), partial(self._ask, spec, key, is_kept=_is_short(attributes)))
         if isinstance(answer, CallError):
             return Decision(False, "", self._denies_errors, str(answer))
         return _decision(answer)

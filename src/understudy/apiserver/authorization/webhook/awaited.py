@@ -46,10 +46,12 @@ def at_once(check: Callable[[], T], /) -> T:
     return check()
 
 
-def answer_to(question: Hashable) -> Answer | None:
-    """Return the answer that was waited for, None for one that has not been asked for."""
+def answer_to(question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Return the answer that was waited for. Raises DecisionAwaitedError, which asks, for one that was not."""
     answers = _answers.get()
-    return None if answers is None else answers.get(question)
+    if answers is None or question not in answers:
+        raise DecisionAwaitedError(question, ask)
+    return answers[question]
 
 
 async def decided(check: Callable[[], T]) -> T:

@@ -101,15 +101,10 @@ class AuthorizationOptions:
         if WEBHOOK not in self.authorization_mode or not self.authorization_webhook_config_file:
             return None
         from understudy.apiserver.authorization.webhook.review import KINDS
-        from understudy.apiserver.server.options.webhook_files import read_endpoint  # YAML
+        from understudy.apiserver.server.options.webhook_files import read_reviewer  # YAML
 
+        path, version = Path(self.authorization_webhook_config_file), self.authorization_webhook_version
         try:
-            endpoint = read_endpoint(Path(self.authorization_webhook_config_file))
-            if (version := self.authorization_webhook_version) not in KINDS:
-                supported = ", ".join(f'"{known}"' for known in KINDS)
-                raise ValueError(
-                    f'unsupported webhook authorizer version "{version}", supported versions are {supported}'
-                )
+            return read_reviewer(path, version, KINDS, "webhook authorizer")
         except ValueError as why:
             raise ValueError(f"invalid authorization config: {why}") from None
-        return endpoint

@@ -51,12 +51,7 @@ class TokenWebhookOptions:
         if not self.authentication_token_webhook_config_file:
             return None
         from understudy.apiserver.authentication.webhook import KINDS
-        from understudy.apiserver.server.options.webhook_files import read_endpoint  # YAML
+        from understudy.apiserver.server.options.webhook_files import read_reviewer  # YAML
 
-        endpoint = read_endpoint(Path(self.authentication_token_webhook_config_file))
-        if (version := self.authentication_token_webhook_version) not in KINDS:
-            supported = ", ".join(f'"{known}"' for known in KINDS)
-            raise ValueError(
-                f'unsupported authentication webhook version "{version}", supported versions are {supported}'
-            )
-        return endpoint
+        path, version = Path(self.authentication_token_webhook_config_file), self.authentication_token_webhook_version
+        return read_reviewer(path, version, KINDS, "authentication webhook")

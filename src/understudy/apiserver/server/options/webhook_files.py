@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
 
 from understudy.admission.webhooks import Caller, Target
@@ -10,6 +11,18 @@ from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
 
 NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+
+
+def read_reviewer(path: Path, version: str, versions: Iterable[str], what: str) -> Endpoint:
+    """Return the server and the user of a kubeconfig for reviews in a version. Raises ValueError as `read_endpoint`.
+
+    versions  the ones that there are; ValueError for another one calls the webhook `what`
+    """
+    endpoint = read_endpoint(path)
+    if version not in versions:
+        supported = ", ".join(f'"{known}"' for known in versions)
+        raise ValueError(f'unsupported {what} version "{version}", supported versions are {supported}')
+    return endpoint
 
 
 def read_endpoint(path: Path) -> Endpoint:
