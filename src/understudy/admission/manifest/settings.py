@@ -5,7 +5,8 @@ Upstream: `NewFromPlugins` of k8s.io/apiserver/pkg/admission.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,6 @@ from understudy.admission.manifest.configuration import AdmissionConfiguration, 
 from understudy.admission.manifest.loader import ManifestLoader
 from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, NamedFiles, named_files
 from understudy.admission.manifest.source import NO_MANIFESTS, ManifestMetrics, ManifestSource, StaticManifests
-from understudy.admission.manifest.webhook_users import WebhookUsers, read_webhook_users
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -75,13 +75,16 @@ def load_settings(
     try:
         configuration = AdmissionConfiguration([], Path()) if path is None else read_configuration(path, version)
         for plugin in plugins:
-            data = configuration.of(plugin)
-            if plugin in readers:
-                read[plugin] = _read(plugin, data, readers[plugin], version)
-                continue
-            files = NamedFiles() if data is None else _files(plugin, data, version, gates)
-            if files.kubeconfig:
-                read[plugin] = _users(plugin, files.kubeconfig, version)
+            data, files = configuration.of(plugin), NamedFiles()
+            with _beginning(plugin):
+                if plugin in readers:
+                    read[plugin] = readers[plugin](data, version)
+                elif data is not None:
+                    files = named_files(plugin, data, version, gates)
+                if files.kubeconfig:
+                    from understudy.admission.manifest.webhook_users import read_webhook_users
+
+                    read[plugin] = read_webhook_users(Path(files.kubeconfig), version)
             if not files.folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
                 continue
             sources[plugin] = _source(ManifestLoader(plugin, files.folder, version, gates), metrics, now)
@@ -90,25 +93,13 @@ def load_settings(
     return AdmissionSettings(StaticManifests(sources, metrics), read, now)
 
 
-def _read(plugin: str, data: bytes | None, reader: Reader, version: Version) -> object:
+@contextmanager
+def _beginning(plugin: str) -> Iterator[None]:
+    """Say in a ValueError which plugin cannot begin."""
     try:
-        return reader(data, version)
+        yield
     except InitializationError as error:
         raise ValueError(f"failed to initialize admission plugin {go_quote(plugin)}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
-
-
-def _files(plugin: str, data: bytes, version: Version, gates: Gates) -> NamedFiles:
-    try:
-        return named_files(plugin, data, version, gates)
-    except ValueError as error:
-        raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
-
-
-def _users(plugin: str, kubeconfig: str, version: Version) -> WebhookUsers:
-    try:
-        return read_webhook_users(Path(kubeconfig), version)
     except ValueError as error:
         raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
 
