@@ -13,15 +13,10 @@ from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTIN
 from understudy.admission.manifest.source import ManifestMetrics, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
-from understudy.apiserver.authorization.abac.authorizer import ABACAuthorizer
 from understudy.apiserver.authorization.modes import ABAC, WEBHOOK, new_authorization
-from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
-from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
-from understudy.apiserver.authorization.webhook.review import KINDS
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -53,6 +48,7 @@ from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
+    from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
@@ -83,7 +79,7 @@ def new_parts(config: ServerConfig) -> Parts:
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
     objects = RegistryObjects(registry, Schemas.of(version))
     others: Mapping[str, Callable[[], Authorizer]] = {
-        ABAC: partial(ABACAuthorizer, config.authorization_policies),
+        ABAC: partial(_policy_authorizer, config),
         WEBHOOK: partial(_webhook_authorizer, config, webhooks, gates),
     }
     authorization = new_authorization(config.authorization_mode, objects, version, gates, others)
@@ -126,8 +122,19 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
 
 
-def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> WebhookAuthorizer:
+def _policy_authorizer(config: ServerConfig) -> Authorizer:
+    """Return the authorizer that asks the policies of `--authorization-policy-file`."""
+    from understudy.apiserver.authorization.abac.authorizer import ABACAuthorizer
+
+    return ABACAuthorizer(config.authorization_policies)
+
+
+def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> Authorizer:
     """Return the authorizer that asks the server of `--authorization-webhook-config-file`."""
+    from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
+    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
+    from understudy.apiserver.authorization.webhook.review import KINDS
+
     assert config.authorization_webhook is not None
     version = config.authorization_webhook_version
     webhook = GenericWebhook(config.authorization_webhook, client, KINDS[version], Schemas.of(config.release.version))
@@ -139,8 +146,23 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> 
     options = replace(config.account_tokens, generated=config.generated)
     accounts = AccountTokens(config.clock, config.release.version, options)
     webhook = _webhook_tokens(config, accounts.audiences, client)
-    bootstrap = BootstrapTokens(config.clock) if config.enable_bootstrap_token_auth else None
-    return Tokens(accounts, registry.lookup, config.tokens or {}, _jwt_authenticators(config), webhook, bootstrap)
+    return Tokens(
+        accounts,
+        registry.lookup,
+        config.tokens or {},
+        _jwt_authenticators(config),
+        webhook,
+        _bootstrap_tokens(config),
+    )
+
+
+def _bootstrap_tokens(config: ServerConfig) -> BootstrapTokens | None:
+    """Return the authenticator of bootstrap tokens, None where these are not accepted."""
+    if not config.enable_bootstrap_token_auth:
+        return None
+    from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
+
+    return BootstrapTokens(config.clock)
 
 
 def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: WebhookClient) -> WebhookTokens | None:
@@ -148,6 +170,7 @@ def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: Webh
     if config.token_webhook is None:
         return None
     from understudy.apiserver.authentication.webhook import KINDS, WebhookTokens
+    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 
     kind = KINDS[config.authentication_token_webhook_version]
     webhook = GenericWebhook(config.token_webhook, client, kind, Schemas.of(config.release.version))

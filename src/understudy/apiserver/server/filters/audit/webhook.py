@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, Reply, WebhookClient
-from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 
 TIMEOUT = 30  # seconds of a call
 STEPS, FACTOR, JITTER = 5, 1.5, 0.2  # of `DefaultRetryBackoffWithInitialDelay`
