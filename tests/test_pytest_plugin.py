@@ -13,6 +13,7 @@ import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 from tests.releases import NEWEST
+from tests.ui.test_report import data_of
 
 CLAIM = """
     CLAIM = {
@@ -597,6 +598,52 @@ def test_failing_test_leaves_a_page(project: pytest.Pytester) -> None:
     assert pages <= set(result.outlines)
     assert result.stdout.str().count("- Page of <Server ") == 7
     assert all(page.endswith(".html") and len(Path(page).name) < 100 for page in pages)
+
+
+def test_page_of_a_teardown_that_fails(project: pytest.Pytester) -> None:
+    """A page has what the server held when a fixture failed, before it was restored or stopped; others leave none."""
+    project.makepyfile("""
+        import pytest
+
+        def config_map(name):
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+        @pytest.fixture
+        def breaks(request):
+            yield request.getfixturevalue(request.param)
+            raise RuntimeError("broken")
+
+        @pytest.fixture(scope="module")
+        def prepared(apiserver_session):
+            apiserver_session.create(config_map("prepared"))
+            raise RuntimeError("broken")
+
+        def test_good(apiserver_session, apiserver):
+            apiserver_session.create(config_map("good"))
+
+        def test_prepared(prepared):
+            pass
+
+        @pytest.mark.parametrize("breaks", ["apiserver_session", "apiserver", "apiserver"], indirect=True)
+        def test_broken(apiserver_session, breaks):
+            breaks.create(config_map("made"))
+
+        def test_last(apiserver, apiserver_session):
+            pass
+    """)
+    result = project.runpytest_subprocess("--understudy-report=pages")
+    result.assert_outcomes(passed=5, errors=4)
+    assert held_by(project.path / "pages") == [["made"], ["made"], ["made", "prepared"], *[["prepared"]] * 3]
+    assert result.stdout.str().count("- Page of <Server ") == 6
+    project.runpytest_subprocess("--understudy-report=last", "-k", "apiserver1").assert_outcomes(passed=1, errors=1)
+    assert held_by(project.path / "last") == [[], ["made"]]
+
+
+def held_by(folder: Path) -> list[list[str]]:
+    """Return the names of the ConfigMaps that tests have stored, as pages tell them."""
+    tables = [data_of(page)["tables"]["/configmaps"]["rows"] for page in folder.iterdir()]
+    named = [{row["object"]["metadata"]["name"] for row in rows} & {"prepared", "good", "made"} for rows in tables]
+    return sorted(map(sorted, named))
 
 
 def test_page_that_cannot_be_written(project: pytest.Pytester) -> None:

@@ -8,9 +8,7 @@ asks for the fixture.
 from __future__ import annotations
 
 import gc
-import hashlib
 import json
-import re
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +22,7 @@ import pytest
 
 if TYPE_CHECKING:
     from understudy import Server
+    from understudy.ui.failing_tests import Pages
 
 MARKER = (
     'apiserver(emulated_version="1.32", feature_gates={"NAME": True}, load=["world.yaml"], ...): '
@@ -46,6 +45,8 @@ REPORTED = 20  # requests that a failed test shows
 
 T = TypeVar("T")
 SERVERS = pytest.StashKey[dict["Server", None]]()  # of a test, in the order in which it got them
+PAGES: pytest.StashKey[Pages] = pytest.StashKey()  # of pytest's configuration, with --understudy-report
+LAST = pytest.StashKey[bool]()  # of a test that is torn down: with it everything ends
 
 
 class _PlainImports(MetaPathFinder):
@@ -88,6 +89,10 @@ def pytest_configure(config: pytest.Config) -> None:
                 ServerConfig(**{**options, "emulated_version": release})
         except ValueError as why:
             raise pytest.UsageError(f"apiserver: {why}") from None
+    if folder := config.getoption("understudy_report"):
+        from understudy.ui import failing_tests
+
+        config.stash[PAGES] = failing_tests.Pages(config.invocation_params.dir / folder)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -138,32 +143,33 @@ def pytest_runtest_setup() -> Generator[None, T, T]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, T, T]:
+    """Note whether fixtures of the session end with a test."""
+    item.stash[LAST] = nextitem is None
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the last requests that the servers of a failed test have answered, and name the pages of what they hold."""
     report = yield
-    servers = item.stash.get(SERVERS, {}) if report.failed else {}
-    for number, server in enumerate(servers):
+    pages = item.config.stash.get(PAGES, None)
+    for server in servers_of(item) if report.failed else ():
         if lines := server.request_log.lines(REPORTED):
             report.sections.append((f"Last requests to {server!r}", "\n".join(lines)))
-        folder = item.config.getoption("understudy_report")
-        if folder and report.when != "teardown":  # which has changed what the server holds
-            page = _leave_page(server, item, item.config.invocation_params.dir / folder, number)
-            report.sections.append((f"Page of {server!r}", page))
+        if pages:
+            report.sections.append((f"Page of {server!r}", pages.keep(server, item.nodeid)))
+    if pages and report.when == "teardown":
+        pages.end_test()
     return report
 
 
-def _leave_page(server: Server, item: pytest.Item, folder: Path, number: int) -> str:
-    """Write the page of a server that a failed test has used; return its path, or why there is none.
-
-    The name is that of the test, shortened, with a hash of its whole name: no two tests have the same.
-    """
-    name = re.sub(r"[^\w.-]+", "-", item.nodeid)[-80:].strip("-.")
-    code = hashlib.sha256(f"{item.nodeid} {number}".encode()).hexdigest()[:8]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return str(server.report(folder / f"{name}-{code}.html", title=item.nodeid))
-    except Exception as why:  # whatever it is, the other tests shall go on
-        return f"there is none: {why}"
+def servers_of(item: pytest.Item) -> list[Server]:
+    """Return the servers that a test has used, with that of the session where fixtures of a wider scope have failed."""
+    none: dict[Server, None] = {}
+    uses_session = "apiserver_session" in getattr(item, "fixturenames", ())
+    of_session = item.session.stash.get(SERVERS, none) if uses_session else none
+    return [*(item.stash.get(SERVERS, none) | of_session)]
 
 
 class Pool:
@@ -237,10 +243,12 @@ def apiserver(
         server = _apiserver_pool.server({**apiserver_options, **marked(request.node), **release})
     with _used_by(server, request.node):
         yield server
+    if request.node.stash.get(LAST, False):
+        _draft_page(server, request.node)
 
 
 @pytest.fixture(scope="session")
-def apiserver_session(apiserver_options: dict[str, Any]) -> Iterator[Server]:
+def apiserver_session(request: pytest.FixtureRequest, apiserver_options: dict[str, Any]) -> Iterator[Server]:
     """Return a running API server for the whole session.
 
     Each test finds what fixtures of a wider scope have stored, and nothing of other tests.
@@ -248,6 +256,7 @@ def apiserver_session(apiserver_options: dict[str, Any]) -> Iterator[Server]:
     with ExitStack() as stack:
         with _refusals_shown():
             server = start_server(apiserver_options, stack)
+        request.session.stash[SERVERS] = {server: None}
         yield server
 
 
@@ -262,6 +271,7 @@ def _apiserver_restored(request: pytest.FixtureRequest) -> Iterator[None]:
     before = server.snapshot()
     with _used_by(server, request.node):
         yield
+    _draft_page(server, request.node)
     server.faults.reset()
     server.restore(before)
     server.clock.reset()
@@ -283,6 +293,12 @@ def _used_by(server: Server, item: pytest.Item) -> Iterator[None]:
     item.stash.setdefault(SERVERS, {})[server] = None
     yield
     server.manifest_folder = None
+
+
+def _draft_page(server: Server, item: pytest.Item) -> None:
+    """Write the page of a server that is about to forget what a test has stored, in case that its teardown fails."""
+    if pages := item.config.stash.get(PAGES, None):
+        pages.draft(server, item.nodeid)
 
 
 def marker_options(node: pytest.Item) -> dict[str, Any]:
