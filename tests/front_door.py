@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.wiring import new_authenticator, new_parts
+from understudy.apiserver.server.wiring import (
+    director_with,
+    new_authenticator,
+    new_flow_control,
+    new_limiter,
+    new_parts,
+)
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.util.clock import Clock, SystemClock
 
 URL = "http://127.0.0.1:0"
 
 
-def front_door(release: Version = V1_32, clock: Clock | None = None) -> Director:
+def front_door(release: Version = V1_32, clock: Clock | None = None, **options: Any) -> Director:
     """Return the front door of a new server of a release, which holds nothing, and where everybody may do all."""
-    config = ServerConfig(emulated_version=str(release), clock=clock or SystemClock())
+    config = ServerConfig(emulated_version=str(release), clock=clock or SystemClock(), **options)
     state = new_parts(config).state
-    return Director(state, new_authenticator(config, state, LoopbackTokens()), URL)
+    authenticator = new_authenticator(config, state, LoopbackTokens())
+    limiter = new_limiter(config, state)
+    director = director_with(limiter)
+    return director(state, authenticator, URL, flow_control=new_flow_control(config, state), limiter=limiter)

@@ -12,6 +12,7 @@ COMMANDS = (
     "authorization",
     "custom",
     "interchange",
+    "limits",
     "kinds",
     "recordings",
     "metadata",

@@ -23,7 +23,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.wiring import new_authenticator, new_parts
+from understudy.apiserver.server.wiring import new_authenticator, new_flow_control, new_parts
 from understudy.cel import compiler
 from understudy.cel.checker.environment import device_environment
 from understudy.kinds.context import Context
@@ -148,7 +148,8 @@ async def prepared() -> tuple[ServerState, Director]:
     api = new_parts(config).state
     await fill.fill(api, 0)
     authenticator = new_authenticator(config, api, LoopbackTokens())
-    return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())
+    flow_control = new_flow_control(config, api)
+    return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=(), flow_control=flow_control)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -59,6 +59,7 @@ class Request:
     source            returns the address from which it was sent
     audit             the events of the audit log, None if it is not logged; set after authentication
     latencies         where the time of the request goes, None without an audit log; set by authentication
+    leave             gives back the place of the request, None if it has none; set where these are limited
     writes            entries as the request writes them; None if nobody wants to know
     refused_by        the name of what has refused the request, for people; see `StatusError`
     refusal           the message of the Status that is answered, if that is an error
@@ -76,6 +77,7 @@ class Request:
     response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
+    leave: Callable[[], None] | None = field(init=False)
     clock: Clock = SYSTEM_CLOCK
     deadline: float = inf
     write_deadline: float = inf

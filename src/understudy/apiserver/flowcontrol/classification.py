@@ -67,14 +67,26 @@ class _Sieve(NamedTuple):
     rest: Classification
 
 
+class Usage(NamedTuple):
+    """The state of flow control for /metrics.
+
+    seats       {priority level: its seats}
+    dispatched  {(flow schema, priority level): how many requests there were}
+    """
+
+    seats: Mapping[str, SeatLimits]
+    dispatched: Mapping[Flow, int]
+
+
 class FlowControl:
-    """Classifies the requests of one server.
+    """Classifies the requests of one server, whose priority levels share `concurrency` seats.
 
     The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
     """
 
-    def __init__(self, registry: Registry, version: Version) -> None:
+    def __init__(self, registry: Registry, version: Version, concurrency: int) -> None:
         self._registry = registry
+        self._concurrency = concurrency
         self._version = version
         self._policy_rules: list[_PolicyRule] = []
         self._tallies: dict[Flow, _Tally] = {}
@@ -92,16 +104,12 @@ class FlowControl:
         gives_back(self)
 
     @property
-    def limits(self) -> Mapping[str, SeatLimits]:
-        """Return the seats of the priority levels by name. One that is gone keeps those that it had, as upstream."""
+    def usage(self) -> Usage:
+        """Return the seats and the requests. A level that is gone keeps the seats that it had, as upstream."""
         if self._stale:
             self._digest()
-        return self._limits
-
-    @property
-    def dispatched(self) -> dict[Flow, int]:
-        """Return the number of requests by the names of their flow schema and priority level."""
-        return {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
+        dispatched = {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
+        return Usage(self._limits, dispatched)
 
     def classify(self, user: User, request: Attributes) -> Headers:
         """Count a request of a user, and return the headers that say how it is classified (`startRequest`)."""
@@ -173,7 +181,7 @@ class FlowControl:
         specs = {level["metadata"]["name"]: level["spec"] for level in self._registry.listing(GROUP, LEVELS)}
         self._mandatory_specs |= {name: specs[name] for name in MANDATORY if name in specs}
         specs |= self._mandatory_specs
-        self._limits |= seat_limits(specs)
+        self._limits |= seat_limits(specs, self._concurrency)
         gone = [name for name in self._limits if name not in specs]
         for name in gone[:-GONE_LEVELS]:
             del self._limits[name]

@@ -12,9 +12,6 @@ from typing import NamedTuple
 
 from understudy.machinery.types import Obj
 
-# Of the whole server: `--max-requests-inflight` and `--max-mutating-requests-inflight` by default.
-SERVER_CONCURRENCY = 400 + 200
-
 
 class SeatLimits(NamedTuple):
     """The numbers of seats of a priority level.
@@ -29,23 +26,27 @@ class SeatLimits(NamedTuple):
     upper: int
 
 
-def seat_limits(levels: Mapping[str, Obj]) -> dict[str, SeatLimits]:
-    """Return the limits of priority levels by name. `levels` are the specs of all that there are, in any version."""
+def seat_limits(levels: Mapping[str, Obj], concurrency: int) -> dict[str, SeatLimits]:
+    """Return the limits of priority levels by name.
+
+    levels       the specs of all that there are, in any version
+    concurrency  the seats of the whole server
+    """
     configurations = {name: spec.get("limited") or spec.get("exempt") or {} for name, spec in levels.items()}
     total = sum(map(_shares, configurations.values()))
-    return {name: _limits(configuration, total) for name, configuration in configurations.items()}
+    return {name: _limits(configuration, total, concurrency) for name, configuration in configurations.items()}
 
 
 def _shares(configuration: Obj) -> int:
     return configuration.get("nominalConcurrencyShares") or 0
 
 
-def _limits(configuration: Obj, total: int) -> SeatLimits:
+def _limits(configuration: Obj, total: int, concurrency: int) -> SeatLimits:
     shares = _shares(configuration)
-    nominal = ceil(SERVER_CONCURRENCY * shares / total) if shares else 0
+    nominal = ceil(concurrency * shares / total) if shares else 0
     lendable = _percent(nominal, configuration.get("lendablePercent") or 0)
     borrowing = configuration.get("borrowingLimitPercent")  # without a limit, all seats of the server
-    upper = nominal + (SERVER_CONCURRENCY if borrowing is None else _percent(nominal, borrowing))
+    upper = nominal + (concurrency if borrowing is None else _percent(nominal, borrowing))
     return SeatLimits(nominal, nominal - lendable, upper)
 
 

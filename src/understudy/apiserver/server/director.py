@@ -51,6 +51,7 @@ from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.replica import replica_of
 from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.impersonation.filter import ImpersonationError
+from understudy.apiserver.server.filters.limits.limiter import Limiter, TooManyRequestsError, too_many_requests
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
@@ -117,7 +118,8 @@ class Director:
 
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
     `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop, `ui`
-    answers below /ui/, None where nothing is.
+    answers below /ui/, None where nothing is. `flow_control` classifies requests, None where they are not; `limiter`
+    admits those of a `LimitingDirector`.
 
     running  number of requests for resources that are being answered
     begun    number of those that were ever begun
@@ -137,6 +139,8 @@ class Director:
         pauses: LoopPauses | None = None,
         auditor: Auditor | None = None,
         ui: Page | None = None,
+        flow_control: FlowControl | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
@@ -146,18 +150,21 @@ class Director:
         self._auditor = auditor
         self.clock = state.clock
         self.running = self.begun = 0
-        self._flow_control = FlowControl(state.registry, state.release.version)
-        self._filters = build_handler_chain(
+        self._flow_control = flow_control
+        self._limiter = limiter
+        self._chain = build_handler_chain(
             authenticator,
             state.authorizer,
             state.gates,
-            self._flow_control,
+            flow_control,
             state.permissions,
             accepted_hosts,
             auditor,
             has_ui=ui is not None,
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
+        self._filters = (*self._chain.before, *self._chain.behind)
+        self._may_wait = state.asks_outside or limiter is not None
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
         self._metrics = Metrics(lambda: state.clock.now(), native=state.gates[features.NATIVE_HISTOGRAMS])
@@ -202,7 +209,7 @@ class Director:
             request.writes = []
         answer: Answer
         try:
-            if self.state.asks_outside:
+            if self._may_wait:
                 await self._check(request)
             else:
                 for check in self._filters:
@@ -218,6 +225,8 @@ class Director:
             request.response_headers = ()  # of filters behind that of the deadline
         except StatusError as error:
             answer = error_response(request, error)
+        except TooManyRequestsError as error:
+            answer = too_many_requests(error)
         except TokenAwaitedError as awaited:
             return await self._again(request, awaited)
         except (ImpersonationError, AuthorizationError) as error:
@@ -245,14 +254,25 @@ class Director:
         return answer
 
     async def _check(self, request: Request) -> None:
-        """Let a request pass the filters, and wait for webhooks that say whose it is and whether it may be. Raises as
-        they do."""
+        """Let a request pass the filters, and wait until it is admitted. Raises as they do, or TooManyRequestsError."""
+        await self._pass(self._chain.before, request)
+        if self._limiter is not None and (turn := self._limiter.admit(request)) is not None:
+            await in_time(turn, request)
+        await self._pass(self._chain.behind, request)
+
+    async def _pass(self, filters: Sequence[Filter], request: Request) -> None:
+        """Let a request pass filters, and wait for webhooks that say whose it is and whether it may be. Raises as they
+        do."""
+        if not self.state.asks_outside:
+            for check in filters:
+                check(request)
+            return
 
         def pass_anew(check: Filter, warnings: int) -> None:
             del request.warnings[warnings:]
             check(request)
 
-        for check in self._filters:
+        for check in filters:
             await in_time(decided(partial(pass_anew, check, len(request.warnings))), request)
 
     async def _open_page(self, request: Request) -> Answer:
@@ -389,8 +409,8 @@ class Director:
             objects=objects,
             watches=watches,
             admission=(*state.admission_metrics.families, *state.settings.manifests.metrics.families),
-            seats=self._flow_control.limits,
-            dispatched=self._flow_control.dispatched,
+            flow_control=None if self._flow_control is None else self._flow_control.usage,
+            limiter=() if self._limiter is None else self._limiter.families(),
             pauses=self._pauses,
         )
         return await self._exposed(request, families)
@@ -399,6 +419,20 @@ class Director:
         """Return metrics in the form that the client prefers."""
         form = negotiate(request.headers.get("Accept", ""), self.state.release.version)
         return Response(200, await written(families, form), form.content_type)
+
+
+class LimitingDirector(Director):
+    """Answers the requests of one server that its limiter admits."""
+
+    async def __call__(self, request: Request) -> Answer:
+        """Answer a request; then another may have its place, however it ended."""
+        request.leave = None
+        try:
+            return await super().__call__(request)
+        finally:
+            leave, request.leave = request.leave, None
+            if leave is not None:
+                leave()
 
 
 def _unwritten(request: Request) -> Response:

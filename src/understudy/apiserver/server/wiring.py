@@ -22,16 +22,19 @@ from understudy.apiserver.controllers.custom_resources.served_definitions import
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.registry.stored_values import StoredValues
-from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.director import Director, LimitingDirector
 from understudy.apiserver.server.filters.audit.backends import Backend, backend_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.log import LogPlugin, Rotation
 from understudy.apiserver.server.filters.audit.webhook import WebhookPlugin
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.hints.hints import Hints
+from understudy.apiserver.server.filters.limits.limiter import Limiter
+from understudy.apiserver.server.filters.limits.max_in_flight import MaxInFlight
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
@@ -211,6 +214,21 @@ def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCert
     return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
 
 
+def new_flow_control(config: ServerConfig, state: ServerState) -> FlowControl | None:
+    """Return the classification of requests, None for a server that makes none."""
+    return FlowControl(state.registry, state.release.version, config.concurrency) if config.classifies else None
+
+
+def new_limiter(config: ServerConfig, state: ServerState) -> Limiter | None:
+    """Return the limiter of requests, None for a server that answers any number at once."""
+    return None if config.in_flight is None else MaxInFlight(*config.in_flight, state.clock.monotonic)
+
+
+def director_with(limiter: Limiter | None) -> type[Director]:
+    """Return the class of a director with a limiter, or without one."""
+    return Director if limiter is None else LimitingDirector
+
+
 class FrontDoor(NamedTuple):
     """The director that answers at a server's address, and the clients that ask it from the inside.
 
@@ -245,8 +263,23 @@ def new_front_door(
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
     authenticator = new_authenticator(config, state, tokens)
     hosts, flags = config.accepted_hosts, config.flags()
-    director = Director(
-        state, authenticator, url, control, hosts, flags, hints, request_log, faults, pauses, auditor, ui
+    flow_control = new_flow_control(config, state)
+    limiter = new_limiter(config, state)
+    director = director_with(limiter)(
+        state,
+        authenticator,
+        url,
+        control,
+        hosts,
+        flags,
+        hints,
+        request_log,
+        faults,
+        pauses,
+        auditor,
+        ui,
+        flow_control,
+        limiter,
     )
     token = next(iter(state.tokens.users), "")
     if config.tokens is None and (config.authenticated or url.startswith("https:")):

@@ -17,7 +17,7 @@ CONTROLLERS = "namespace"  # so that namespaces can be deleted; kube-controller-
 # Flags that say what is so in any case, or something that a server without a cluster has no use for.
 UNREMARKABLE = {
     *("allow-privileged", "cert-dir", "emulated-version", "etcd-servers", "secure-port", "v", "vmodule"),
-    *("advertise-address", "external-hostname", "endpoint-reconciler-type", "enable-priority-and-fairness"),
+    *("advertise-address", "external-hostname", "endpoint-reconciler-type"),
 }
 SERVICE_CIDR = "10.0.0.0/24"
 

@@ -5,21 +5,16 @@ Recorded with `python -m scripts.compare access … --release RELEASE --save rec
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scripts.common.comparing import differences
 from scripts.compare.access import played
 from scripts.compare.cases.access_stories import STORIES
+from tests.stories import recorded_stories
 
-RECORDED: dict[tuple[str, str], list[Any]] = {}
-for path in sorted(Path(__file__).with_name("recorded").glob("*.jsonl")):
-    for text in path.read_text().splitlines():
-        line = json.loads(text)
-        RECORDED.setdefault((path.stem, line.pop("story")), []).append(line)
+RECORDED = recorded_stories(Path(__file__).with_name("recorded"))
 
 
 @pytest.mark.parametrize(("release", "name"), RECORDED)

@@ -11,6 +11,7 @@ from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.flowcontrol.classification import Usage
 from understudy.apiserver.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.exposition import negotiate, written
@@ -117,8 +118,8 @@ async def test_metrics_count_requests() -> None:
         objects={"pods": 3},
         watches={("", "v1", "pods"): 1},
         admission=AdmissionMetrics(V1_32).families,
-        seats={"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)},
-        dispatched={("probes", "exempt"): 3},
+        flow_control=Usage({"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)}, {("probes", "exempt"): 3}),
+        limiter=[],
         pauses=LoopPauses(),
     )
     text = b"".join(await written(families, negotiate("", V1_32))).decode()

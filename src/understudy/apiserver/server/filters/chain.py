@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints.request import Request
@@ -20,7 +21,7 @@ from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization, with_selectors
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
-from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
+from understudy.apiserver.server.filters.limits.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
 from understudy.apiserver.server.pages.open_pages import with_open_pages
@@ -30,27 +31,35 @@ from understudy.machinery.releases.features import Gates
 Filter = Callable[[Request], None]
 
 
+class Chain(NamedTuple):
+    """The filters of one server, the outermost first: those before a request is admitted, and those behind."""
+
+    before: tuple[Filter, ...]
+    behind: tuple[Filter, ...]
+
+
 def build_handler_chain(
     authenticator: Authenticator,
     authorizer: Authorizer,
     gates: Gates,
-    flow_control: FlowControl,
+    flow_control: FlowControl | None,
     permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     auditor: Auditor | None = None,
     *,
     has_ui: bool = False,
     tells_selectors: bool = False,
-) -> tuple[Filter, ...]:
-    """Return the filters of one server, the outermost first.
+) -> Chain:
+    """Return the filters of one server.
 
+    flow_control    classifies requests, if they are classified
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
     tells_selectors whether the authorizer looks at label selectors
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
-    return (
+    before = (
         with_request_info,
         *((with_selectors,) if tells_selectors else ()),
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
@@ -59,6 +68,6 @@ def build_handler_chain(
         with_authentication(authenticator, auditor),
         *(() if auditor is None else (auditor.receive,)),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
-        with_priority_and_fairness(flow_control),
-        with_authorization(authorizer, permissions),
+        *(() if flow_control is None else (with_priority_and_fairness(flow_control),)),
     )
+    return Chain(before, (with_authorization(authorizer, permissions),))

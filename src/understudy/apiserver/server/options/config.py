@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
+from understudy.apiserver.server.options.limits import LimitOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
@@ -43,10 +44,16 @@ Manifest = str | os.PathLike[str] | Obj
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServerConfig(
-    AuthenticationOptions, TokenWebhookOptions, AuthorizationOptions, AuditOptions, StorageOptions, ReplicaOptions
+    AuthenticationOptions,
+    TokenWebhookOptions,
+    AuthorizationOptions,
+    AuditOptions,
+    LimitOptions,
+    StorageOptions,
+    ReplicaOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
-    `AuditOptions`, `StorageOptions` and `ReplicaOptions`.
+    `AuditOptions`, `LimitOptions`, `StorageOptions` and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -210,6 +217,7 @@ class ServerConfig(
         self.check_token_webhook()
         self.check_authorization()
         self.check_audit()
+        self.check_limits()
         self.check_storage()
         self.check_replicas()
         if self.is_read_only and (self.load or self.controllers):

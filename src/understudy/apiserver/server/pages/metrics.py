@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from understudy.admission.metrics import AnyFamily, Histogram
-from understudy.apiserver.flowcontrol.seats import SeatLimits
+from understudy.apiserver.flowcontrol.classification import Usage
 from understudy.apiserver.server.pages.exposition import COUNTER, GAUGE, HISTOGRAM, Family, Observations, Sample
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
@@ -97,8 +97,8 @@ class Metrics:
         objects: Mapping[str, int],
         watches: Mapping[tuple[str, str, str], int],
         admission: Iterable[AnyFamily],
-        seats: Mapping[str, SeatLimits],
-        dispatched: Mapping[tuple[str, str], int],
+        flow_control: Usage | None,
+        limiter: Iterable[Family],
         pauses: LoopPauses,
     ) -> Iterable[Family]:
         """Return the families of /metrics, in the order of their names.
@@ -108,14 +108,14 @@ class Metrics:
         objects     {resource: how many are stored}
         watches     {(group, version, resource): how many are open}
         admission   the families of webhooks and policies; one without samples is left out
-        seats       {priority level: its seats}
-        dispatched  {(flow schema, priority level): how many requests there were}
+        flow_control  how requests are classified, None where they are not
+        limiter     the families of requests that are admitted
         pauses      those of the event loop
         """
         families = (
             *(_admission(family) for family in admission if family.series),
-            *_seats(seats),
-            Family(_DISPATCHED, COUNTER, _ABOUT_DISPATCHED, _dispatched(dispatched)),
+            *(() if flow_control is None else _flow_control(flow_control)),
+            *limiter,
             Family(
                 "apiserver_request_total", COUNTER, "Requests by what they asked for and their code.", self._totals()
             ),
@@ -175,12 +175,13 @@ def _labels(labels: RequestLabels) -> dict[str, str]:
     return {"component": "apiserver" if labels[3] else "", **dict(zip(LABELS, labels, strict=True))}
 
 
-def _seats(seats: Mapping[str, SeatLimits]) -> Iterator[Family]:
-    """Yield the families of the limits of priority levels."""
+def _flow_control(usage: Usage) -> Iterator[Family]:
+    """Yield the families of the limits of priority levels, and of the requests of flow schemas."""
     for bound, about in _SEATS.items():
-        limits = {level: getattr(of_level, bound) for level, of_level in sorted(seats.items())}
+        limits = {level: getattr(of_level, bound) for level, of_level in sorted(usage.seats.items())}
         samples = [Sample({"priority_level": level}, limit) for level, limit in limits.items()]
         yield Family(f"apiserver_flowcontrol_{bound}_limit_seats", GAUGE, about, samples)
+    yield Family(_DISPATCHED, COUNTER, _ABOUT_DISPATCHED, _dispatched(usage.dispatched))
 
 
 def _dispatched(dispatched: Mapping[tuple[str, str], int]) -> Iterator[Sample]:

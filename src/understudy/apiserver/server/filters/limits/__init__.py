@@ -1,0 +1,1 @@
+"""Limits of the requests that are answered at once, and their classes."""

@@ -1,0 +1,38 @@
+"""Admits requests, or refuses them since too many are answered: what its two kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
+
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import text_response
+from understudy.apiserver.server.pages.exposition import Family
+
+
+class TooManyRequestsError(Exception):
+    """A request is refused since there are too many; its client may try again after some seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__()
+        self.retry_after = retry_after
+
+
+class Limiter(Protocol):
+    """Limits the requests that are answered at once."""
+
+    def admit(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """Admit a request, and set its `leave`; return what it has to wait for, None if that is nothing.
+
+        Raises TooManyRequestsError, as does what it waits for.
+        """
+
+    def families(self) -> Iterable[Family]:
+        """Return the metrics of requests that are admitted."""
+
+
+def too_many_requests(error: TooManyRequestsError) -> Response:
+    """Return the answer to a request that is refused since there are too many."""
+    answer = text_response(429, "Too many requests, please try again later.\n")
+    answer.headers.append(("Retry-After", str(error.retry_after)))
+    return answer

@@ -1,0 +1,50 @@
+"""Refuses requests while too many are answered. Upstream: `WithMaxInFlightLimit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.server.filters.limits.limiter import TooManyRequestsError
+from understudy.apiserver.server.filters.limits.watermark import MUTATING, READ_ONLY, Watermark, family, kind_of
+from understudy.apiserver.server.pages.exposition import Family
+from understudy.machinery.auth.users import MASTERS
+
+_RETRY_AFTER = 1  # seconds
+
+
+class MaxInFlight:
+    """Limits the requests of one server that are answered at once: those that read, and those that write.
+
+    read_only, mutating  the most at once, 0 for any number
+    now                  returns the time in seconds
+    """
+
+    def __init__(self, read_only: int, mutating: int, now: Callable[[], float]) -> None:
+        self._limits = {READ_ONLY: read_only, MUTATING: mutating}
+        self._running = dict.fromkeys(self._limits, 0)
+        self._watermarks = {kind: Watermark(now) for kind in self._limits}
+
+    def admit(self, request: Request) -> None:
+        """Count a request until its `leave` is called. Raises TooManyRequestsError.
+
+        Those that last as long as their client likes do not count, and administrators are never refused.
+        """
+        kind = kind_of(request.info.verb)
+        limit = self._limits[kind]
+        if request.info.long_running or not limit:
+            return
+        if self._running[kind] < limit:
+            self._count(kind, 1)
+            request.leave = partial(self._count, kind, -1)
+        elif MASTERS not in request.user.groups:
+            raise TooManyRequestsError(_RETRY_AFTER)
+
+    def families(self) -> Iterable[Family]:
+        """Return the metrics of the requests that are answered."""
+        return [family("inflight", self._watermarks)]
+
+    def _count(self, kind: str, change: int) -> None:
+        self._running[kind] += change
+        self._watermarks[kind].note(self._running[kind])

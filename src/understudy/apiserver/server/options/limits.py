@@ -1,0 +1,57 @@
+"""The options of a server that limits how many requests it answers at once, which are kube-apiserver's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from understudy.apiserver.authentication.options import flag
+
+READ_ONLY, MUTATING = 400, 200  # the defaults of kube-apiserver
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LimitOptions:
+    """The options that limit how many requests are answered at once. Raises ValueError for those without sense.
+
+    enable_priority_and_fairness
+                            false: `max_requests_inflight` and `max_mutating_requests_inflight` limit requests, and
+                            answers name no flow schema; by default nothing is limited
+    max_requests_inflight   the most requests that read and are answered at once, 0 for any number
+    max_mutating_requests_inflight
+                            the most requests that write and are answered at once, 0 for any number
+    """
+
+    enable_priority_and_fairness: bool | None = field(
+        default=None,
+        metadata=flag("false: limit requests by the two flags below (default: limit nothing)", "BOOL"),
+    )
+    max_requests_inflight: int = field(
+        default=READ_ONLY,
+        metadata=flag("the most requests that read at once, 0 for any number (default: %(default)s)", "NUMBER"),
+    )
+    max_mutating_requests_inflight: int = field(
+        default=MUTATING,
+        metadata=flag("the most requests that write at once, 0 for any number (default: %(default)s)", "NUMBER"),
+    )
+
+    def check_limits(self) -> None:
+        """Raise ValueError for options that make no sense, with the texts of kube-apiserver."""
+        for option in ("max_requests_inflight", "max_mutating_requests_inflight"):
+            if getattr(self, option) < 0:
+                raise ValueError(f"--{option.replace('_', '-')} can not be negative value")
+
+    @property
+    def classifies(self) -> bool:
+        """Report whether answers name the flow schema of their request."""
+        return self.enable_priority_and_fairness is not False
+
+    @property
+    def concurrency(self) -> int:
+        """Return the seats of the whole server, which priority levels share (`serverConcurrencyLimit`)."""
+        return self.max_requests_inflight + self.max_mutating_requests_inflight
+
+    @property
+    def in_flight(self) -> tuple[int, int] | None:
+        """Return the most requests that read and that write at once, 0 for any number; None if neither is limited."""
+        limits = self.max_requests_inflight, self.max_mutating_requests_inflight
+        return None if self.classifies or not any(limits) else limits
