@@ -48,6 +48,13 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def many_nodes() -> Iterator[Server]:
+    """Run a server with 500 nodes and 5,000 devices, which tests leave as they are."""
+    with Server(ui=True, load=["world:nodes?count=500&gpus=10"]) as server:
+        yield server
+
+
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
     """Return a function that opens a place of a server's page; the test fails for errors of its script."""

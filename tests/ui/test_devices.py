@@ -101,25 +101,27 @@ def test_taints_and_releases_follow(open_page: Open) -> None:
         page.locator("[data-device='gpu.example.com/node-1/gpu-0'].free").wait_for()
 
 
-def test_many_nodes_are_shown(open_page: Open, keep_screenshot: Callable[[Page, str], None]) -> None:
+def test_many_nodes_are_shown(
+    many_nodes: Server, open_page: Open, keep_screenshot: Callable[[Page, str], None]
+) -> None:
     """5,000 devices of 500 nodes are all there, also at an earlier revision, and take less than 200 MB of the browser's
     memory."""
-    with Server(ui=True, load=["world:nodes?count=500&gpus=10"]) as server:
-        page = open_page(server, DEVICES)
-        cells = page.locator(".cells .cell")
-        wait_until(lambda: cells.count() == 5000)
-        keep_screenshot(page, "ui-many-devices")
-        assert page.evaluate("performance.memory.usedJSHeapSize") < 200e6
-        page.keyboard.press("/")
-        page.keyboard.type("node-499")
-        wait_until(lambda: cells.count() == 10)
-        pool = {"name": "more", "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": "more.example.com", "nodeName": "node-499", "pool": pool, "devices": [{"name": "one"}]}
-        metadata = {"name": "more"}
-        server.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec})
-        wait_until(lambda: cells.count() == 11)
-        page.goto(f"{server.url}/ui/{DEVICES}?q=node-499&at={server.state.registry.store.revision - 1}")
-        wait_until(lambda: cells.count() == 10)
+    page = open_page(many_nodes, DEVICES)
+    cells = page.locator(".cells .cell")
+    wait_until(lambda: cells.count() == 5000)
+    keep_screenshot(page, "ui-many-devices")
+    assert page.evaluate("performance.memory.usedJSHeapSize") < 200e6
+    page.keyboard.press("/")
+    page.keyboard.type("node-499")
+    wait_until(lambda: cells.count() == 10)
+    pool = {"name": "more", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "more.example.com", "nodeName": "node-499", "pool": pool, "devices": [{"name": "one"}]}
+    metadata = {"name": "more"}
+    many_nodes.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec})
+    wait_until(lambda: cells.count() == 11)
+    page.goto(f"{many_nodes.url}/ui/{DEVICES}?q=node-499&at={many_nodes.state.registry.store.revision - 1}")
+    wait_until(lambda: cells.count() == 10)
+    many_nodes.delete("resourceslices", "more")
 
 
 def test_devices_are_accessible(server: Server, open_page: Open) -> None:

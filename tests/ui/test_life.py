@@ -164,6 +164,15 @@ def test_whole_page_goes_back(
         keep_screenshot(page, "ui-report")
 
 
+def test_why_a_claim_waited_is_not_known(place: str, server: Server, open_page: Open) -> None:
+    """At an earlier revision a claim without devices says that the reasons are known of now only, and leads there."""
+    page = open_page(place, f"#/devices?at={revision_of(server.get('configmaps', 'changed'))}")
+    page.locator("summary", has_text="default/two-more").click()
+    page.locator("details[open] p", has_text="known of now only").get_by_role("link", name="Back to now").click()
+    page.locator(".timebar").wait_for(state="detached")
+    assert page.url.endswith("#/devices")
+
+
 def test_life_goes_on(open_page: Open) -> None:
     """A change and the end of an object appear in its life by themselves."""
     with Server(ui=True) as server:

@@ -107,10 +107,9 @@ def test_requests_of_a_report(report: str, open_page: Open) -> None:
     assert page.get_by_role("button", name="Hold").count() == 0
 
 
-def test_report_of_many_devices(open_page: Open, tmp_path: Path) -> None:
+def test_report_of_many_devices(many_nodes: Server, open_page: Open, tmp_path: Path) -> None:
     """500 nodes with 5,000 devices, and a thousand objects, are less than 2 MB, which the browser shows."""
-    with Server(load=["world:nodes?count=500&gpus=10"]) as server:
-        path = server.report(tmp_path / "report.html")
+    path = many_nodes.report(tmp_path / "report.html")
     data = data_of(path)
     assert sum(len(table["rows"]) for table in data["tables"].values()) > 1000
     assert path.stat().st_size < LARGEST

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { counted, matches, nameOf } from "./text.js";
-import { changeQuery, linkToObject } from "./place.js";
+import { changeQuery, currentPlace, linkTo, linkToObject } from "./place.js";
 import { Choice, Empty, Problem, Search, useFollowed } from "./parts.js";
 import { EVERYWHERE, SELECTED, groupsOf, inventoryOf } from "./inventory.js";
 
@@ -194,9 +194,9 @@ function Waiting({ source, kinds, claim }) {
   const [open, setOpen] = useState(false);
   const [why, setWhy] = useState(null);
   const [problem, setProblem] = useState(null);
-  const name = nameOf(claim.metadata);
+  const name = nameOf(claim.metadata), isPast = source !== source.present;
   useEffect(() => {
-    if (!open) return;
+    if (!open || isPast) return;
     setProblem(null);
     source.explanation(name).then(setWhy, setProblem);
   }, [open, source, name, claim.metadata.resourceVersion]);
@@ -209,8 +209,15 @@ function Waiting({ source, kinds, claim }) {
     <summary><b>${name}</b> <span class="soft">${asks.join(", ")}</span></summary>
     <p><a href=${linkToObject(kindOf(kinds, "resource.k8s.io", "resourceclaims"), claim.metadata.namespace, claim.metadata.name)}>the claim</a></p>
     ${problem && html`<${Problem} error=${problem} />`}
-    ${why ? html`<${WhyNot} why=${why} />` : !problem && html`<p class="soft">Asking the allocator …</p>`}
+    ${isPast ? html`<${OnlyNow} />` : why ? html`<${WhyNot} why=${why} />` : !problem && html`<p class="soft">Asking the allocator …</p>`}
   </details></li>`;
+}
+
+// Why a claim waited at an earlier revision is not kept.
+function OnlyNow() {
+  const { parts, query } = currentPlace();
+  return html`<p class="soft">Why a claim waits is known of now only, not of earlier revisions.
+    <a href=${linkTo(parts, { ...query, at: "" })}>Back to now</a></p>`;
 }
 
 // Nodes with the same story share it.

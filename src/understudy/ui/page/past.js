@@ -29,10 +29,6 @@ export class PastSource {
     return this.present.json("GET", "/ui/data/owners", { query: { uid, at: this.revision } });
   }
 
-  async explanation() {
-    throw new Error("why a claim waits is only known of now");
-  }
-
   age(timestamp) {
     return this.present.age(timestamp);
   }

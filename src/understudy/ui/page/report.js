@@ -32,7 +32,7 @@ export class ReportSource {
       tables[keyOf(kind)] = { columns: this.data.tables[keyOf(kind)]?.columns, rows };
       return { ...kind, count: rows.length };
     });
-    return new ReportSource({ ...this.data, kinds, tables, explanations: {} }, this);
+    return new ReportSource({ ...this.data, kinds, tables }, this);
   }
 
   // Return the revisions of an object, as a server tells them.

@@ -6,7 +6,7 @@ import { PastSource } from "./past.js";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const TOKEN = "understudy-token";
 const SOON = 40; // milliseconds until changes are shown, several at once
-const OFTEN = 400; // milliseconds until a server is asked what has come meanwhile
+const OFTEN = 400; // milliseconds until a server is asked what has come meanwhile, of what it has no watch
 const MOST_REQUESTS = 10_000;
 const AGAIN = 1000; // milliseconds until a server that did not answer is asked again
 
@@ -89,7 +89,7 @@ export class LiveSource {
 
   // Call a function with the kinds of the server, now and whenever their numbers may have changed.
   kinds(callback) {
-    return this.#asking("/ui/data/kinds", AGAIN, () => ({}), (answer, error) => {
+    return this.#asking("/ui/data/kinds", () => ({}), (answer, error) => {
       if (answer) this.ahead = Date.parse(answer.now) - Date.now();
       callback(answer, error);
     });
@@ -98,7 +98,7 @@ export class LiveSource {
   // Call a function with the requests that the server has answered, now and as they come: {rows, withheld}, the oldest first.
   requests(callback) {
     let known = { rows: [], withheld: 0, last: 0 }, isStale = true;
-    return this.#asking("/ui/data/requests", OFTEN, () => ({ after: known.last }), (answer, error) => {
+    return this.#asking("/ui/data/requests", () => ({ after: known.last }), (answer, error) => {
       isStale ||= !answer;
       if (!answer) return callback(null, error);
       if (answer.last < known.last) known = { rows: [], withheld: 0, last: 0 }; // of another server at the same address
@@ -114,7 +114,7 @@ export class LiveSource {
 
   // Call a function with the watches that are open, again and again: {rows, withheld}.
   watches(callback) {
-    return this.#asking("/ui/data/watches", OFTEN, () => ({}), callback);
+    return this.#asking("/ui/data/watches", () => ({}), callback);
   }
 
   request(number) {
@@ -122,14 +122,14 @@ export class LiveSource {
   }
 
   // Ask for data again and again; call a function with each answer, or with an error.
-  #asking(path, every, queryNow, callback) {
+  #asking(path, queryNow, callback) {
     return this.#repeatedly(async (signal) => {
       try {
         callback(await this.json("GET", path, { query: queryNow(), signal }), null);
       } catch (error) {
         if (!signal.aborted) callback(null, error);
       }
-      await pause(every, signal);
+      await pause(OFTEN, signal);
     });
   }
 
