@@ -55,7 +55,7 @@ from understudy.apiserver.server.filters.limits.limiter import Limiter, TooManyR
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
-from understudy.apiserver.server.pages import control, healthz, zpages
+from understudy.apiserver.server.pages import control, healthz, held, zpages
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.exposition import Family, negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
@@ -66,7 +66,6 @@ from understudy.apiserver.server.pages.open_pages import OpenPageError
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.apiserver.storage.turns import Turns
-from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
@@ -395,18 +394,15 @@ class Director:
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state
         store, kinds = state.registry.store, [kind for kind in state.serving.kinds if not kind.virtual]
-        objects, watches, turns = dict[str, int](), dict[tuple[str, str, str], int](), Turns()
+        objects, watches, turns = dict[tuple[str, str], int](), dict[tuple[str, str, str], int](), Turns()
         for kind in kinds:
-            objects[errors.group_resource_text(kind.group, kind.resource)] = store.count(prefix_of(kind))
+            objects[kind.group, kind.resource] = store.count(prefix_of(kind))
             if count := store.watching(prefix_of(kind)):
                 watches[kind.group, kind.versions[0], kind.resource] = count
             if turns.is_over:
                 await turns.next()
-        version, gates = state.release.version_info, state.gates.described()
         families = self._metrics.families(
-            version=version,
-            gates=gates,
-            objects=objects,
+            held=held.families(state, objects, self._metrics.requested),
             watches=watches,
             admission=(*state.admission_metrics.families, *state.settings.manifests.metrics.families),
             flow_control=None if self._flow_control is None else self._flow_control.usage,

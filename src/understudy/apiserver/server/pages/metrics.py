@@ -28,6 +28,19 @@ _SEATS = {
     "upper": "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
 }
 
+_ABOUT_TOTALS = (
+    "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, "
+    "component, and HTTP response code."
+)
+_ABOUT_TIMES = (
+    "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, "
+    "subresource, scope and component."
+)
+_ABOUT_WATCHES = (
+    "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope "
+    "and component. Not all requests are tracked this way."
+)
+
 # Of understudy, not of kube-apiserver.
 _LONGEST_PAUSE, _PAUSES = "understudy_event_loop_longest_pause_seconds", "understudy_event_loop_pause_seconds"
 _BUSIEST_PAUSE = "understudy_event_loop_busiest_pause_cpu_seconds"
@@ -85,6 +98,11 @@ class Metrics:
             if series.native is not None:
                 series.native.observe(seconds)
 
+    @property
+    def requested(self) -> set[tuple[str, str, str, str]]:
+        """Return (group, version, resource, subresource) of all that was asked for."""
+        return {labels[1:5] for labels in self._series}
+
     def give_back(self) -> None:
         """Put what is counted where other small things are."""
         self._series = deepcopy(self._series)
@@ -92,9 +110,7 @@ class Metrics:
     def families(
         self,
         *,
-        version: Mapping[str, str],
-        gates: Mapping[str, tuple[str, bool]],
-        objects: Mapping[str, int],
+        held: Iterable[Family],
         watches: Mapping[tuple[str, str, str], int],
         admission: Iterable[AnyFamily],
         flow_control: Usage | None,
@@ -103,9 +119,7 @@ class Metrics:
     ) -> Iterable[Family]:
         """Return the families of /metrics, in the order of their names.
 
-        version     what /version answers
-        gates       {name: (stage, on)}
-        objects     {resource: how many are stored}
+        held        the families about what the server is and holds
         watches     {(group, version, resource): how many are open}
         admission   the families of webhooks and policies; one without samples is left out
         flow_control  how requests are classified, None where they are not
@@ -116,14 +130,10 @@ class Metrics:
             *(_admission(family) for family in admission if family.series),
             *(() if flow_control is None else _flow_control(flow_control)),
             *limiter,
-            Family(
-                "apiserver_request_total", COUNTER, "Requests by what they asked for and their code.", self._totals()
-            ),
-            Family("apiserver_request_duration_seconds", HISTOGRAM, "Seconds to the answer.", self._times()),
-            Family("apiserver_longrunning_requests", GAUGE, "Open watches.", _watches(watches)),
-            Family("apiserver_storage_objects", GAUGE, "Stored objects by resource.", _objects(objects)),
-            Family("kubernetes_build_info", GAUGE, "The version that is answered for.", _build(version)),
-            Family("kubernetes_feature_enabled", GAUGE, "Feature gates, 1 if on.", _gates(gates)),
+            *held,
+            Family("apiserver_request_total", COUNTER, _ABOUT_TOTALS, self._totals()),
+            Family("apiserver_request_duration_seconds", HISTOGRAM, _ABOUT_TIMES, self._times()),
+            Family("apiserver_longrunning_requests", GAUGE, _ABOUT_WATCHES, _watches(watches)),
             Family(_LONGEST_PAUSE, GAUGE, _ABOUT_LONGEST_PAUSE, [Sample({}, pauses.longest)]),
             Family(_BUSIEST_PAUSE, GAUGE, _ABOUT_BUSIEST_PAUSE, [Sample({}, pauses.busiest)]),
             Family(
@@ -193,18 +203,3 @@ def _watches(watches: Mapping[tuple[str, str, str], int]) -> Iterator[Sample]:
     for (group, version, resource), count in sorted(watches.items()):
         labels = {"group": group, "version": version, "resource": resource, "verb": WATCH, "component": "apiserver"}
         yield Sample(labels, count)
-
-
-def _objects(objects: Mapping[str, int]) -> Iterator[Sample]:
-    for resource, count in sorted(objects.items()):
-        yield Sample({"resource": resource}, count)
-
-
-def _build(version: Mapping[str, str]) -> Iterator[Sample]:
-    labels = {"major": "major", "minor": "minor", "git_version": "gitVersion", "platform": "platform"}
-    yield Sample({key: version[name] for key, name in labels.items()}, 1)
-
-
-def _gates(gates: Mapping[str, tuple[str, bool]]) -> Iterator[Sample]:
-    for name, (stage, on) in sorted(gates.items()):
-        yield Sample({"name": name, "stage": stage}, int(on))
