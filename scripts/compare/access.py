@@ -15,20 +15,25 @@ import json
 import re
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scripts.common.comparing import Answer, Obj, Server, Tally, differences, print_difference
-from scripts.compare.cases.access_stories import STORIES, TOKENS, Ask, Hook, Story, review
+from scripts.common.comparing import PATIENCE, Answer, Obj, Server, Tally, differences, print_difference
+from scripts.compare.cases.access_stories import STORIES as ACCESS
+from scripts.compare.cases.access_stories import TOKENS, Ask, Hook, Story, review
+from scripts.compare.cases.configuration_stories import CONFIGURED, Metrics, Write
 from scripts.compare.cases.webhook_server import WebhookServer
 from scripts.compare.sequences.answers import mask
 from scripts.record.upstream.server import api_server
 from understudy import Server as Understudy
 
+STORIES = {**ACCESS, **CONFIGURED}
 CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
+ADMIN = TOKENS.partition(",")[0]
 SENT = ("content-type", "accept", "user-agent", "authorization")
 
 
@@ -74,15 +79,48 @@ def played(story: Story, real: Real | None, release: str) -> list[Obj]:
         words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle}
         with started(story, words, real, release) as server, Server(server.url) as client:
             hook.taken()
-            lines = []
+            lines: list[Obj] = []
             for step in story.steps:
                 if isinstance(step, Hook):
                     hook.answers[step.path] = step.answer or review(step.status)
+                    continue
+                if isinstance(step, Write):
+                    rewrite(client, folder, step, words)
+                    continue
+                if isinstance(step, Metrics):
+                    lines.append(
+                        {"request": step.prefix, "body": [without_time(line) for line in counted(client, step)]}
+                    )
                     continue
                 answer = asked(client, step)
                 calls = [call_of(call) for call in hook.taken()]
                 lines.append({"request": f"{step.method} {step.path}", **compared(answer), "calls": calls})
         return [hidden(line, words) for line in lines]
+
+
+def rewrite(client: Server, folder: str, step: Write, words: Obj) -> None:
+    """Change a file, and wait until the server has read it."""
+    before = counted(client, Metrics(step.metrics))
+    file = Path(folder) / f"{step.name}.new"
+    file.write_text(filled(step.content, words))
+    file.replace(Path(folder) / step.name)  # no server sees half of it
+    until = time.monotonic() + PATIENCE
+    while counted(client, Metrics(step.metrics)) == before:
+        if time.monotonic() > until:
+            raise TimeoutError(f"{step.name} was not read again")
+        time.sleep(0.02)
+
+
+def counted(client: Server, step: Metrics) -> list[str]:
+    """Return the lines of metrics, but for those that are times or depend on them."""
+    answer = client.exchange("GET", "/metrics", {"Authorization": f"Bearer {ADMIN}"})
+    lines = [line for line in answer.body.decode().splitlines() if step.prefix in line]
+    return sorted(line for line in lines if "_bucket" not in line and "_sum" not in line)
+
+
+def without_time(line: str) -> str:
+    """Return a line of metrics without hashes of what differs between two runs, and without the time."""
+    return re.sub(r"(_seconds\{.*\}) .*", r"\1 TIME", re.sub(r"sha256:[0-9a-f]{64}", "HASH", line))
 
 
 def call_of(call: Obj) -> Obj:

@@ -40,13 +40,14 @@ class Hook(NamedTuple):
 class Story(NamedTuple):
     """Steps that are taken with a server that is started for them.
 
+    steps     Ask, Hook, and those of `configuration_stories`
     options   flags of the server, by their names in Python
     files     their content by name
     releases  of which there is a recording
     """
 
     options: Mapping[str, str]
-    steps: Sequence[Ask | Hook]
+    steps: Sequence[Any]
     files: Mapping[str, str] = {}
     releases: Sequence[str] = ("1.32", "1.37")
 

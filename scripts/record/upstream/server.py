@@ -94,7 +94,6 @@ def api_server(program: Path, etcd: Path | None, *flags: str, tokens: str = _TOK
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
             "token-auth-file": token_file,
-            "authorization-mode": "AlwaysAllow",
             "disable-admission-plugins": "ServiceAccount",
         }
         own_flags = [f"--{name}={value}" for name, value in own.items() if f"--{name}" not in named]

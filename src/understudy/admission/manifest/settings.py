@@ -14,7 +14,8 @@ from typing import TypeVar
 from understudy.admission.manifest.configuration import AdmissionConfiguration, read_configuration
 from understudy.admission.manifest.loader import ManifestLoader
 from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, NamedFiles, named_files
-from understudy.admission.manifest.source import NO_MANIFESTS, ManifestMetrics, ManifestSource, StaticManifests
+from understudy.admission.manifest.source import NO_MANIFESTS, ManifestSource, StaticManifests
+from understudy.admission.reloads import ReloadMetrics
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -60,7 +61,7 @@ def load_settings(
     readers: Mapping[str, Reader],
     version: Version,
     gates: Gates,
-    metrics: ManifestMetrics,
+    metrics: ReloadMetrics,
     now: Callable[[], float],
 ) -> AdmissionSettings:
     """Read an AdmissionConfiguration. Raises ValueError with the text of the real server.
@@ -104,7 +105,7 @@ def _beginning(plugin: str) -> Iterator[None]:
         raise ValueError(f"couldn't init admission plugin {go_quote(plugin)}: {error}") from None
 
 
-def _source(loader: ManifestLoader, metrics: ManifestMetrics, now: Callable[[], float]) -> ManifestSource:
+def _source(loader: ManifestLoader, metrics: ReloadMetrics, now: Callable[[], float]) -> ManifestSource:
     try:
         return ManifestSource(loader, metrics, now)
     except ValueError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
@@ -17,6 +17,9 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.util.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from understudy.admission.reloads import ReloadedFile
 
 ALWAYS_ALLOW, RBAC, ABAC, WEBHOOK = "AlwaysAllow", "RBAC", "ABAC", "Webhook"
 DEFAULT = "default"  # the name of the one webhook that flags make
@@ -58,11 +61,20 @@ class Authorization(NamedTuple):
 
     escalation  checks who grants rights; None where roles grant none
     waits       whether it may have to ask webhooks
+    files       those that it is read from again when they change
     """
 
     authorizer: Authorizer
     escalation: EscalationCheck | None = None
     waits: bool = False
+    files: Sequence[ReloadedFile[Any]] = ()
+
+
+def new_authorizer(
+    mode: str, objects: StoredObjects, version: Version, gates: Gates, others: Mapping[str, Callable[[], Authorizer]]
+) -> Authorizer:
+    """Return the authorizer of a mode; arguments as for `new_authorization`."""
+    return others[mode]() if mode in others else _AUTHORIZERS[mode](objects, version, gates)
 
 
 def new_authorization(
@@ -79,11 +91,23 @@ def new_authorization(
     """
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
-    authorizers: dict[str, Authorizer] = {}
-    for mode in modes:
-        name = DEFAULT if mode == WEBHOOK else mode.lower()
-        authorizers[name] = others[mode]() if mode in others else _AUTHORIZERS[mode](objects, version, gates)
-    union = Union(authorizers, names=version >= V1_37)
-    rbac = next((each for each in authorizers.values() if isinstance(each, RBACAuthorizer)), None)
-    escalation = None if rbac is None else EscalationCheck(union, rbac, version)
-    return Authorization(union, escalation, WEBHOOK in modes)
+    authorizers = {
+        DEFAULT if mode == WEBHOOK else mode.lower(): new_authorizer(mode, objects, version, gates, others)
+        for mode in modes
+    }
+    union = new_union(authorizers, version)
+    return Authorization(union, escalation_check(union, authorizers.values(), version), WEBHOOK in modes)
+
+
+def new_union(authorizers: Mapping[str, Authorizer], version: Version) -> Union:
+    """Return authorizers as one, by the names that a release gives them."""
+    return Union(authorizers, names=version >= V1_37)
+
+
+def escalation_check(asked: Authorizer, authorizers: Iterable[Authorizer], version: Version) -> EscalationCheck | None:
+    """Return the check of who grants rights, by RBAC's rules; None where it is not among the authorizers.
+
+    asked  decides whether a user may grant others
+    """
+    rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
+    return None if rbac is None else EscalationCheck(asked, rbac, version)

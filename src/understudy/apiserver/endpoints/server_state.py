@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
-from understudy.admission.metrics import AdmissionMetrics
+from understudy.admission.metrics import AdmissionMetrics, AnyFamily
+from understudy.admission.reloads import ReloadedFile
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
@@ -45,6 +47,7 @@ class ServerState:
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
     settings  of admission plugins, from their file
+    reloaded  files of authentication and authorization, which are read again when they change
     asks_outside
               whether webhooks may have to be asked who a user is and may do what: `decided` of
               `apiserver.authorization.webhook.awaited` waits for them
@@ -73,6 +76,7 @@ class ServerState:
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     settings: AdmissionSettings = NO_SETTINGS
+    reloaded: Sequence[ReloadedFile[Any]] = ()
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     versions: Versions = field(init=False)
@@ -119,6 +123,12 @@ class ServerState:
         """Ask for decisions in another way."""
         self.authorizer = authorizer
         self.escalation = self.escalation and self.escalation.asking(authorizer)
+
+    @property
+    def counted_families(self) -> Sequence[AnyFamily]:
+        """Return the metrics of admission, and of files that are read again."""
+        files = (family for file in self.reloaded for family in file.families)
+        return *self.admission_metrics.families, *self.settings.manifests.metrics.families, *files
 
     @property
     def release(self) -> Release:

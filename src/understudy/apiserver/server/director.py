@@ -404,7 +404,7 @@ class Director:
         families = self._metrics.families(
             held=held.families(state, objects, self._metrics.requested),
             watches=watches,
-            admission=(*state.admission_metrics.families, *state.settings.manifests.metrics.families),
+            admission=state.counted_families,
             flow_control=None if self._flow_control is None else self._flow_control.usage,
             limiter=() if self._limiter is None else self._limiter.families(),
             pauses=self._pauses,
@@ -440,5 +440,6 @@ def _internal_error(request: Request, message: str) -> Response:
     """Return the 500 in plain text of filters ahead of all resources. Upstream: `responsewriters.InternalError`."""
     from html import escape  # seldom needed, and 2,000 characters have names
 
-    text = f"Internal Server Error: {go_quote(request.path)}: {message}\n"
+    uri = f"{request.path}?{request.query.text}" if request.query.text else request.path
+    text = f"Internal Server Error: {go_quote(uri)}: {message}\n"
     return text_response(500, escape(text, quote=False))

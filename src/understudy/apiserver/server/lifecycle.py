@@ -323,6 +323,7 @@ class Lifecycle:
         if self._config.admission_control_config_file:
             manifests = state.settings.manifests
             periodic.append(manifests.reload_periodically(asyncio.sleep, state.chain.forget))
+        periodic += [file.reload_periodically(asyncio.sleep) for file in state.reloaded]
         if self._config.etcd_servers:
             from understudy.apiserver.controllers.replicas.replica import Replica
 

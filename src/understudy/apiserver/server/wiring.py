@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTINGS, AdmissionSettings, load_settings
-from understudy.admission.manifest.source import ManifestMetrics, server_identity
+from understudy.admission.manifest.source import manifest_metrics
+from understudy.admission.reloads import server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
-from understudy.apiserver.authorization.modes import ABAC, WEBHOOK, new_authorization
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -36,6 +36,7 @@ from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.limits.limiter import Limiter
 from understudy.apiserver.server.filters.limits.max_in_flight import MaxInFlight
 from understudy.apiserver.server.filters.request_log.log import RequestLog
+from understudy.apiserver.server.options.authorizers import authorization_of
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
@@ -43,7 +44,6 @@ from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
-from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -81,11 +81,7 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
     objects = RegistryObjects(registry, Schemas.of(version))
-    others: Mapping[str, Callable[[], Authorizer]] = {
-        ABAC: partial(_policy_authorizer, config),
-        WEBHOOK: partial(_webhook_authorizer, config, webhooks, gates),
-    }
-    authorization = new_authorization(config.authorization_mode, objects, version, gates, others)
+    authorization = authorization_of(config, objects, webhooks, gates)
     state = ServerState(
         serving,
         gates,
@@ -102,6 +98,7 @@ def new_parts(config: ServerConfig) -> Parts:
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
         settings=_settings(config, gates),
+        reloaded=authorization.files,
     )
     return Parts(state, webhooks, ServedDefinitions(state))
 
@@ -121,28 +118,8 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
 
     version, path = config.release.version, Path(file) if file else None
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
-    metrics = ManifestMetrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
+    metrics = manifest_metrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
     return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
-
-
-def _policy_authorizer(config: ServerConfig) -> Authorizer:
-    """Return the authorizer that asks the policies of `--authorization-policy-file`."""
-    from understudy.apiserver.authorization.abac.authorizer import ABACAuthorizer
-
-    return ABACAuthorizer(config.authorization_policies)
-
-
-def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> Authorizer:
-    """Return the authorizer that asks the server of `--authorization-webhook-config-file`."""
-    from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
-    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
-    from understudy.apiserver.authorization.webhook.review import KINDS
-
-    assert config.authorization_webhook is not None
-    version = config.authorization_webhook_version
-    webhook = GenericWebhook(config.authorization_webhook, client, KINDS[version], Schemas.of(config.release.version))
-    selectors = gates[features.AUTHORIZE_WITH_SELECTORS]
-    return WebhookAuthorizer(webhook, version, Caching(*config.authorization_ttls), config.clock, selectors=selectors)
 
 
 def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> Tokens:

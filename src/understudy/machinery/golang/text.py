@@ -46,8 +46,10 @@ def go_quote(text: str) -> str:
 
 
 def aggregate(texts: Sequence[str], before: str = "") -> str:
-    """Join the texts of errors into one, behind another (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
-    return before + texts[0] if len(texts) == 1 else join(", ", texts, f"{before}[", "]")
+    """Join the texts of errors into one, each once, behind another (`k8s.io/apimachinery/pkg/util/errors`,
+    `Aggregate`)."""
+    each = [*dict.fromkeys(texts)]
+    return before + each[0] if len(each) == 1 else join(", ", each, f"{before}[", "]")
 
 
 _BOOLEANS = {

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.comparing import differences
-from scripts.compare.access import played
-from scripts.compare.cases.access_stories import STORIES
+from scripts.compare.access import STORIES, played
 from tests.stories import recorded_stories
 
 RECORDED = recorded_stories(Path(__file__).with_name("recorded"))

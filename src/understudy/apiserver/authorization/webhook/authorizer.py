@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.admission.webhooks import CallError
-from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to
+from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to, once
 from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.apiserver.authorization.webhook.review import in_version, spec_of
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
@@ -17,9 +17,13 @@ from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.expiring import ExpiringResults
 
+if TYPE_CHECKING:
+    from understudy.apiserver.authorization.webhook.match_conditions import MatchConditions
+
 log = logging.getLogger("understudy")
 KEPT = 8192  # answers that are kept
 LONGEST = 10_000  # characters of a request's attributes from which on its answer is not kept
+NO_OPINION = Decision(False)
 NO_RULES = "webhook authorizer does not support user rule resolution"
 BOTH = "webhook subject access review returned both allow and deny response"
 
@@ -37,6 +41,7 @@ class WebhookAuthorizer:
     version        of the SubjectAccessReviews, v1 or v1beta1
     denies_errors  whether nobody else is asked when the webhook cannot be
     selectors      whether it is told the selectors of lists
+    conditions     that have to be true for it to be asked, None for none
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class WebhookAuthorizer:
         *,
         denies_errors: bool = False,
         selectors: bool = True,
+        conditions: MatchConditions | None = None,
     ) -> None:
         self._webhook = webhook
         self._version = version
@@ -55,11 +61,18 @@ class WebhookAuthorizer:
         self._answers: ExpiringResults[bytes, Obj] = ExpiringResults(KEPT, clock)
         self._denies_errors = denies_errors
         self._selectors = selectors
+        self._conditions = conditions
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return the decision of the webhook. Raises DecisionAwaitedError if it has to be asked."""
         spec = spec_of(user, attributes, selectors=self._selectors)
         key = encode(spec)
+        if self._conditions is not None:
+            matches, error = once((id(self._conditions), key), partial(self._conditions.match, spec))
+            if error:
+                return Decision(False, "", self._denies_errors, error)
+            if not matches:
+                return NO_OPINION
         answer: Answer | None = self._answers.get(key)
         if answer is None:
             answer = answer_to((id(self), key), partial(self._ask, spec, key, is_kept=_is_short(attributes)))

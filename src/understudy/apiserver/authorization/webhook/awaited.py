@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from understudy.admission.webhooks import CallError, LoopWouldWaitError
 from understudy.machinery.types import Obj
 
 T = TypeVar("T")
 Answer = Obj | CallError
-_answers: ContextVar[MutableMapping[Hashable, Answer] | None] = ContextVar("answers", default=None)
+_answers: ContextVar[MutableMapping[Hashable, Any] | None] = ContextVar("answers", default=None)
 
 
 class DecisionAwaitedError(LoopWouldWaitError):
@@ -51,7 +51,19 @@ def answer_to(question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answe
     answers = _answers.get()
     if answers is None or question not in answers:
         raise DecisionAwaitedError(question, ask)
-    return answers[question]
+    answer: Answer = answers[question]
+    return answer
+
+
+def once(question: Hashable, decide: Callable[[], T]) -> T:
+    """Return the result of a function, which is not called again while the answers of webhooks are waited for."""
+    answers = _answers.get()
+    if answers is None:
+        return decide()
+    if question not in answers:
+        answers[question] = decide()
+    result: T = answers[question]
+    return result
 
 
 async def decided(check: Callable[[], T]) -> T:
@@ -59,7 +71,7 @@ async def decided(check: Callable[[], T]) -> T:
 
     It is called again after each of them, so that it may change nothing before it has authorized. Raises as it does.
     """
-    answers: dict[Hashable, Answer] = {}
+    answers: dict[Hashable, Any] = {}
     while True:
         token = _answers.set(answers)
         try:

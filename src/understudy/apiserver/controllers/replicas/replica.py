@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from understudy.admission.manifest.source import server_identity
+from understudy.admission.reloads import server_identity
 from understudy.apiserver.client.verbs import Verbs
 from understudy.apiserver.controllers.replicas.identity_lease import IdentityLease
 from understudy.apiserver.controllers.replicas.kubernetes_service import EndpointReconciler

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import PathLike, flag
-from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, MODES, RBAC, WEBHOOK, mode_problems
+from understudy.apiserver.authorization.modes import ABAC, ALWAYS_ALLOW, MODES, WEBHOOK, mode_problems
 from understudy.apiserver.server.options.values import nanoseconds
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:
     from understudy.apiserver.authorization.abac.authorizer import Policy
+    from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
     from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
+
+_BESIDE_CONFIGURATION = {"authorization_config", "authorization_policy_file"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +29,9 @@ class AuthorizationOptions:
 
     authorization_mode      who is asked, in this order: "AlwaysAllow", "RBAC", "Node", "ABAC", "Webhook",
                             "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
+    authorization_config    an AuthorizationConfiguration: authorizers in their order, of which several may be webhooks
+                            with match conditions. It is read again when it changes, and excludes the mode and the
+                            options of the webhook
     authorization_policy_file
                             the policies of "ABAC", one in JSON a line
     authorization_webhook_config_file
@@ -37,6 +46,9 @@ class AuthorizationOptions:
     authorization_mode: Sequence[str] = field(
         default=(ALWAYS_ALLOW,),
         metadata=flag(f"who is asked, in this order: {', '.join(MODES)} (default: {ALWAYS_ALLOW})", "A,B"),
+    )
+    authorization_config: PathLike | None = field(
+        default=None, metadata=flag("an AuthorizationConfiguration, instead of a mode", "PATH")
     )
     authorization_policy_file: PathLike | None = field(
         default=None, metadata=flag("the policies of ABAC, one in JSON a line", "PATH")
@@ -55,7 +67,7 @@ class AuthorizationOptions:
     )
 
     def check_authorization(self) -> None:
-        """Raise ValueError for options that make no sense, with the texts of kube-apiserver."""
+        """Raise ValueError for modes and their options that make no sense, with the texts of kube-apiserver."""
         _ = self.authorization_ttls
         files = self.authorization_policy_file, self.authorization_webhook_config_file
         problems = mode_problems(self.authorization_mode, *map(bool, files))
@@ -63,15 +75,34 @@ class AuthorizationOptions:
             raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
         _ = self.authorization_policies, self.authorization_webhook
 
-    @property
-    def authorized(self) -> bool:
-        """Report whether a user may be refused something."""
-        return ALWAYS_ALLOW not in self.authorization_mode
+    def read_authorizers(self, version: Version, gates: Gates) -> tuple[bytes, Sequence[AuthorizerConfiguration]]:
+        """Return the bytes of `authorization_config`, and its authorizers. Raises ValueError, for options that it
+        excludes as well."""
+        if not gates[features.STRUCTURED_AUTHORIZATION_CONFIGURATION]:
+            gate = "StructuredAuthorizationConfiguration"
+            raise ValueError(f"--authorization-config cannot be used without enabling {gate} feature flag")
+        options = {option.name: option.default for option in fields(AuthorizationOptions)}
+        if any(getattr(self, name) != options[name] for name in options.keys() - _BESIDE_CONFIGURATION):
+            flags = "--authorization-mode or --authorization-webhook-* flags"
+            raise ValueError(f"--authorization-config can not be specified when {flags} are defined")
+        from understudy.apiserver.authorization.configuration.validation import load_authorizers  # CEL
+
+        path = Path(self.authorization_config or "")
+        try:
+            data = path.read_bytes()
+        except OSError as why:
+            raise ValueError(f"open {path}: {(why.strerror or str(why)).lower()}") from None
+        loaded = load_authorizers(data, version, selectors=gates[features.AUTHORIZE_WITH_SELECTORS])
+        if any(each.type == ABAC for each in loaded):
+            if not self.authorization_policy_file:
+                raise ValueError("invalid authorization config: open : no such file or directory")
+            _ = self.authorization_policies
+        return data, loaded
 
     @property
-    def has_bootstrap_policy(self) -> bool:
-        """Report whether the server begins with RBAC's roles and bindings."""
-        return RBAC in self.authorization_mode
+    def authorized(self) -> bool:
+        """Report whether a user may be refused something, as far as options say. A configuration may not."""
+        return bool(self.authorization_config) or ALWAYS_ALLOW not in self.authorization_mode
 
     @cached_property
     def authorization_ttls(self) -> tuple[float, float]:

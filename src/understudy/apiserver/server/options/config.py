@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
+from understudy.apiserver.authorization.modes import RBAC
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import LimitOptions
@@ -34,6 +35,7 @@ from understudy.machinery.validation.field import Path as FieldPath
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.configuration import Configuration
+    from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
     from understudy.apiserver.controllers.framework.leader_election import Election
     from understudy.apiserver.server.filters.faults.faults import Faults
     from understudy.apiserver.server.filters.faults.rules import Rule
@@ -215,7 +217,10 @@ class ServerConfig(
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
         self.check_token_webhook()
-        self.check_authorization()
+        if self.authorization_config:
+            _ = self.authorization_configuration
+        else:
+            self.check_authorization()
         self.check_audit()
         self.check_limits()
         self.check_storage()
@@ -310,6 +315,18 @@ class ServerConfig(
             text = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication"
             raise ValueError(f"anonymous: Forbidden: {text} configuration file")
         return configuration
+
+    @cached_property
+    def authorization_configuration(self) -> tuple[bytes, Sequence[AuthorizerConfiguration]]:
+        """Return the bytes of `authorization_config`, and its authorizers. Raises ValueError."""
+        return self.read_authorizers(self.release.version, self.gates())
+
+    @property
+    def has_bootstrap_policy(self) -> bool:
+        """Report whether the server begins with RBAC's roles and bindings."""
+        if not self.authorization_config:
+            return RBAC in self.authorization_mode
+        return any(each.type == RBAC for each in self.authorization_configuration[1])
 
     @property
     def election(self) -> Election | None:

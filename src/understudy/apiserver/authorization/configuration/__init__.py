@@ -1,0 +1,1 @@
+"""AuthorizationConfigurations: the file of `--authorization-config`."""
