@@ -1,4 +1,4 @@
-"""Every example of the README and of the pages in docs/ is executed."""
+"""Every example of the README and of the pages in docs/ is executed: those of most pages with -m maintenance."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.waiting import PATIENCE
 
 CLIENTS = DOCS / "howto" / "clients.md"  # needs the extra `clients`: tests/clients/test_recipes.py executes it
 OTHERS = [page for page in PAGES if page != CLIENTS]
+OFTEN = (README, DOCS / "tutorial.md")  # pages whose examples every run executes
 GO_FILES = sorted((ROOT / "tests" / "go").glob("*.go"))
 FRESH_MACHINE = re.compile(
     r"python3 -m venv \.venv && \.venv/bin/pip install \S+(?: \S+)? && "
@@ -33,6 +34,14 @@ PYTEST = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=f
 def each(role: Role) -> pytest.MarkDecorator:
     """Parametrise a test by the blocks of a role."""
     return pytest.mark.parametrize("block", [pytest.param(block, id=str(block)) for block in blocks(role, *OTHERS)])
+
+
+def each_page(*chosen: Path) -> pytest.MarkDecorator:
+    """Parametrise a test by pages."""
+    cases = [
+        pytest.param(page, id=page.stem, marks=[] if page in OFTEN else [pytest.mark.maintenance]) for page in chosen
+    ]
+    return pytest.mark.parametrize("page", cases)
 
 
 def test_every_block_is_checked() -> None:
@@ -56,7 +65,7 @@ def run_tests(pytester: pytest.Pytester) -> Callable[[list[Block]], None]:
     return run
 
 
-@pytest.mark.parametrize("page", [page for page in OTHERS if blocks(Role.TEST, page)], ids=lambda page: page.stem)
+@each_page(*(page for page in OTHERS if blocks(Role.TEST, page)))
 def test_tests_pass(page: Path, run_tests: Callable[[list[Block]], None]) -> None:
     """The tests on a page pass in a project that holds nothing else."""
     run_tests(blocks(Role.TEST, page))
@@ -81,7 +90,7 @@ def run_sessions(sessions: list[Block], files: list[Block], kubectl: str) -> Non
         session.run([*files, *sessions], work, session.environment(programs, kubectl))
 
 
-@pytest.mark.parametrize("page", [page for page in OTHERS if blocks(Role.SESSION, page)], ids=lambda page: page.stem)
+@each_page(*(page for page in OTHERS if blocks(Role.SESSION, page)))
 def test_sessions_print_the_same(page: Path, request: pytest.FixtureRequest) -> None:
     """The commands of a page print what stands below them."""
     sessions = blocks(Role.SESSION, page)

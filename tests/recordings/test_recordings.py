@@ -25,10 +25,19 @@ EMULATED = {str(release) for release in RELEASES}
 # Releases that are replayed in every run, beside the newest of each corpus; the others with -m every_recording.
 OFTEN = {"1.32"}
 SELDOM = {"authorization", "policies"}  # of these only the newest release
-# Sessions of many commands, replayed with -m every_recording: they take a third of the time of all recordings.
+# Sessions of many commands, replayed with -m every_recording: they take half of the time of all recordings.
 LONG = {
     f"kubectl/1.32/{session}"
-    for session in ("change-delete", "core", "describe-auth", "discovery", "errors", "watch-wait")
+    for session in (
+        "apply",
+        "change-delete",
+        "core",
+        "create-get",
+        "describe-auth",
+        "discovery",
+        "errors",
+        "watch-wait",
+    )
 }
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 

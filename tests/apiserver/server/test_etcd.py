@@ -151,6 +151,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str, monke
     assert str(refused.value) == message
 
 
+@pytest.mark.maintenance
 def test_servers_are_as_one_under_load(servers: tuple[Server, Server]) -> None:
     """Writers and watchers that use either server lose nothing, see nothing twice, and read nothing that is old."""
     result = run("torture", "shared", *(server.url for server in servers), "--seconds", "2", "--watchers", "4")

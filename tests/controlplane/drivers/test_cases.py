@@ -88,6 +88,7 @@ async def test_nothing_is_tested_without_a_registration(servers: Servers) -> Non
     assert len(others) == len(CASES) - 1
 
 
+@pytest.mark.maintenance
 async def test_faults_are_found(servers: Servers) -> None:
     """A driver with a fault fails the case that is about it, and is told why."""
     turns = asyncio.Semaphore(8)

@@ -125,6 +125,7 @@ def troubled(file: Path, hours: float) -> tuple[Simulation, Follower, list[Obj]]
     return simulation, follower, [orjson.loads(line) for line in file.read_bytes().splitlines()]
 
 
+@pytest.mark.maintenance
 def test_nothing_is_lost_in_trouble(tmp_path: Path) -> None:
     """Claims are freed in the end and no event is lost, whatever fails; the same seed repeats it all."""
     simulation, follower, lines = troubled(tmp_path / "a", 1)
