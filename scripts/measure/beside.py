@@ -11,7 +11,6 @@ other server is asked with the same bearer token, and its certificate is not ver
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import ssl
 from collections.abc import Callable, Iterator
@@ -23,7 +22,8 @@ import uvloop
 
 from scripts.common.server_process import ProcessTree, ServerProcess
 from scripts.measure import server as measured
-from scripts.measure.server import NAMESPACE, Pump, Target, Workload, claim, requests_per_second
+from scripts.measure.client import CORE, NAMESPACE, Target, Workload, create_namespace, post_each, repeat, send
+from scripts.measure.server import claim
 from scripts.measure.storage import Measured, print_requests
 
 CLAIMS = 2_000  # half of them have the label that is asked for
@@ -32,24 +32,17 @@ PAGE = 500
 
 async def list_page(target: Target, work: Workload) -> float:
     """List the first claims again and again."""
-    request = target.request("GET", f"{work.claims}?limit={PAGE}")
-    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+    return await repeat(target, work, f"{work.claims}?limit={PAGE}")
 
 
 async def list_by_label(target: Target, work: Workload) -> float:
     """List the claims with a label again and again."""
-    request = target.request("GET", f"{work.claims}?labelSelector=half%3Dfirst")
-    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+    return await repeat(target, work, f"{work.claims}?labelSelector=half%3Dfirst")
 
 
 async def create_claim(target: Target, work: Workload) -> float:
     """Create claims."""
-
-    def requests() -> Iterator[bytes]:
-        for number in work.names:
-            yield target.request("POST", work.claims, claim(f"made-{number}"))
-
-    return await requests_per_second(target, work, requests)
+    return await post_each(target, work, work.claims, claim)
 
 
 def over(connections: int, measurement: Callable[..., Any]) -> Callable[[Target, Workload], Any]:
@@ -72,7 +65,7 @@ MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
 
 async def create_objects(target: Target, work: Workload) -> None:
     """Create the namespace, and the objects that are measured."""
-    await target.exchange("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await create_namespace(target)
     await measured.create_deployments(target, work)
 
     def requests() -> Iterator[bytes]:
@@ -81,9 +74,7 @@ async def create_objects(target: Target, work: Workload) -> None:
             body["metadata"]["labels"]["half"] = "second" if number % 2 else "first"
             yield target.request("POST", work.claims, body)
 
-    pump = await target.connect(lambda: Pump(requests()))
-    await pump.done
-    pump.transport.close()
+    await send(target, requests())
     page = json.loads(await target.exchange("GET", f"{work.claims}?labelSelector=half%3Dfirst"))
     if len(page["items"]) != CLAIMS // 2:
         raise SystemExit(f"{target.name}: {len(page['items'])} claims have the label")
@@ -109,7 +100,7 @@ async def measure_all(args: argparse.Namespace) -> None:
         chosen = {what: run for what, run in MEASUREMENTS.items() if args.only in what}
         await print_requests(chosen, servers, work, args.rounds)
         for each in servers[2:]:
-            for path in (work.claims, f"{measured.CORE}/configmaps", measured.DEPLOYMENTS):
+            for path in (work.claims, f"{CORE}/configmaps", measured.DEPLOYMENTS):
                 await each.target.exchange("DELETE", path)
             await each.target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
 

@@ -13,48 +13,48 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
 import re
 import statistics
 import tempfile
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from scripts.common.commands import UsageError
 from scripts.common.server_process import ServerProcess
 from scripts.measure.beside import create_claim
-from scripts.measure.server import CORE, NAMESPACE, Pump, Target, Watcher, Workload, claim, requests_per_second, row
+from scripts.measure.client import (
+    CORE,
+    Target,
+    Watcher,
+    Workload,
+    create_namespace,
+    patch_each,
+    repeat,
+    send,
+)
+from scripts.measure.server import MERGE, claim, row
 from scripts.measure.storage import Counted, fill
 from understudy.apiserver.storage.engines.sqlite import SQLiteEngine
 
 SELECTED = 100
 ROUNDS = 3
 API = "v1beta1"  # of resource.k8s.io, which all releases serve
-MERGE = "application/merge-patch+json"
 Costs = dict[int, dict[str, float]]  # by number of objects or watchers and by measurement
 Measurement = Callable[[Target, Workload], Awaitable[float]]
 
 
-async def repeat(target: Target, work: Workload, path: str) -> float:
-    """Read a path again and again."""
-    request = target.request("GET", path)
-    return await requests_per_second(target, work, lambda: itertools.repeat(request))
-
-
 async def patch_claim(target: Target, work: Workload) -> float:
-    """Patch the labels of a claim for each connection."""
-    own = itertools.count()
+    """Patch the labels of claims."""
 
-    def requests() -> Iterator[bytes]:
-        path = f"{work.claims}/selected-{next(own)}"
-        for number in work.names:
-            yield target.request("PATCH", path, {"metadata": {"labels": {"number": str(number)}}}, MERGE)
+    def body(number: int) -> dict[str, Any]:
+        return {"metadata": {"labels": {"number": str(number)}}}
 
-    return await requests_per_second(target, work, requests)
+    return await patch_each(target, work, f"{work.claims}/selected-", body, MERGE)
 
 
 OF_OBJECTS: dict[str, Measurement] = {
@@ -76,28 +76,13 @@ async def cost(server: ServerProcess, target: Target, work: Workload, measuremen
     return statistics.median(figures)
 
 
-async def send(target: Target, requests: Iterator[bytes]) -> None:
-    """Send requests over one connection. Exits if one fails."""
-    pump = await target.connect(lambda: Pump(requests))
-    await pump.done
-    pump.transport.close()
-    if pump.failed:
-        raise SystemExit(f"{pump.failed} requests failed, the last answer: {pump.answer[:500]!r}")
-
-
-def create_namespace(target: Target) -> bytes:
-    """Return the request that creates the namespace of what is measured."""
-    return target.request("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
-
-
 async def measure_objects(count: int, work: Workload, file: Path) -> dict[str, float]:
     """Measure a server that keeps a number of claims."""
     flags = ("--storage", f"sqlite:{file}")
     with ServerProcess(*flags) as server:
         target = Target("understudy", server.url)
-        await send(
-            target, iter([create_namespace(target), target.request("POST", work.claims, claim("claim-0000000"))])
-        )
+        await create_namespace(target)
+        await target.exchange("POST", work.claims, claim("claim-0000000"))
     await fill(SQLiteEngine(file), count)
     with ServerProcess(*flags) as server:
         costs = {"start": server.cpu_seconds() * 1e6}
@@ -142,7 +127,7 @@ async def cost_beside(count: int, watched: str, work: Workload) -> float:
     """Return the microseconds that it costs to create a claim beside watchers of a path."""
     with ServerProcess() as server:
         target = Target("understudy", server.url)
-        await send(target, iter([create_namespace(target)]))
+        await create_namespace(target)
         version = json.loads(await target.exchange("GET", f"{CORE}/configmaps?limit=1"))["metadata"]["resourceVersion"]
         request = target.request("GET", f"{watched}&resourceVersion={version}")
         watchers = [await target.connect(lambda: Watcher(request, b"}\n", lambda: None)) for _ in range(count)]

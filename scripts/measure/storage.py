@@ -28,7 +28,8 @@ import uvloop
 from scripts.common.etcd import installed_etcd, running_etcd, urls_of
 from scripts.common.server_process import ProcessTree, ServerProcess
 from scripts.measure import server as measured
-from scripts.measure.server import Pump, Target, Workload, claim, row
+from scripts.measure.client import CONNECTIONS, Pump, Target, Workload
+from scripts.measure.server import claim, row
 from scripts.record.upstream.modules import Modules, build_etcd
 from scripts.record.upstream.server import api_server
 from understudy.apiserver.storage.engine import Contents, Engine, Write
@@ -179,7 +180,7 @@ async def measure_claims(args: argparse.Namespace, folder: Path, etcd: str) -> N
     with ServerProcess() as server:
         target, empty = Target("memory", server.url), server.memory_mib()
         bodies = (target.request("POST", claims, claim(f"claim-{number:07}")) for number in range(args.claims))
-        pumps = [await target.connect(lambda: Pump(bodies)) for _ in range(measured.CONNECTIONS)]
+        pumps = [await target.connect(lambda: Pump(bodies)) for _ in range(CONNECTIONS)]
         await asyncio.gather(*(pump.done for pump in pumps))
         print_memory("memory, created", server, empty, args.claims)
     places: dict[str, Callable[[], Engine]] = {
