@@ -21,7 +21,7 @@ from understudy.machinery.options import Query
 from understudy.machinery.types import Obj
 from understudy.ui.data import writers
 from understudy.ui.data.kinds import path_of, stored_kinds
-from understudy.ui.data.life import past_writes
+from understudy.ui.data.revisions import past_writes
 
 EVERYTHING = "/registry/"
 MOST_BYTES = 8 << 20  # of the revisions that are told (see `Event.size`)

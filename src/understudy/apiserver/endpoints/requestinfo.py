@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 COLLECTION_VERBS = ("deletecollection", "watch")  # that a path alone may have
+OF_COLLECTIONS = ("list", "watch", "deletecollection")  # the verbs of requests that several objects answer to
 SPECIAL_VERBS = ("proxy", "watch")
 LONG_RUNNING_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
 PROFILES = "/debug/pprof/"

@@ -14,7 +14,6 @@ from copy import copy
 
 import orjson
 
-from understudy.apiserver.encoding.encoded import encoded
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError, request_info
@@ -23,13 +22,12 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.request_log.log import RequestLog
-from understudy.apiserver.storage.interface import Entry, Event, Store
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
-from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import Query
 from understudy.machinery.types import Obj
 from understudy.ui.data import writers
+from understudy.ui.data.revisions import as_read, past_writes
 
 MOST_BYTES = 4 << 20  # of the objects that are told; older revisions are left out
 
@@ -50,7 +48,7 @@ async def document(state: ServerState, log: RequestLog, request: Request) -> Obj
     past = [*([(first, False)] if first is not None else ()), *((event.entry, event.deleted) for event in events)]
     versions, since, size, turns = list[Obj](), max(store.compacted, 1), 0, Turns()
     for entry, deleted in reversed(past):
-        body = as_read(entry, scope)
+        body = as_read(entry, scope.kind, scope.version)
         size += len(body)
         if size > MOST_BYTES and versions:
             since = versions[-1]["revision"]
@@ -60,21 +58,6 @@ async def document(state: ServerState, log: RequestLog, request: Request) -> Obj
         if turns.is_over:
             await turns.next()
     return {"since": since, "versions": versions[::-1]}
-
-
-def past_writes(store: Store, prefix: str) -> list[Event]:
-    """Return all writes of a key, or under a prefix that ends with a slash, that the store remembers."""
-    watch = store.watch(prefix, store.compacted)
-    store.unwatch(watch)
-    return [event for event in watch.queue if prefix.endswith("/") or event.entry.key == prefix]
-
-
-def as_read(entry: Entry, scope: RequestScope) -> bytes:
-    """Return the object of an entry as JSON, in the version of a scope; as it is stored, if a webhook converts it."""
-    kind = scope.kind
-    if kind.custom is not None and kind.custom.calls_webhook:
-        return encode(entry.object)
-    return encoded(entry, kind, scope.version)
 
 
 def _asked_for(state: ServerState, request: Request) -> RequestScope:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.apiserver.endpoints.requestinfo import OF_COLLECTIONS
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.authorization import Attributes, Authorizer
 from understudy.machinery.auth.users import User
 
 Reader = Callable[[Attributes], bool]  # reports whether a reader may do something
-_OF_COLLECTIONS = ("list", "watch", "deletecollection")
 
 
 def reader(authorizer: Authorizer, user: User) -> Reader:
@@ -36,7 +36,7 @@ def read_of(info: Attributes, key: str = "") -> Attributes:
     """
     if not info.is_resource:
         return Attributes(info.path, "get")
-    if info.verb in _OF_COLLECTIONS:
+    if info.verb in OF_COLLECTIONS:
         return read(info, "list", info.namespace, info.name)
     return read(info, "get", info.namespace, info.name or key.rpartition("/")[2])
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from understudy.apiserver.encoding.encoded import encoded
 from understudy.apiserver.endpoints.negotiation import JSON, PROTOBUF
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.keys import prefix_of
@@ -28,6 +27,7 @@ from understudy.machinery.types import Obj, split_api_version
 from understudy.ui.data.kinds import stored_kinds
 from understudy.ui.data.masks import LEFT_OUT, mask_secret
 from understudy.ui.data.readers import Reader, everything, read, read_of
+from understudy.ui.data.revisions import as_read, past_writes
 from understudy.ui.data.sent_texts import sent_path, short, shown_path
 
 MOST_BYTES = 2 << 20  # of requests that a report tells in full
@@ -56,7 +56,6 @@ async def rows(log: RequestLog, may: Reader, after: int = 0) -> Obj:
 
 async def document(state: ServerState, log: RequestLog) -> Obj:
     """Return all that `rows` tells to a reader who may read everything, with "details" of the newest by numbers."""
-
     listed, details, size, turns = await rows(log, everything), dict[str, Obj](), 0, Turns()
     for row in reversed(listed["rows"]):
         each = detail(state, log, everything, row["number"])
@@ -145,20 +144,17 @@ def _change(state: ServerState, note: Note, change: Change, may: Reader) -> Obj 
 def _writes(store: Store, change: Change) -> list[Event]:
     """Return the writes of a request, none if the store has forgotten one of them."""
     try:
-        watch = store.watch(change.key, change.first - 1)
+        writes = [event for event in past_writes(store, change.key, change.first - 1) if event.revision <= change.last]
     except CompactedError:
         return []
-    store.unwatch(watch)
-    writes = [event for event in watch.queue if event.entry.key == change.key and event.revision <= change.last]
     return writes if writes and (writes[0].revision, writes[-1].revision) == (change.first, change.last) else []
 
 
 def _told(entry: Entry | None, kind: Kind, version: str) -> Obj | None:
-    """Return the object of an entry in a version; as it is stored, if a webhook converts it."""
+    """Return the object of an entry, without what is secret."""
     if entry is None:
         return None
-    converts = kind.custom is not None and kind.custom.calls_webhook
-    obj: Obj = orjson.loads(encode(entry.object) if converts else encoded(entry, kind, version))
+    obj: Obj = orjson.loads(as_read(entry, kind, version))
     return mask_secret(obj) if (kind.group, kind.resource) == _SECRETS else obj
 
 

@@ -11,7 +11,7 @@ _LONGEST = 2_000  # characters of a text in a row
 
 def sent_path(path: str, query: Query) -> str:
     """Return a path with its query as a client sends them."""
-    return _valid(_joined(quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape"), query))
+    return valid(_joined(quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape"), query))
 
 
 def shown_path(path: str, query: Query) -> str:
@@ -21,7 +21,7 @@ def shown_path(path: str, query: Query) -> str:
 
 def short(text: str) -> str:
     """Return a text without the end of a very long one."""
-    shown = _valid(text[:_LONGEST])
+    shown = valid(text[:_LONGEST])
     return shown if len(text) <= _LONGEST else f"{shown}…"
 
 
@@ -29,6 +29,6 @@ def _joined(path: str, query: Query) -> str:
     return f"{path}?{query.text}" if query.text else path
 
 
-def _valid(text: str) -> str:
+def valid(text: str) -> str:
     """Return a text with other characters in the place of those that are not Unicode."""
     return text.encode(errors="replace").decode()

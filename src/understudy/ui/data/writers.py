@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.machinery.types import Obj
+from understudy.ui.data.sent_texts import valid
 
 
 def by_revision(log: RequestLog, key: str = "") -> dict[int, Obj]:
@@ -18,7 +19,6 @@ def by_revision(log: RequestLog, key: str = "") -> dict[int, Obj]:
         if note.change is None or key not in ("", note.change.key):
             continue
         user = note.user.name if note.user else ""
-        name = user.encode(errors="replace").decode()
-        request = {"number": note.number, "time": note.time, "verb": note.info.verb, "user": name}
+        request = {"number": note.number, "time": note.time, "verb": note.info.verb, "user": valid(user)}
         requests[note.change.first] = requests[note.change.last] = request
     return requests

@@ -241,7 +241,7 @@ class EventSource:
             if watch.ended:
                 self.close()
             else:
-                self._on_time()
+                self._on_time(watch)
 
     @property
     def _is_blocked(self) -> bool:
@@ -294,7 +294,7 @@ class EventSource:
         event = watch.queue[0]
         return [event.entry, *([event.previous] if event.previous and not self._wants_all else ())]
 
-    def _on_time(self) -> None:
+    def _on_time(self, watch: Watch) -> None:
         """End the watch, or send a bookmark, if it is time."""
         now = self._clock.monotonic()
         if now >= self._end:
@@ -302,7 +302,7 @@ class EventSource:
         elif now >= self._bookmark_at and not self._is_blocked:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
-            if self._store.revision > max(self._seen, self._watch.passed if self._watch is not None else 0):
+            if self._store.revision > max(self._seen, watch.passed):
                 self._bookmark(self._store.revision)
 
     def _on_write(self, event: Event) -> None:

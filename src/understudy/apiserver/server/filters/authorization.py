@@ -7,12 +7,12 @@ from dataclasses import replace
 from time import monotonic
 
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.requestinfo import OF_COLLECTIONS
 from understudy.apiserver.permissions.audit.latencies import AUTHORIZATION
 from understudy.apiserver.permissions.log import PermissionLog
 from understudy.machinery.auth.authorization import Authorizer, label_requirements
 from understudy.machinery.auth.forbidden import forbidden
 
-_OF_COLLECTIONS = ("list", "watch", "deletecollection")
 UNKNOWN = "internal error"  # the reason that is logged for an error
 
 
@@ -22,7 +22,7 @@ class AuthorizationError(Exception):
 
 def with_selectors(request: Request) -> None:
     """Set the label selector of a list, watch or deletecollection, which webhooks are told of."""
-    if request.info.verb in _OF_COLLECTIONS and (selector := request.query.get("labelSelector")):
+    if request.info.verb in OF_COLLECTIONS and (selector := request.query.get("labelSelector")):
         request.info = replace(request.info, label_selector=label_requirements(selector))
 
 
