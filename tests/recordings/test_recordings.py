@@ -26,19 +26,8 @@ EMULATED = {str(release) for release in RELEASES}
 OFTEN = {"1.32"}
 SELDOM = {"authorization", "policies"}  # of these only the newest release
 # Sessions of many commands, replayed with -m every_recording: they take half of the time of all recordings.
-LONG = {
-    f"kubectl/1.32/{session}"
-    for session in (
-        "apply",
-        "change-delete",
-        "core",
-        "create-get",
-        "describe-auth",
-        "discovery",
-        "errors",
-        "watch-wait",
-    )
-}
+LONG_SESSIONS = "apply change-delete core create-get describe-auth discovery errors watch-wait"
+LONG = {f"kubectl/1.32/{session}" for session in LONG_SESSIONS.split()}
 OTHER_STEPS = {"cel", "kubectl"}  # corpora whose lines are no exchanges
 
 
