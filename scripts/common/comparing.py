@@ -75,11 +75,12 @@ class Server:
         connection, used = self._kept.get(thread, (None, now))
         if connection is None or now - used > IDLE_SECONDS:
             self.close()
-            connection = self._connect()
+            connection = self.connect()
         self._kept[thread] = (connection, now)
         return connection
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a new connection."""
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme != "https":
             return http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)

@@ -7,6 +7,7 @@ from scripts.common.commands import main
 COMMANDS = (
     "requests",
     "access",
+    "aggregation",
     "apply",
     "audit",
     "authorization",

@@ -61,7 +61,7 @@ class WebhookServer:
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = QuietServer(("127.0.0.1", 0), _handler(self))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
@@ -99,7 +99,9 @@ class WebhookServer:
         )
 
 
-class _Server(http.server.ThreadingHTTPServer):
+class QuietServer(http.server.ThreadingHTTPServer):
+    """Serves in threads, and says nothing of clients that break off."""
+
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -11,7 +11,7 @@ into a queue, and a worker looks at what is stored then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -51,10 +51,14 @@ class ControllerManager(Protocol):
 
 
 class Controllers:
-    """The controllers of one server: its own, and those of its controller manager."""
+    """The controllers of one server: its own, with others that look at things outside, and those of its controller
+    manager."""
 
-    def __init__(self, context: ControllerContext, manager: ControllerManager) -> None:
+    def __init__(
+        self, context: ControllerContext, manager: ControllerManager, others: Sequence[NewController] = ()
+    ) -> None:
         self._context = context
+        self._own = (*OWN, *others)
         self._manager = manager
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -64,7 +68,7 @@ class Controllers:
         caches = WatchCaches(self._context.state)
         self._tasks = [asyncio.create_task(caches.forever())]
         if writes:
-            self._tasks.append(start(self._context, OWN))
+            self._tasks.append(start(self._context, self._own))
         self._manager.start(self._context)
 
     async def stop(self) -> None:

@@ -64,6 +64,8 @@ from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.open_pages import PREFIX as UI
 from understudy.apiserver.server.pages.open_pages import OpenPageError
 from understudy.apiserver.server.pages.zpages import ZPages
+from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
+from understudy.apiserver.server.webhooks.aggregation.backends import Backends
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
@@ -115,6 +117,8 @@ class _Served:
 class Director:
     """Answers every request of one server, at a URL.
 
+    `aggregator` asks aggregated API servers, None where there are none.
+
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
     `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop, `ui`
     answers below /ui/, None where nothing is. `flow_control` classifies requests, None where they are not; `limiter`
@@ -129,6 +133,7 @@ class Director:
         state: ServerState,
         authenticator: Authenticator,
         url: str,
+        aggregator: Aggregator | None = None,
         control: Control | None = None,
         accepted_hosts: Sequence[re.Pattern[str]] | None = None,
         flags: Mapping[str, str] | None = None,
@@ -147,6 +152,8 @@ class Director:
         self._faults = faults or Faults(lambda: state.serving, self._requests.components)
         self._hints = hints
         self._auditor = auditor
+        self._aggregator = aggregator
+        self._backends = Backends() if aggregator is None else aggregator.backends
         self.clock = state.clock
         self.running = self.begun = 0
         self._flow_control = flow_control
@@ -350,6 +357,9 @@ class Director:
         return await route.handler(replica_of(self.state, revision), request, route.scope)
 
     async def _answer(self, request: Request) -> Answer:
+        if self._backends and (backend := self._backends.find(request.path)) is not None:
+            assert self._aggregator is not None
+            return await self._aggregator.answer(backend, request)
         if not request.info.is_resource:
             return await self._executor.run(self._page, request)
         served = self._served

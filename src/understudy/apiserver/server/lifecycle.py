@@ -36,6 +36,7 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
+from understudy.apiserver.server.webhooks.aggregation.availability import AvailabilityController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -222,6 +223,7 @@ class Lifecycle:
             config,
             state,
             url,
+            self._parts.aggregator,
             control,
             self._manager.names,
             self.request_log,
@@ -233,7 +235,8 @@ class Lifecycle:
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
-        self._controllers = Controllers(context, self._manager)
+        own = () if self._is_inside else (partial(AvailabilityController, aggregator=self._parts.aggregator),)
+        self._controllers = Controllers(context, self._manager, own)
         return door
 
     def _new_auditor(self) -> Auditor | None:
@@ -418,6 +421,7 @@ class Lifecycle:
         try:
             await self._manager.stop_components()  # which are clients, and would complain
         finally:
+            await self._parts.aggregator.close()
             listener, self._listener = self._listener, None
             if listener is not None:
                 await listener.stop()

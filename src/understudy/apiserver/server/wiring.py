@@ -41,13 +41,14 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
+from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
@@ -66,11 +67,13 @@ class Parts(NamedTuple):
 
     webhooks     calls webhooks, once it is opened
     definitions  keeps the state's `serving` up to date
+    aggregator   asks aggregated API servers
     """
 
     state: ServerState
     webhooks: HttpWebhookClient
     definitions: ServedDefinitions
+    aggregator: Aggregator
 
 
 def new_parts(config: ServerConfig) -> Parts:
@@ -79,7 +82,8 @@ def new_parts(config: ServerConfig) -> Parts:
     registry = Registry(
         (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(), serving
     )
-    webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
+    services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
+    webhooks = HttpWebhookClient(services)
     objects = RegistryObjects(registry, Schemas.of(version))
     authorization = authorization_of(config, objects, webhooks, gates)
     state = ServerState(
@@ -100,7 +104,9 @@ def new_parts(config: ServerConfig) -> Parts:
         settings=_settings(config, gates),
         reloaded=authorization.files,
     )
-    return Parts(state, webhooks, ServedDefinitions(state))
+    tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
+    aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
+    return Parts(state, webhooks, ServedDefinitions(state), aggregator)
 
 
 def _values(config: ServerConfig, gates: Gates) -> StoredValues:
@@ -227,6 +233,7 @@ def new_front_door(
     config: ServerConfig,
     state: ServerState,
     url: str,
+    aggregator: Aggregator,
     control: Control | None,
     controllers: Collection[str],
     request_log: RequestLog,
@@ -246,6 +253,7 @@ def new_front_door(
         state,
         authenticator,
         url,
+        aggregator,
         control,
         hosts,
         flags,

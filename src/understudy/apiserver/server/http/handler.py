@@ -25,6 +25,7 @@ from understudy.apiserver.server.http1.head import HTTP_1_1
 from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
+from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.machinery.errors import RequestAbortedError, internal_error
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import Version
@@ -106,6 +107,8 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
         log.debug("%s %s %s", exchange.method, exchange.target, result.status)
         if reception is not None and not await reception.is_read(request.content):
             exchange.closes = True
+        if isinstance(result, StreamedResponse):
+            return await result.deliver(exchange)
         await _send(exchange, result, compressing)
         return None
 

@@ -23,9 +23,10 @@ from understudy.apiserver.server.http1.head import (
 )
 from understudy.apiserver.storage.turns import Turns
 
-# Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on.
+# Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on, one always.
 PHRASES = {
     **{status.value: status.phrase for status in HTTPStatus},
+    418: "I'm a teapot",
     413: "Request Entity Too Large",
     422: "Unprocessable Entity",
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import RBAC
+from understudy.apiserver.server.options.aggregation import AggregationOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import LimitOptions
@@ -49,13 +50,15 @@ class ServerConfig(
     AuthenticationOptions,
     TokenWebhookOptions,
     AuthorizationOptions,
+    AggregationOptions,
     AuditOptions,
     LimitOptions,
     StorageOptions,
     ReplicaOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
-    `AuditOptions`, `LimitOptions`, `StorageOptions` and `ReplicaOptions`.
+    `AggregationOptions`, `AuditOptions`, `LimitOptions`, `StorageOptions`
+    and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -94,8 +97,8 @@ class ServerConfig(
                             and policies that are in force without being objects of the API
     permission_report       a file that is written when the server stops: what each user asked for and was refused,
                             and the smallest roles for what it used, in YAML (.yaml, .yml) or JSON
-    service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks behind a Service. Others are
-                            reached by their endpoints, or else by their cluster IP
+    service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks and aggregated API servers
+                            behind a Service. Others are reached by their endpoints, or else by their cluster IP
     faults                  a file with faults that requests meet from the start, as `/understudy/faults` takes them
     chaos                   {"seed": 7, "share": 0.05}: that share of all requests fails, as the seed decides; see
                             `Faults.chaos`
@@ -182,7 +185,8 @@ class ServerConfig(
     service_addresses: Mapping[str, str] | None = field(
         default=None,
         metadata=flag(
-            "where webhooks behind a Service are reached (default: at its endpoints)", "NAMESPACE/NAME=HOST:PORT"
+            "where webhooks and aggregated API servers behind a Service are reached (default: at its endpoints)",
+            "NAMESPACE/NAME=HOST:PORT",
         ),
     )
     faults: PathLike | None = field(
@@ -213,7 +217,7 @@ class ServerConfig(
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
-        _ = self.authentication
+        _ = self.authentication, self.proxy_certificate
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
         self.check_token_webhook()

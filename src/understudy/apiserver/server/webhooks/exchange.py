@@ -63,15 +63,19 @@ class _LentSocket(socket.socket):
 
 
 class Connections:
-    """Connections to webhooks, which are kept. There are no limits, neither of time nor of number."""
+    """Connections to other servers, which are kept. There are no limits, neither of time nor of number.
 
-    def __init__(self) -> None:
+    decompresses  whether bodies over HTTP/1.1 are read without their compression
+    """
+
+    def __init__(self, *, decompresses: bool = True) -> None:
         self._sockets = WeakSet[_LentSocket]()
         self.http2 = Http2Connections()
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=decompresses,
         )
 
     def _new_socket(self, address: AddrInfoType) -> socket.socket:
@@ -105,7 +109,7 @@ class OutgoingCall:
     def _url_text(self) -> str:
         """Return the URL as it was written: a default port is kept."""
         url = self._url
-        return f"{url.scheme}://{_joined(url.host or '', url.explicit_port)}{url.raw_path_qs}"
+        return f"{url.scheme}://{joined(url.host or '', url.explicit_port)}{url.raw_path_qs}"
 
     async def run(self) -> Reply:
         """Return the final answer. Raises CallError."""
@@ -134,7 +138,7 @@ class OutgoingCall:
 
     async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
         """Send a request and return the answer, its body yet to be read. Raises CallError."""
-        host = _joined(self._url.host or "", self._url.explicit_port)
+        host = joined(self._url.host or "", self._url.explicit_port)
         headers = {**_HEADERS, "User-Agent": self._call.caller.agent or "Go-http-client/1.1", "Host": host}
         if self._call.caller.token:
             headers["Authorization"] = f"Bearer {self._call.caller.token}"
@@ -192,23 +196,8 @@ class OutgoingCall:
                 ssl=client_context(self._call.target.ca_bundle, host, ("http/1.1",), self._call.caller),
                 server_hostname=host,
             )
-        except aiohttp.ClientConnectorCertificateError:
-            text = f"tls: failed to verify certificate: x509: {await verification_error(address, address_port, host)}"
-        except aiohttp.ClientConnectorDNSError:
-            text = f"dial tcp: lookup {address}: no such host"
-        except aiohttp.ClientConnectorSSLError:
-            text = "http: server gave HTTP response to HTTPS client"
-        except aiohttp.ClientConnectorError as error:
-            text = f"dial tcp {_joined(address, address_port)}: connect: {_reason(error.os_error)}"
-        except aiohttp.ClientResponseError as error:
-            line = _QUOTED_LINE.search(error.message)
-            response = go_quote(line[1] if line else error.message)
-            text = f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {response}"
-        except aiohttp.ClientOSError as error:
-            text = f"read tcp {_joined(address, address_port)}: read: {_reason(error)}"
-        except aiohttp.ServerDisconnectedError:
-            text = "EOF"
-        raise self.error(text)
+        except aiohttp.ClientError as error:
+            raise self.error(await failure_text(error, address, address_port, host)) from None
 
     def _address(self, host: str, port: int) -> Address:
         """Return the address to dial for a host. Raises CallError for a Service without one."""
@@ -219,6 +208,27 @@ class OutgoingCall:
             return self._services.resolve(service)
         except CallError as error:
             raise self.error(str(error)) from None
+
+
+async def failure_text(error: aiohttp.ClientError, address: str, port: int, name: str) -> str:
+    """Return Go's words for a request over HTTP/1.1 to an address that failed; `name` is that of the server."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"tls: failed to verify certificate: x509: {await verification_error(address, port, name)}"
+        case aiohttp.ClientConnectorDNSError():
+            return f"dial tcp: lookup {address}: no such host"
+        case aiohttp.ClientConnectorSSLError():
+            return "http: server gave HTTP response to HTTPS client"
+        case aiohttp.ClientConnectorError():
+            return f"dial tcp {joined(address, port)}: connect: {os_reason(error.os_error)}"
+        case aiohttp.ClientResponseError():
+            line = _QUOTED_LINE.search(error.message)
+            response = go_quote(line[1] if line else error.message)
+            return f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {response}"
+        case aiohttp.ClientOSError():
+            return f"read tcp {joined(address, port)}: read: {os_reason(error)}"
+        case _:
+            return "EOF"
 
 
 async def _read(response: aiohttp.ClientResponse | Http2Response) -> Reply:
@@ -252,12 +262,12 @@ def is_on_this_machine(target: Target) -> bool:
         return False
 
 
-def _joined(host: str, port: int | None) -> str:
+def joined(host: str, port: int | None) -> str:
     """Return host and port as a URL has them, with brackets around an IPv6 address."""
     host = f"[{host}]" if ":" in host else host
     return host if port is None else f"{host}:{port}"
 
 
-def _reason(error: OSError) -> str:
+def os_reason(error: OSError) -> str:
     """Return the words of the operating system for an error, in lower case as Go has them."""
     return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -1,4 +1,4 @@
-"""The addresses of Services behind which webhooks listen.
+"""The addresses of Services behind which webhooks and aggregated API servers listen.
 
 Source: k8s.io/apiserver/pkg/util/proxy (`ResolveCluster`, `ResolveEndpoint`). The real server dials cluster IPs, which
 nothing routes here: a Service that has endpoints is reached by them.
@@ -31,6 +31,10 @@ class ServiceResolver:
         self._listing = listing
         self._addresses = addresses
 
+    def is_mapped(self, service: Service) -> bool:
+        """Report whether a Service is reached elsewhere than it says."""
+        return f"{service.namespace}/{service.name}" in self._addresses
+
     def resolve(self, service: Service) -> Address:
         """Return the address of a Service. Raises CallError."""
         mapped = self._addresses.get(f"{service.namespace}/{service.name}")
@@ -55,7 +59,7 @@ class ServiceResolver:
             labels = endpoint_slice["metadata"].get("labels") or {}
             if labels.get("kubernetes.io/service-name") == service.name:
                 endpoints = endpoint_slice.get("endpoints") or ()
-                ready = [address for item in endpoints if _is_ready(item) for address in item["addresses"]]
+                ready = [address for item in endpoints if is_ready(item) for address in item["addresses"]]
                 if address := _first(ready, endpoint_slice.get("ports") or (), port_name):
                     return address
         legacy = self._lookup("", "endpoints", service.namespace, service.name) or {}
@@ -66,7 +70,8 @@ class ServiceResolver:
         return None
 
 
-def _is_ready(endpoint: Obj) -> bool:
+def is_ready(endpoint: Obj) -> bool:
+    """Report whether an endpoint of a slice takes requests."""
     return (endpoint.get("conditions") or {}).get("ready") is not False
 
 

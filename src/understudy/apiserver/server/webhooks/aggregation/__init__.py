@@ -1,0 +1,1 @@
+"""Aggregated API servers: what APIServices with a Service behind them name is answered elsewhere."""

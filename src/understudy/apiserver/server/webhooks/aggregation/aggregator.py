@@ -1,0 +1,55 @@
+"""Answers what APIServices with a Service behind them are asked. Upstream: `APIAggregator`.
+
+A server without such APIServices imports no HTTP client, and its requests are looked at no closer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.server.webhooks.aggregation.backends import Backend, Backends
+from understudy.apiserver.server.webhooks.services import ServiceResolver
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.webhooks.aggregation.proxy import Proxy
+
+Certificate = tuple[bytes | None, bytes | None]
+
+
+class Aggregator:
+    """The servers behind APIServices, and what asks them.
+
+    services     finds the addresses of Services
+    certificate  the front proxy's client certificate and its key (PEM), None without one
+    tells_uid    whether servers learn the uid of a user
+    """
+
+    def __init__(self, services: ServiceResolver, certificate: Certificate, *, tells_uid: bool) -> None:
+        self.services = services
+        self.backends = Backends()
+        self._certificate = certificate
+        self._tells_uid = tells_uid
+        self._proxy: Proxy | None = None
+
+    @property
+    def proxy(self) -> Proxy:
+        """Return the client of the servers, opened in the running event loop."""
+        if self._proxy is None:
+            from understudy.apiserver.server.webhooks.aggregation.proxy import (  # aiohttp, which takes a while
+                Identity,
+                Proxy,
+            )
+
+            self._proxy = Proxy(self.services, Identity(*self._certificate), tells_uid=self._tells_uid)
+        return self._proxy
+
+    async def answer(self, backend: Backend, request: Request) -> Response:
+        """Return the answer of the server behind an APIService. Raises BodyAwaitedError."""
+        return await self.proxy.answer(backend, request)
+
+    async def close(self) -> None:
+        """End all connections to aggregated servers."""
+        proxy, self._proxy = self._proxy, None
+        if proxy is not None:
+            await proxy.close()

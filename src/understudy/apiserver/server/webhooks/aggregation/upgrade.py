@@ -1,0 +1,112 @@
+"""Requests for another protocol, which an aggregated server and a client then speak through a plain relay."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from http.client import HTTPMessage, parse_headers
+from io import BytesIO
+
+from multidict import CIMultiDict
+
+from understudy.admission.webhooks import CallError
+from understudy.apiserver.endpoints.request import Response
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.streamed import StreamedResponse
+from understudy.apiserver.server.webhooks.aggregation.headers import Headers
+from understudy.apiserver.server.webhooks.certificates import verification_error
+from understudy.apiserver.server.webhooks.exchange import joined, os_reason
+
+_PORTION = 64 * 1024  # bytes that are passed on at once
+_LONGEST_ANSWER = 10.0  # seconds that a refusal may take
+
+
+class Upgrade:
+    """The connection to a server that is asked to speak another protocol (upstream: `tryUpgrade`)."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def dial(cls, address: str, port: int, name: str, context: ssl.SSLContext) -> Upgrade:
+        """Return a new connection. Raises CallError."""
+        try:
+            return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=name))
+        except ssl.SSLCertVerificationError:
+            why = await verification_error(address, port, name)
+            text = f"tls: failed to verify certificate: x509: {why}"
+        except OSError as error:
+            text = f"dial tcp {joined(address, port)}: connect: {os_reason(error)}"
+        raise CallError(f"error dialing backend: {text}")
+
+    async def ask(self, method: str, target: str, headers: Headers) -> Response:
+        """Send a request and return the answer, which relays the other protocol. Raises CallError."""
+        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        self._writer.write("\r\n".join(lines).encode("utf-8", "surrogateescape"))
+        try:
+            head = await self._reader.readuntil(b"\r\n\r\n")
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            self._writer.close()
+            raise CallError("unexpected EOF") from None
+        line, _, rest = head.partition(b"\r\n")
+        status, fields = int(line.split()[1]), parse_headers(BytesIO(rest))
+        passed_on = CIMultiDict(fields.items())
+        if status == 101:
+            return StreamedResponse(status, "", [*passed_on.items()], self._relay(passed_on))
+        try:
+            if status < 400:
+                raise CallError(f"invalid upgrade response: status code {status}")
+            return StreamedResponse(
+                status, "", [*passed_on.items()], _Refusal(await self._rest(fields), status, passed_on)
+            )
+        finally:
+            self._writer.close()
+
+    def _relay(self, headers: CIMultiDict[str]) -> _Relay:
+        return _Relay(self._reader, self._writer, headers)
+
+    async def _rest(self, fields: HTTPMessage) -> bytes:
+        """Return the body of an answer, b"" for one that does not come to its end."""
+        with suppress(TimeoutError, OSError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(_LONGEST_ANSWER):
+                length = fields.get("Content-Length")
+                return await (self._reader.read() if length is None else self._reader.readexactly(int(length)))
+        return b""
+
+
+class _Refusal:
+    """Passes on the answer of a server that speaks no other protocol, and closes the connection."""
+
+    def __init__(self, body: bytes, status: int, headers: CIMultiDict[str]) -> None:
+        self._body = body
+        self._status = status
+        self._headers = headers
+
+    async def __call__(self, exchange: Exchange, _: CIMultiDict[str]) -> None:
+        """Send the answer without headers of this server."""
+        exchange.closes = True
+        for name in ("Connection", "Transfer-Encoding"):
+            self._headers.popall(name, None)
+        await exchange.send(self._status, self._headers, [self._body])
+
+
+class _Relay:
+    """Passes on what client and server send to each other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: CIMultiDict[str]) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._headers = headers
+
+    async def __call__(self, exchange: Exchange, _: CIMultiDict[str]) -> None:
+        """Relay until one of both closes its connection."""
+        try:
+            await exchange.upgrade(self._headers, self._writer.write)
+            while data := await self._reader.read(_PORTION):
+                await exchange.send_raw(data)
+        except OSError:
+            exchange.reset()
+        finally:
+            self._writer.close()
