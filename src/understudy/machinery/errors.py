@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from understudy.machinery.golang.text import ADDRESS, aggregate, go_quote
+from understudy.machinery.golang.text import ADDRESS, go_quote, listed
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.pieces import release
 
@@ -184,7 +184,7 @@ def invalid(
     causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
-        message = aggregate(texts, f"{message}: ")
+        message = listed(texts, f"{message}: ")
     release(texts)
     details = _details(group, kind, name)
     if causes:

@@ -120,7 +120,7 @@ class ManifestLoader:
         errors = validate_manifest(kind, obj, self._ctx)
         if errors:
             name, texts = obj["metadata"].get("name", ""), [error.text(self._ctx.release) for error in errors]
-            raise ValueError(f"{kind} {go_quote(name)}: {aggregate(list(dict.fromkeys(texts)))}")
+            raise ValueError(f"{kind} {go_quote(name)}: {aggregate(texts)}")
 
     def _check_name(self, kind: str, name: str, path: str, files: dict[tuple[str, str], str]) -> None:
         """Refuse a name without the suffix, or of another object of the kind (`ValidateManifestName`)."""

@@ -78,4 +78,4 @@ def _fail(texts: list[str], failure_policy: str) -> bool:
     """Return that conditions do not match. Raises ConditionError if the failure policy is Fail."""
     if failure_policy == "Ignore":
         return False
-    raise ConditionError(aggregate(list(dict.fromkeys(texts))))
+    raise ConditionError(aggregate(texts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -45,11 +45,14 @@ def go_quote(text: str) -> str:
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
 
 
-def aggregate(texts: Sequence[str], before: str = "") -> str:
-    """Join the texts of errors into one, each once, behind another (`k8s.io/apimachinery/pkg/util/errors`,
-    `Aggregate`)."""
-    each = [*dict.fromkeys(texts)]
-    return before + each[0] if len(each) == 1 else join(", ", each, f"{before}[", "]")
+def aggregate(texts: Iterable[str]) -> str:
+    """Join the texts of errors into one, each once (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
+    return listed([*dict.fromkeys(texts)])
+
+
+def listed(texts: Sequence[str], before: str = "") -> str:
+    """Join texts into one behind another, in brackets if there are several."""
+    return before + texts[0] if len(texts) == 1 else join(", ", texts, f"{before}[", "]")
 
 
 _BOOLEANS = {

@@ -131,4 +131,4 @@ class EventRateLimit:
         reached = [(limit, key) for limit, key in keys if not limit.accepts(key, self._now)]
         if reached:
             texts = dict.fromkeys(f"limit reached on type {limit.type} for key {key}" for limit, key in reached)
-            raise StatusError(429, "TooManyRequests", f"Too many requests: {aggregate(list(texts))}")
+            raise StatusError(429, "TooManyRequests", f"Too many requests: {aggregate(texts)}")

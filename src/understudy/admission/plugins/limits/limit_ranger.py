@@ -47,7 +47,7 @@ class LimitRanger:
             else:
                 texts = _claim_texts(spec, limit_range)
             if texts:
-                why = aggregate(list(dict.fromkeys(texts)))
+                why = aggregate(texts)
                 raise errors.admission_forbidden("", attributes.point.resource, attributes.new["metadata"], why)
 
 

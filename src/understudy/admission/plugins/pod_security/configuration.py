@@ -77,7 +77,7 @@ def read_pod_security(data: bytes | None, version: Version) -> PodSecurityConfig
     checks = {"namespaces": dns_label_texts, "runtimeClasses": dns_subdomain_texts, "usernames": _username_texts}
     texts = [error.text(version) for name, check in checks.items() for error in _wrong_names(exemptions, name, check)]
     if texts:
-        raise InitializationError(f"PodSecurity invalid: {aggregate(list(dict.fromkeys(texts)))}")
+        raise InitializationError(f"PodSecurity invalid: {aggregate(texts)}")
     return PodSecurityConfiguration(
         defaults, *(frozenset(exemptions.get(name) or ()) for name in ("usernames", "namespaces", "runtimeClasses"))
     )
@@ -95,7 +95,7 @@ def _defaults(fields: Obj) -> Policy:
             texts.append(f"{mode}-version: {WRONG_VERSION}")
         standards.append(Standard(level, minor))
     if texts:
-        raise InitializationError(f"PodSecurity configuration error: {aggregate(list(dict.fromkeys(texts)))}")
+        raise InitializationError(f"PodSecurity configuration error: {aggregate(texts)}")
     return Policy(*standards)
 
 

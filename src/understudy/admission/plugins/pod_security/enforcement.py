@@ -146,7 +146,7 @@ def _annotate_errors(label_errors: Errors, ctx: Context) -> None:
     """Note in the audit log that labels name no policy."""
     if label_errors:
         texts = dict.fromkeys(error.text(ctx.release) for error in label_errors)
-        ctx.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(list(texts))}")
+        ctx.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(texts)}")
 
 
 def _annotate_violations(standard: Standard, pod: Pod, ctx: Context) -> None:

@@ -81,7 +81,7 @@ class RBACAuthorizer:
                 errors[grant.error] = None
             elif any(rule.allows(attributes) for rule in grant.rules):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
-        return Decision(False, f"RBAC: {aggregate(list(errors))}" if errors else "")
+        return Decision(False, f"RBAC: {aggregate(errors)}" if errors else "")
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return the rules of every role that is bound to the user in a namespace."""

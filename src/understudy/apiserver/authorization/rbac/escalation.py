@@ -108,7 +108,7 @@ class EscalationCheck:
             for grant in grants
             if grant.rules is None
         )
-        return f"{text}; resolution errors: [{aggregate(list(absent))}]" if absent else text
+        return f"{text}; resolution errors: [{aggregate(absent)}]" if absent else text
 
     def _resource_of_missing(self, kind: str, request: Attributes) -> str:
         """Return the resource by which errors call a role that does not exist: that of the request, since 1.32."""
