@@ -325,6 +325,7 @@ REAL_TIME = {
     "limits of what protects the process: requests, webhooks, calls of drivers, expressions": {
         "apiserver.endpoints.request",
         "apiserver.server.filters.request_deadline",
+        "apiserver.server.filters.limits.fair_queuing",
         "apiserver.server.director",
         "apiserver.server.worker.worker",
         "apiserver.server.webhooks",

@@ -148,7 +148,7 @@ async def prepared() -> tuple[ServerState, Director]:
     api = new_parts(config).state
     await fill.fill(api, 0)
     authenticator = new_authenticator(config, api, LoopbackTokens())
-    flow_control = new_flow_control(config, api)
+    flow_control, _ = new_flow_control(config, api)
     return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=(), flow_control=flow_control)
 
 

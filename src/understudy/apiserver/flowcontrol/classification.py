@@ -1,4 +1,4 @@
-"""Finds the flow schema and the priority level of each request, from what is stored. Nothing is queued or refused.
+"""Finds the flow schema and the priority level of each request, from what is stored.
 
 A flow schema whose priority level does not exist is left out. Of the two that must always be there a missing one has no
 uid; a missing level keeps the uid that it had. Upstream: `configController` in k8s.io/apiserver/pkg/util/flowcontrol.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from understudy.apiserver.flowcontrol.fairqueuing.levels import PriorityLevels
 from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
 from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
 from understudy.apiserver.registry.store import Registry
@@ -42,10 +43,16 @@ class _Tally:
 
 
 class Classification(NamedTuple):
-    """The flow schema and the priority level of requests: what answers say of them, and how many there were."""
+    """The flow schema and the priority level of requests: what answers say of them, and how many there were.
+
+    distinguisher  what tells the flows of the schema apart: "ByUser", "ByNamespace" or ""
+    """
 
     headers: Headers
     dispatched: _Tally
+    schema: str = CATCH_ALL
+    level: str = CATCH_ALL
+    distinguisher: str = ""
 
 
 def _headers(schema_uid: str, level_uid: str) -> Headers:
@@ -81,12 +88,17 @@ class Usage(NamedTuple):
 class FlowControl:
     """Classifies the requests of one server, whose priority levels share `concurrency` seats.
 
+    `levels` are told of each change of these, None where nothing is queued.
+
     The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
     """
 
-    def __init__(self, registry: Registry, version: Version, concurrency: int) -> None:
+    def __init__(
+        self, registry: Registry, version: Version, concurrency: int, levels: PriorityLevels | None = None
+    ) -> None:
         self._registry = registry
         self._concurrency = concurrency
+        self._levels = levels
         self._version = version
         self._policy_rules: list[_PolicyRule] = []
         self._tallies: dict[Flow, _Tally] = {}
@@ -106,27 +118,23 @@ class FlowControl:
     @property
     def usage(self) -> Usage:
         """Return the seats and the requests. A level that is gone keeps the seats that it had, as upstream."""
-        if self._stale:
-            self._digest()
+        self.refresh()
         dispatched = {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
         return Usage(self._limits, dispatched)
 
-    def classify(self, user: User, request: Attributes) -> Headers:
-        """Count a request of a user, and return the headers that say how it is classified (`startRequest`)."""
+    def classify(self, user: User, request: Attributes) -> Classification:
+        """Return the flow schema and the priority level of a request of a user (`startRequest`)."""
         if user is not self._last_user:  # the same object comes again and again where no tokens are used
             self._last_user, self._last_sieves = user, self._sieves_of(user)
         rules, rest = self._last_sieves[request.is_resource]
         for rule, classification in rules:
             if rule.matches(request):
-                classification.dispatched.count += 1
-                return classification.headers
-        rest.dispatched.count += 1
-        return rest.headers
+                return classification
+        return rest
 
     def _sieves_of(self, user: User) -> tuple[_Sieve, _Sieve]:
         """Return the sieves of a user, for paths and for resources."""
-        if self._stale:
-            self._digest()
+        self.refresh()
         key = (user.name, *user.groups)
         sieves = self._sieves.get(key)
         if sieves is not None:
@@ -149,6 +157,11 @@ class FlowControl:
                 rules.append((rule, policy_rule.classification))
         return _Sieve(tuple(rules), self._catch_all)
 
+    def refresh(self) -> None:
+        """Read what is stored, if it has changed."""
+        if self._stale:
+            self._digest()
+
     def _digest(self) -> None:
         """Read the stored flow schemas and priority levels (`lockAndDigestConfigObjects`)."""
         self._watch()
@@ -165,7 +178,8 @@ class FlowControl:
         for schema in schemas:
             headers = _headers(schema["metadata"].get("uid", ""), levels[_level(schema)])
             tally = self._tallies.setdefault((schema["metadata"]["name"], _level(schema)), _Tally())
-            classification = Classification(headers, tally)
+            distinguisher = (schema["spec"].get("distinguisherMethod") or {}).get("type", "")
+            classification = Classification(headers, tally, schema["metadata"]["name"], _level(schema), distinguisher)
             self._policy_rules += [_policy_rule(rule, classification) for rule in schema["spec"].get("rules", [])]
             if schema["metadata"]["name"] == CATCH_ALL:
                 self._catch_all = classification
@@ -181,7 +195,11 @@ class FlowControl:
         specs = {level["metadata"]["name"]: level["spec"] for level in self._registry.listing(GROUP, LEVELS)}
         self._mandatory_specs |= {name: specs[name] for name in MANDATORY if name in specs}
         specs |= self._mandatory_specs
-        self._limits |= seat_limits(specs, self._concurrency)
+        if self._levels is None:
+            self._limits |= seat_limits(specs, self._concurrency)
+        else:
+            self._levels.digest(specs)
+            self._limits |= {name: level.limits for name, level in self._levels.by_name.items()}
         gone = [name for name in self._limits if name not in specs]
         for name in gone[:-GONE_LEVELS]:
             del self._limits[name]

@@ -162,7 +162,7 @@ class Director:
             authenticator,
             state.authorizer,
             state.gates,
-            flow_control,
+            None if limiter else flow_control,
             state.permissions,
             accepted_hosts,
             auditor,
@@ -186,6 +186,7 @@ class Director:
         openid = as_page(OpenID(self.state.tokens.accounts, url).answer)
         checks = healthz.started(self.state.release.health_checks, self.state.gates)
         exact: dict[str, Page] = {
+            **(self._limiter.pages if self._limiter is not None else {}),
             **dict.fromkeys(healthz.paths(checks), partial(healthz.answer_with_store, checks, state.registry.store)),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
@@ -261,6 +262,14 @@ class Director:
 
     async def _check(self, request: Request) -> None:
         """Let a request pass the filters, and wait until it is admitted. Raises as they do, or TooManyRequestsError."""
+        if not self.state.asks_outside and self._limiter is not None:
+            for check in self._chain.before:
+                check(request)
+            if (turn := self._limiter.admit(request)) is not None:
+                await in_time(turn, request)
+            for check in self._chain.behind:
+                check(request)
+            return
         await self._pass(self._chain.before, request)
         if self._limiter is not None and (turn := self._limiter.admit(request)) is not None:
             await in_time(turn, request)
@@ -269,10 +278,6 @@ class Director:
     async def _pass(self, filters: Sequence[Filter], request: Request) -> None:
         """Let a request pass filters, and wait for webhooks that say whose it is and whether it may be. Raises as they
         do."""
-        if not self.state.asks_outside:
-            for check in filters:
-                check(request)
-            return
 
         def pass_anew(check: Filter, warnings: int) -> None:
             del request.warnings[warnings:]

@@ -321,6 +321,8 @@ class Lifecycle:
             if not is_read_only:
                 periodic.append(flow_control.ensure_periodically(client, state, pause))
                 periodic.append(ranges.repair_periodically(state.registry, state.gates, pause))
+        if door.limiter is not None:
+            periodic.append(door.limiter.adjust_periodically(pause))
         if interval := self._config.compaction_seconds:
             periodic.append(compact_periodically(state.registry.store, interval, pause))
         if self._config.admission_control_config_file:

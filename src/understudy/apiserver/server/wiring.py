@@ -197,14 +197,16 @@ def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCert
     return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
 
 
-def new_flow_control(config: ServerConfig, state: ServerState) -> FlowControl | None:
-    """Return the classification of requests, None for a server that makes none."""
-    return FlowControl(state.registry, state.release.version, config.concurrency) if config.classifies else None
+def new_flow_control(config: ServerConfig, state: ServerState) -> tuple[FlowControl | None, Limiter | None]:
+    """Return the classification of requests and their limiter, None for a server that has none."""
+    if not config.enable_priority_and_fairness:
+        flow_control = FlowControl(state.registry, state.release.version, config.concurrency)
+        limits = config.in_flight
+        limiter = None if limits is None else MaxInFlight(*limits, state.clock.monotonic)
+        return (flow_control if config.classifies else None), limiter
+    from understudy.apiserver.server.filters.limits.wiring import new_fair_queuing  # few servers need it
 
-
-def new_limiter(config: ServerConfig, state: ServerState) -> Limiter | None:
-    """Return the limiter of requests, None for a server that answers any number at once."""
-    return None if config.in_flight is None else MaxInFlight(*config.in_flight, state.clock.monotonic)
+    return new_fair_queuing(state, config.concurrency)
 
 
 def director_with(limiter: Limiter | None) -> type[Director]:
@@ -215,6 +217,7 @@ def director_with(limiter: Limiter | None) -> type[Director]:
 class FrontDoor(NamedTuple):
     """The director that answers at a server's address, and the clients that ask it from the inside.
 
+    limiter  limits requests, if they are limited
     hints    tell users why what they ask for does not happen
     tokens   those of clients inside this process
     clients  makes such clients
@@ -223,6 +226,7 @@ class FrontDoor(NamedTuple):
     """
 
     director: Director
+    limiter: Limiter | None
     hints: Hints
     tokens: LoopbackTokens
     clients: ClientBuilder
@@ -247,8 +251,7 @@ def new_front_door(
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
     authenticator = new_authenticator(config, state, tokens)
     hosts, flags = config.accepted_hosts, config.flags()
-    flow_control = new_flow_control(config, state)
-    limiter = new_limiter(config, state)
+    flow_control, limiter = new_flow_control(config, state)
     director = director_with(limiter)(
         state,
         authenticator,
@@ -269,7 +272,7 @@ def new_front_door(
     token = next(iter(state.tokens.users), "")
     if config.tokens is None and (config.authenticated or url.startswith("https:")):
         token = tokens.issue(ADMIN)
-    return FrontDoor(director, hints, tokens, ClientBuilder(director, state, tokens, send_watch), token)
+    return FrontDoor(director, limiter, hints, tokens, ClientBuilder(director, state, tokens, send_watch), token)
 
 
 def new_backends(config: ServerConfig, client: HttpWebhookClient) -> list[Backend]:

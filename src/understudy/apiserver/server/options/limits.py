@@ -14,16 +14,22 @@ class LimitOptions:
     """The options that limit how many requests are answered at once. Raises ValueError for those without sense.
 
     enable_priority_and_fairness
-                            false: `max_requests_inflight` and `max_mutating_requests_inflight` limit requests, and
-                            answers name no flow schema; by default nothing is limited
-    max_requests_inflight   the most requests that read and are answered at once, 0 for any number
+                            true: requests wait for seats of their priority level, or are refused; false: those beyond
+                            the two limits below are refused, and answers name no flow schema. By default answers name
+                            it, and nothing is limited
+    max_requests_inflight   the most requests that read and are answered at once, 0 for any number; with priority and
+                            fairness, levels share this many seats and as many as the next option says
     max_mutating_requests_inflight
                             the most requests that write and are answered at once, 0 for any number
     """
 
     enable_priority_and_fairness: bool | None = field(
         default=None,
-        metadata=flag("false: limit requests by the two flags below (default: limit nothing)", "BOOL"),
+        metadata=flag(
+            "true: let requests wait for seats of their priority level; false: limit them by the two flags below "
+            "(default: limit nothing)",
+            "BOOL",
+        ),
     )
     max_requests_inflight: int = field(
         default=READ_ONLY,
@@ -39,6 +45,11 @@ class LimitOptions:
         for option in ("max_requests_inflight", "max_mutating_requests_inflight"):
             if getattr(self, option) < 0:
                 raise ValueError(f"--{option.replace('_', '-')} can not be negative value")
+        if self.enable_priority_and_fairness and not self.concurrency:
+            raise ValueError(
+                "invalid configuration: MaxRequestsInFlight=0 and MaxMutatingRequestsInFlight=0; they must add up to "
+                "something positive"
+            )
 
     @property
     def classifies(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import text_response
 from understudy.apiserver.server.pages.exposition import Family
+from understudy.apiserver.server.pages.mux import Page
 
 
 class TooManyRequestsError(Exception):
@@ -19,13 +20,21 @@ class TooManyRequestsError(Exception):
 
 
 class Limiter(Protocol):
-    """Limits the requests that are answered at once."""
+    """Limits the requests that are answered at once.
+
+    pages  {path: page} that show what it does
+    """
+
+    pages: Mapping[str, Page]
 
     def admit(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """Admit a request, and set its `leave`; return what it has to wait for, None if that is nothing.
 
         Raises TooManyRequestsError, as does what it waits for.
         """
+
+    async def adjust_periodically(self, pause: Callable[[float], Awaitable[None]]) -> None:
+        """Adjust its limits now and then, where they change."""
 
     def families(self) -> Iterable[Family]:
         """Return the metrics of requests that are admitted."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.limits.limiter import TooManyRequestsError
-from understudy.apiserver.server.filters.limits.watermark import MUTATING, READ_ONLY, Watermark, family, kind_of
+from understudy.apiserver.server.filters.limits.watermark import (
+    MUTATING,
+    READ_ONLY,
+    Watermarks,
+    inflight_family,
+    kind_of,
+)
 from understudy.apiserver.server.pages.exposition import Family
+from understudy.apiserver.server.pages.mux import Page
 from understudy.machinery.auth.users import MASTERS
 
 _RETRY_AFTER = 1  # seconds
@@ -23,8 +30,8 @@ class MaxInFlight:
 
     def __init__(self, read_only: int, mutating: int, now: Callable[[], float]) -> None:
         self._limits = {READ_ONLY: read_only, MUTATING: mutating}
-        self._running = dict.fromkeys(self._limits, 0)
-        self._watermarks = {kind: Watermark(now) for kind in self._limits}
+        self._executing = Watermarks(now)
+        self.pages: Mapping[str, Page] = {}
 
     def admit(self, request: Request) -> None:
         """Count a request until its `leave` is called. Raises TooManyRequestsError.
@@ -32,19 +39,18 @@ class MaxInFlight:
         Those that last as long as their client likes do not count, and administrators are never refused.
         """
         kind = kind_of(request.info.verb)
-        limit = self._limits[kind]
+        limit, executing = self._limits[kind], self._executing[kind]
         if request.info.long_running or not limit:
             return
-        if self._running[kind] < limit:
-            self._count(kind, 1)
-            request.leave = partial(self._count, kind, -1)
+        if executing.number < limit:
+            executing.add(1)
+            request.leave = partial(executing.add, -1)
         elif MASTERS not in request.user.groups:
             raise TooManyRequestsError(_RETRY_AFTER)
 
+    async def adjust_periodically(self, _: Callable[[float], Awaitable[None]]) -> None:
+        """Return at once: the limits stay as they are."""
+
     def families(self) -> Iterable[Family]:
         """Return the metrics of the requests that are answered."""
-        return [family("inflight", self._watermarks)]
-
-    def _count(self, kind: str, change: int) -> None:
-        self._running[kind] += change
-        self._watermarks[kind].note(self._running[kind])
+        return [inflight_family(self._executing)]

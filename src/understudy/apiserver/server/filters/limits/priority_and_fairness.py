@@ -17,6 +17,8 @@ def with_priority_and_fairness(flow_control: FlowControl) -> Callable[[Request],
     def classify(request: Request) -> None:
         info = request.info
         if not info.long_running or info.verb == "watch":
-            request.response_headers = flow_control.classify(request.user, info)
+            classification = flow_control.classify(request.user, info)
+            classification.dispatched.count += 1
+            request.response_headers = classification.headers
 
     return classify

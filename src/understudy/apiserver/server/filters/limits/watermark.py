@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator
 
 from understudy.apiserver.server.pages.exposition import GAUGE, Family, Sample
 
-_ABOUT = {
-    "inflight": "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind "
-    "in last second.",
-}
 MUTATING, READ_ONLY = "mutating", "readOnly"
 _READS = frozenset(("get", "list", "watch"))
 
@@ -20,24 +16,29 @@ def kind_of(verb: str) -> str:
 
 
 class Watermark:
-    """The largest of the numbers that were noted in the last whole second; 0 if there was none.
+    """A number of requests, and the largest that it was in the last whole second at its changes.
 
     now  returns the time in seconds
     """
 
+    __slots__ = ("_before", "_highest", "_now", "_second", "number")
+
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._second = -1
-        self._highest = self._before = 0
+        self._highest = self._before = self.number = 0
 
-    def note(self, number: int) -> None:
-        """Note a number that there is now."""
-        self._turn()
-        self._highest = max(self._highest, number)
+    def add(self, change: int) -> None:
+        """Change the number."""
+        self.number = number = self.number + change
+        if int(self._now()) != self._second:
+            self._turn()
+        if number > self._highest:
+            self._highest = number
 
     @property
     def level(self) -> int:
-        """Return the largest number of the last whole second."""
+        """Return the largest number of the last whole second, 0 if it has not changed then."""
         self._turn()
         return self._before
 
@@ -49,11 +50,24 @@ class Watermark:
             self._second, self._highest = second, 0
 
 
-def family(phase: str, watermarks: dict[str, Watermark]) -> Family:
-    """Return the family of the watermarks of a phase, by kind of request."""
-    return Family(f"apiserver_current_{phase}_requests", GAUGE, _ABOUT[phase], _samples(watermarks))
+class Watermarks(dict[str, Watermark]):
+    """The numbers of requests that are executed, or wait, by kind."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__({kind: Watermark(now) for kind in (MUTATING, READ_ONLY)})
+
+    def family(self, name: str, about: str) -> Family:
+        """Return a family of these numbers."""
+        return Family(name, GAUGE, about, self._samples())
+
+    def _samples(self) -> Iterator[Sample]:
+        for kind, watermark in self.items():
+            yield Sample({"request_kind": kind}, watermark.level)
 
 
-def _samples(watermarks: dict[str, Watermark]) -> Iterator[Sample]:
-    for kind, watermark in sorted(watermarks.items()):
-        yield Sample({"request_kind": kind}, watermark.level)
+def inflight_family(executing: Watermarks) -> Family:
+    """Return the family of the requests that are executed."""
+    about = (
+        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last"
+    )
+    return executing.family("apiserver_current_inflight_requests", f"{about} second.")

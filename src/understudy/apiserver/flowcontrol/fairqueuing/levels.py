@@ -1,0 +1,133 @@
+"""The priority levels of a server with their queues, and how they lend each other seats. Upstream: `configController`.
+
+A level that is gone stays until its last request has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil, floor
+from typing import NamedTuple
+
+from understudy.apiserver.flowcontrol.fairqueuing.allocation import Claim, allocate
+from understudy.apiserver.flowcontrol.fairqueuing.queue_set import EXEMPT, NO_QUEUES, QueueSet, QueuingConfig
+from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
+from understudy.machinery.types import Obj
+
+PERIOD = 10.0  # seconds after which seats are lent anew (`borrowingAdjustmentPeriod`)
+_MOST_OF_ONE = 0.15  # part of a level's seats that one request takes at most (`priorityLevelMaxSeatsPercent`)
+
+
+class Clocks(NamedTuple):
+    """The times of a server: seconds of a clock that goes on, a call after some seconds, seconds since 1970."""
+
+    now: Callable[[], float]
+    later: Callable[[float, Callable[[], None]], object]
+    time_of_day: Callable[[], float]
+
+
+class PriorityLevel:
+    """A priority level.
+
+    limits     its nominal, lowest and highest number of seats
+    target     the seats that it was to have when they were lent last
+    quiescing  whether it is gone, and only ends what it has begun
+    """
+
+    def __init__(self, name: str, spec: Obj, limits: SeatLimits, clocks: Clocks) -> None:
+        self.name = name
+        self.spec = spec
+        self.limits = limits
+        self.quiescing = False
+        self.target = 0.0
+        lendable = limits.nominal - limits.lower
+        self.queues = QueueSet(_queuing(spec), limits.nominal - lendable // 2, *clocks)
+
+    @property
+    def is_exempt(self) -> bool:
+        """Report whether its requests are never refused."""
+        return bool(self.spec["type"] == "Exempt")
+
+    @property
+    def most_seats(self) -> int:
+        """Return the seats that one request takes at most, 0 where only general limits count (`GetMaxSeats`)."""
+        config = _queuing(self.spec)
+        if config.queues < 1:
+            return 0
+        nominal = self.limits.nominal
+        return max(1, min(ceil(nominal * _MOST_OF_ONE), nominal // config.hand_size))
+
+    def configure(self, limit: int) -> None:
+        """Give it its queues, and some seats."""
+        self.queues.configure(_queuing(self.spec), limit)
+
+    def least(self) -> int:
+        """Return the seats that it keeps, by its demand in the last period."""
+        highest = self.queues.demand.last.highest
+        return max(self.limits.lower, highest if self.is_exempt else min(self.limits.nominal, highest))
+
+
+class PriorityLevels:
+    """The priority levels of one server, by name.
+
+    concurrency  the seats of the server
+    fair_part    the multiple of their targets that levels got when seats were lent last (`seat_fair_frac`)
+    """
+
+    def __init__(self, concurrency: int, clocks: Clocks) -> None:
+        self._concurrency = concurrency
+        self._clocks = clocks
+        self.by_name: dict[str, PriorityLevel] = {}
+        self.fair_part = 0.0
+
+    def digest(self, specs: Mapping[str, Obj]) -> None:
+        """Read the specs of all priority levels, those that must be there included."""
+        busy = {name: level for name, level in self.by_name.items() if name not in specs and not level.queues.is_idle}
+        limits = seat_limits({**specs, **{name: level.spec for name, level in busy.items()}}, self._concurrency)
+        for name, level in busy.items():
+            level.quiescing, level.limits = True, limits[name]
+        for name, spec in specs.items():
+            level = self.by_name.get(name) or PriorityLevel(name, spec, limits[name], self._clocks)
+            level.spec, level.limits, level.quiescing = spec, limits[name], False
+            busy[name] = level
+        self.by_name = busy
+        self.adjust()
+
+    def adjust(self) -> None:
+        """Lend seats anew, by the demand since the last time (`updateBorrowing`)."""
+        levels = list(self.by_name.values())
+        for level in levels:
+            level.queues.demand.end_period()
+        exempt = [level for level in levels if level.is_exempt]
+        limited = [level for level in levels if not level.is_exempt]
+        for level in exempt:
+            level.configure(level.least())
+        nominal = sum(level.limits.nominal for level in levels)
+        for level, seats in zip(limited, self._shared(nominal, exempt, limited), strict=True):
+            level.configure(floor(seats + 0.5))
+
+    def _shared(self, nominal: int, exempt: list[PriorityLevel], limited: list[PriorityLevel]) -> list[float]:
+        """Return the seats of the limited levels: what exempt ones leave, no less than they may lend."""
+        left = nominal - sum(level.least() for level in exempt)
+        lower, least = sum(level.limits.lower for level in limited), sum(level.least() for level in limited)
+        for level in limited:
+            level.target = max(level.least(), level.queues.demand.last.smoothed)
+        self.fair_part = 0.0
+        if left <= lower:
+            return [level.limits.lower for level in limited]
+        if left <= least:
+            part = (left - lower) / (least - lower)
+            return [level.limits.lower + (level.least() - level.limits.lower) * part for level in limited]
+        claims = [Claim(level.target, level.least(), level.limits.upper) for level in limited]
+        seats, self.fair_part = allocate(nominal, claims)
+        return seats
+
+
+def _queuing(spec: Obj) -> QueuingConfig:
+    """Return the queues that a priority level asks for (`queueSetCompleterForPL`)."""
+    if spec["type"] == "Exempt":
+        return QueuingConfig(EXEMPT)
+    queuing = spec["limited"]["limitResponse"].get("queuing")
+    if queuing is None:
+        return QueuingConfig(NO_QUEUES)
+    return QueuingConfig(queuing["queues"], queuing["handSize"], queuing["queueLengthLimit"])

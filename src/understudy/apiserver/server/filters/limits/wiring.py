@@ -1,0 +1,47 @@
+"""Builds what lets the requests of a server wait for seats."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.flowcontrol.classification import FlowControl
+from understudy.apiserver.flowcontrol.fairqueuing.levels import Clocks, PriorityLevels
+from understudy.apiserver.flowcontrol.work_estimator import Stats, WorkEstimator
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.server.filters.limits.fair_queuing import FairQueuing
+from understudy.machinery.auth.authorization import Attributes
+from understudy.machinery.releases import features
+from understudy.machinery.util.timers import call_later
+
+_SAMPLE = 20  # objects whose size stands for that of all
+
+
+def new_fair_queuing(state: ServerState, concurrency: int) -> tuple[FlowControl, FairQueuing]:
+    """Return the classification of the requests of a server, and what lets them wait for seats."""
+    clocks = Clocks(state.clock.monotonic, partial(call_later, state.clock), state.clock.now)
+    levels = PriorityLevels(concurrency, clocks)
+    flow_control = FlowControl(state.registry, state.release.version, concurrency, levels)
+    by_size = state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]
+    lists = state.gates[features.WATCH_LIST]
+    estimator = WorkEstimator(partial(_stats, state), partial(_watches, state), by_size=by_size, lists=lists)
+    return flow_control, FairQueuing(flow_control, levels, estimator, state.clock)
+
+
+def _stats(state: ServerState, request: Attributes) -> Stats | None:
+    """Return the number of objects of a resource, and their size; None for a resource that is not stored."""
+    kind = state.serving.resource(request.group, request.version, request.resource)
+    if kind is None or kind.virtual:
+        return None
+    store, prefix = state.registry.store, prefix_of(kind)
+    count = store.count(prefix)
+    if not count or not state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]:
+        return Stats(count, 0)
+    sample = store.scan(prefix)[:_SAMPLE]
+    return Stats(count, sum(entry.encoded_size for entry in sample) // max(len(sample), 1))
+
+
+def _watches(state: ServerState, request: Attributes) -> int:
+    """Return the number of watches that may be sent the write of an object."""
+    kind = state.serving.resource(request.group, request.version, request.resource)
+    return 0 if kind is None else state.registry.store.watching(prefix_of(kind))
