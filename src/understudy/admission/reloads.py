@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from abc import ABC, abstractmethod
 from base64 import b32encode
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
@@ -150,31 +151,20 @@ class Looks(Generic[T]):
         return True
 
 
-class ReloadedFile(Generic[T]):
+class ReloadedFile(ABC):
     """A file whose configuration is put in force again when it changes. One with errors leaves the old one in force.
 
-    data    that the file held when its configuration was put in force first
-    load    returns the configuration in some bytes, which can be compared. Raises ValueError
-    apply   puts a configuration in force. Raises ValueError
-    what    the configuration, for people
+    data     that the file held when its configuration was put in force first
+    what     the configuration, for people
+    metrics  count how often it is read again
+    now      returns the time of day, in seconds since 1970
     """
 
-    def __init__(
-        self,
-        path: Path,
-        data: bytes,
-        load: Callable[[bytes], T],
-        apply: Callable[[T], None],
-        what: str,
-        metrics: ReloadMetrics,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, path: Path, data: bytes, what: str, metrics: ReloadMetrics, now: Callable[[], float]) -> None:
         self._path = path
-        self._data, self._loaded = data, load(data)
-        self._load = load
-        self._apply = apply
+        self._data = data  # that is in force, or is not worth another try
         self._what = what
-        self.metrics = metrics
+        self._metrics = metrics
         self._now = now
         self._looks: Looks[object] = Looks(lambda: looks_of(path), now)
         self._is_first = True
@@ -183,35 +173,31 @@ class ReloadedFile(Generic[T]):
     @property
     def families(self) -> Sequence[AnyFamily]:
         """Return the families of metrics, in the order of their names."""
-        return self.metrics.families
+        return self._metrics.families
 
-    def reload(self) -> None:
+    @abstractmethod
+    async def apply(self, data: bytes) -> bool:
+        """Put the configuration in some bytes in force, and note them unless they are worth another try. Return whether
+        it is another one than before. Raises ValueError."""
+
+    async def reload(self) -> None:
         """Read the file again if it has changed, or for the first time since the start (`checkFile`)."""
         if not self._looks.are_new() and not self._is_first:
             return
         self._is_first = False
         try:
-            self._read()
+            data = self._path.read_bytes()
+            if data == self._data or not await self.apply(data):
+                return
         except (OSError, ValueError) as error:
             log.error("reloading %s %s: %s", self._what, self._path, error)
-            self.metrics.fail(self._now())
-
-    def _read(self) -> None:
-        """Put the configuration of the file in force if it is another one. Raises OSError, ValueError."""
-        data = self._path.read_bytes()
-        if data == self._data:
+            self._metrics.fail(self._now())
             return
-        self._data = data
-        loaded = self._load(data)
-        if loaded == self._loaded:
-            return
-        self._loaded = loaded
-        self._apply(loaded)
         log.info("reloaded %s %s", self._what, self._path)
-        self.metrics.succeed(self._now(), hash_of(data))
+        self._metrics.succeed(self._now(), hash_of(data))
 
     async def reload_periodically(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Read the file whenever it changes. Runs until it is cancelled; `sleep` waits for seconds."""
         while True:
-            self.reload()
+            await self.reload()
             await sleep(LOOK_EVERY)

@@ -140,6 +140,12 @@ class AuthenticationOptions:
             keys += _read("service-account-key-file", jose.read_public_keys, key_file)
         return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys)
 
+    @cached_property
+    def authentication_data(self) -> bytes:
+        """Return the bytes of the file of `authentication_config`, as it is read first. Raises ValueError."""
+        assert self.authentication_config is not None
+        return _read("authentication-config", Path.read_bytes, self.authentication_config)
+
     def configuration(self, version: Version, gates: Gates) -> Configuration | None:
         """Return the configuration in `authentication_config` or the `oidc` options, if any. Raises ValueError."""
         names = [option.name for option in fields(AuthenticationOptions) if option.name.startswith("oidc_")]
@@ -156,7 +162,8 @@ class AuthenticationOptions:
                 raise ValueError(f"set --feature-gates={gate}=true to use authentication-config file")
             if has_flags:
                 raise ValueError("authentication-config file and oidc-* flags are mutually exclusive")
-            loaded = configuration.load_configuration(Path(self.authentication_config), version)
+            path = Path(self.authentication_config)
+            loaded = configuration.load_configuration(path, self.authentication_data, version)
             algorithms: Sequence[str] = jose.ALGORITHMS
         else:
             if not self.oidc_issuer_url or not self.oidc_client_id:

@@ -27,7 +27,7 @@ class Tokens:
     lookup    returns the object of (group, resource, namespace, name): accounts, and what their tokens are bound to
     users     those of --token-auth-file, by their tokens
     jwt_authenticators
-              know users by tokens of other issuers
+              know users by tokens of other issuers; replaced in place when their configuration changes
     webhook   knows users by all tokens that nobody else knows
     bootstrap knows users by the tokens with which nodes join
     """
@@ -35,7 +35,7 @@ class Tokens:
     accounts: AccountTokens
     lookup: Lookup
     users: Mapping[str, User] = field(default_factory=dict)
-    jwt_authenticators: Sequence[JWTAuthenticator] = ()
+    jwt_authenticators: list[JWTAuthenticator] = field(default_factory=list)
     webhook: WebhookTokens | None = None
     bootstrap: BootstrapTokens | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
@@ -67,7 +67,7 @@ class Authorization(NamedTuple):
     authorizer: Authorizer
     escalation: EscalationCheck | None = None
     waits: bool = False
-    files: Sequence[ReloadedFile[Any]] = ()
+    files: Sequence[ReloadedFile] = ()
 
 
 def new_authorizer(

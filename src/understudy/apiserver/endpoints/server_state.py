@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
@@ -76,7 +75,7 @@ class ServerState:
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     settings: AdmissionSettings = NO_SETTINGS
-    reloaded: Sequence[ReloadedFile[Any]] = ()
+    reloaded: Sequence[ReloadedFile] = ()
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     versions: Versions = field(init=False)

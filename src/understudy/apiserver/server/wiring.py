@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTINGS, AdmissionSettings, load_settings
 from understudy.admission.manifest.source import manifest_metrics
-from understudy.admission.reloads import server_identity
+from understudy.admission.reloads import ReloadedFile, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
@@ -26,6 +26,7 @@ from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.registry.stored_values import StoredValues
+from understudy.apiserver.server.bootstrap import issuers
 from understudy.apiserver.server.director import Director, LimitingDirector
 from understudy.apiserver.server.filters.audit.backends import Backend, backend_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
@@ -54,6 +55,7 @@ from understudy.machinery.typeinfo.go_types import Schemas
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
     from understudy.apiserver.authentication.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.oidc.configuration import Configuration
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
 
@@ -86,11 +88,12 @@ def new_parts(config: ServerConfig) -> Parts:
     webhooks = HttpWebhookClient(services)
     objects = RegistryObjects(registry, Schemas.of(version))
     authorization = authorization_of(config, objects, webhooks, gates)
+    tokens = _tokens(config, registry, webhooks)
     state = ServerState(
         serving,
         gates,
         registry,
-        _tokens(config, registry, webhooks),
+        tokens,
         authorization.authorizer,
         authorization.escalation,
         authorization.waits or config.token_webhook is not None,
@@ -102,7 +105,7 @@ def new_parts(config: ServerConfig) -> Parts:
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
         settings=_settings(config, gates),
-        reloaded=authorization.files,
+        reloaded=(*_authentication_files(config, tokens, gates), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
@@ -124,7 +127,7 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
 
     version, path = config.release.version, Path(file) if file else None
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
-    metrics = manifest_metrics(server_identity() if gates[features.API_SERVER_IDENTITY] else "")
+    metrics = manifest_metrics(_identity(gates))
     return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
 
 
@@ -136,7 +139,7 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> 
         accounts,
         registry.lookup,
         config.tokens or {},
-        _jwt_authenticators(config),
+        [] if config.authentication is None else _jwt_authenticators(config, config.authentication),
         webhook,
         _bootstrap_tokens(config),
     )
@@ -163,17 +166,43 @@ def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: Webh
     return WebhookTokens(webhook, audiences, config.token_webhook_seconds, config.clock)
 
 
-def _jwt_authenticators(config: ServerConfig) -> Sequence[JWTAuthenticator]:
-    """Return the authenticators for tokens of other issuers."""
-    if config.authentication is None:
-        return ()
+def _jwt_authenticators(config: ServerConfig, configuration: Configuration) -> list[JWTAuthenticator]:
+    """Return the authenticators for tokens of the issuers in a configuration."""
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
 
-    algorithms, version = config.authentication.algorithms, config.release.version
+    algorithms, version = configuration.algorithms, config.release.version
     return [
         JWTAuthenticator(spec, expressions, algorithms, config.clock, version)
-        for spec, expressions in config.authentication.authenticators
+        for spec, expressions in configuration.authenticators
     ]
+
+
+def _authentication_files(config: ServerConfig, tokens: Tokens, gates: Gates) -> Sequence[ReloadedFile]:
+    """Return the file of `--authentication-config`, whose issuers are those that know the users of tokens."""
+    if not config.authentication_config:
+        return ()
+    from understudy.apiserver.authentication.jose import ALGORITHMS  # cryptography
+    from understudy.apiserver.authentication.oidc.configuration import checked  # CEL
+    from understudy.apiserver.authentication.oidc.reloadable import AuthenticationFile
+
+    version, own = config.release.version, config.service_account_issuer
+    file = AuthenticationFile(
+        Path(config.authentication_config),
+        config.authentication_data,
+        partial(checked, algorithms=ALGORITHMS, version=version, gates=gates, issuers=own),
+        partial(_jwt_authenticators, config),
+        issuers.reach,
+        tokens.jwt_authenticators,
+        version,
+        config.clock.now,
+        _identity(gates),
+    )
+    return (file,)
+
+
+def _identity(gates: Gates) -> str:
+    """Return the name by which the metrics of a server know it, "" where servers have none."""
+    return server_identity() if gates[features.API_SERVER_IDENTITY] else ""
 
 
 def new_authenticator(config: ServerConfig, state: ServerState, loopback: LoopbackTokens) -> Authenticator:

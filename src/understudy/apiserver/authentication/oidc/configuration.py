@@ -82,18 +82,18 @@ def checked(
     )
 
 
-def load_configuration(path: Path, version: Version) -> Obj:
-    """Return the configuration in a file. Raises ValueError for one that a release does not take."""
+def load_configuration(path: Path, data: bytes, version: Version) -> Obj:
+    """Return the configuration in a file that holds some bytes. Raises ValueError for one that a release does not
+    take."""
     try:
-        return _decoded(path.read_bytes(), version)
-    except OSError as error:
-        raise ValueError(f"--authentication-config: {path}: {error.strerror}") from None
+        return decoded(data, version)
     except ValueError as error:
         text = f"failed to load authentication configuration from file {go_quote(str(path))}: {error}"
         raise ValueError(text) from None
 
 
-def _decoded(data: bytes, version: Version) -> Obj:
+def decoded(data: bytes, version: Version) -> Obj:
+    """Return the configuration in some bytes, whose values are not checked. Raises ValueError."""
     if not data:
         raise ValueError("empty config data")
     text, duplicates = to_json(data)

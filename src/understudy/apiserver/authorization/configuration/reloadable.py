@@ -68,10 +68,11 @@ class ReloadableAuthorizer:
         return self._current.rules_for(user, namespace)
 
 
-class AuthorizationFile(ReloadedFile[Sequence[AuthorizerConfiguration]]):
+class AuthorizationFile(ReloadedFile):
     """The file of `--authorization-config`, whose changes are applied to an authorizer.
 
     data       that it held when the authorizer was made
+    needed     types of authorizers that a changed file has to name, too
     selectors  whether conditions may use those of lists
     server     identity of this server, "" for none
     """
@@ -90,10 +91,21 @@ class AuthorizationFile(ReloadedFile[Sequence[AuthorizerConfiguration]]):
     ) -> None:
         what = "authorization configuration"
         metrics = ReloadMetrics(CONTROLLER, what, WORDINGS[version], server)
-        load = partial(load_authorizers, version=version, selectors=selectors, needed=needed)
-        super().__init__(path, data, load, authorizer.apply, what, metrics, now)
+        super().__init__(path, data, what, metrics, now)
+        self._load = partial(load_authorizers, version=version, selectors=selectors, needed=needed)
+        self._loaded = self._load(data)
         self._authorizer = authorizer
 
     @property
     def families(self) -> Sequence[AnyFamily]:
         return *self._authorizer.metrics.families, *super().families
+
+    async def apply(self, data: bytes) -> bool:
+        """Ask the authorizers of the configuration in some bytes from now on. Raises ValueError."""
+        self._data = data
+        loaded = self._load(data)
+        if loaded == self._loaded:
+            return False
+        self._loaded = loaded
+        self._authorizer.apply(loaded)
+        return True

@@ -1,4 +1,4 @@
-"""Asks other issuers of tokens where their keys are, at the start and until each has answered."""
+"""Asks other issuers of tokens where their keys are, until each has answered: at the start, and when they change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 
 INTERVAL = 10.0  # seconds after which an issuer whose keys are not known is asked again
+TRIES = 6  # to reach the issuers of a new configuration
 
 log = logging.getLogger("understudy")
 
@@ -32,3 +33,19 @@ async def discover_periodically(authenticators: Sequence[JWTAuthenticator]) -> N
     while not all(authenticator.key_set.is_initialized for authenticator in authenticators):
         await asyncio.sleep(INTERVAL)
         await discover(authenticators)
+
+
+async def reach(authenticators: Sequence[JWTAuthenticator]) -> None:
+    """Ask the issuers of a new configuration until all have answered. Raises ValueError for one that does not answer
+    for a minute."""
+    for tried in range(1, TRIES + 1):
+        try:
+            for authenticator in authenticators:
+                if not authenticator.key_set.is_initialized:
+                    await asyncio.to_thread(authenticator.key_set.discover)
+        except ProviderError as error:
+            if tried == TRIES:
+                raise ValueError(f"oidc authenticator: initializing plugin: {error}") from None
+            await asyncio.sleep(INTERVAL)
+        else:
+            return
