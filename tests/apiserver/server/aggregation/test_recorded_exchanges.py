@@ -1,6 +1,6 @@
 """Requests are passed on to an aggregated API server as recorded beside a real kube-apiserver.
 
-`python -m scripts.compare aggregation … --save FILE` records fixtures/aggregation/RELEASE.jsonl.
+`python -m scripts.compare aggregation … --save FILE` records recorded/RELEASE.jsonl, beside this file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scripts.compare.aggregation import Scene
 from scripts.compare.cases.aggregated_server import AggregatedServer
 from understudy import Server
 
-RECORDED = Path(__file__).parents[4] / "fixtures" / "aggregation"
+RECORDED = Path(__file__).with_name("recorded")
 TOKENS = 'admin-token,admin,admin,system:masters\nalice-token,alice,uid-a,"devs,team a"\n'
 
 
