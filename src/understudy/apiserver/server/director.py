@@ -262,14 +262,6 @@ class Director:
 
     async def _check(self, request: Request) -> None:
         """Let a request pass the filters, and wait until it is admitted. Raises as they do, or TooManyRequestsError."""
-        if not self.state.asks_outside and self._limiter is not None:
-            for check in self._chain.before:
-                check(request)
-            if (turn := self._limiter.admit(request)) is not None:
-                await in_time(turn, request)
-            for check in self._chain.behind:
-                check(request)
-            return
         await self._pass(self._chain.before, request)
         if self._limiter is not None and (turn := self._limiter.admit(request)) is not None:
             await in_time(turn, request)
@@ -278,6 +270,10 @@ class Director:
     async def _pass(self, filters: Sequence[Filter], request: Request) -> None:
         """Let a request pass filters, and wait for webhooks that say whose it is and whether it may be. Raises as they
         do."""
+        if not self.state.asks_outside:
+            for check in filters:
+                check(request)
+            return
 
         def pass_anew(check: Filter, warnings: int) -> None:
             del request.warnings[warnings:]

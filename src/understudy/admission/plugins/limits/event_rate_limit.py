@@ -130,5 +130,5 @@ class EventRateLimit:
         keys = [(limit, _KEYS[limit.type](attributes)) for limit in self._limits]
         reached = [(limit, key) for limit, key in keys if not limit.accepts(key, self._now)]
         if reached:
-            texts = dict.fromkeys(f"limit reached on type {limit.type} for key {key}" for limit, key in reached)
+            texts = [f"limit reached on type {limit.type} for key {key}" for limit, key in reached]
             raise StatusError(429, "TooManyRequests", f"Too many requests: {aggregate(texts)}")

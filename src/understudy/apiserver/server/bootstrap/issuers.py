@@ -18,14 +18,19 @@ TRIES = 6  # to reach the issuers of a new configuration
 log = logging.getLogger("understudy")
 
 
+async def _ask(authenticator: JWTAuthenticator) -> None:
+    """Ask an issuer where its keys are, unless it has answered. Raises ProviderError."""
+    if not authenticator.key_set.is_initialized:
+        await asyncio.to_thread(authenticator.key_set.discover)
+
+
 async def discover(authenticators: Sequence[JWTAuthenticator]) -> None:
     """Ask the issuers that have not answered yet. Those that do not answer are logged."""
     for authenticator in authenticators:
-        if not authenticator.key_set.is_initialized:
-            try:
-                await asyncio.to_thread(authenticator.key_set.discover)
-            except ProviderError as error:
-                log.error("oidc authenticator: initializing plugin: %s", error)
+        try:
+            await _ask(authenticator)
+        except ProviderError as error:
+            log.error("oidc authenticator: initializing plugin: %s", error)
 
 
 async def discover_periodically(authenticators: Sequence[JWTAuthenticator]) -> None:
@@ -41,8 +46,7 @@ async def reach(authenticators: Sequence[JWTAuthenticator]) -> None:
     for tried in range(1, TRIES + 1):
         try:
             for authenticator in authenticators:
-                if not authenticator.key_set.is_initialized:
-                    await asyncio.to_thread(authenticator.key_set.discover)
+                await _ask(authenticator)
         except ProviderError as error:
             if tried == TRIES:
                 raise ValueError(f"oidc authenticator: initializing plugin: {error}") from None
