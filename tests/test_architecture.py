@@ -337,6 +337,7 @@ REAL_TIME = {
     "connections": {
         "apiserver.server.http",
         "apiserver.server.http1",
+        "apiserver.server.http2",
         "apiserver.server.bootstrap.issuers",
         "apiserver.storage.engines.etcd",
     },

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.apiserver.server.http2.client import Client
 from tests.certificates import CN, SERVER, Holder, O, issue, new_authority
 from understudy import Server
 from understudy.apiserver.server.worker import loop_thread
@@ -124,6 +125,16 @@ def test_many_requests_on_one_connection(server: Server, tmp_path: Path) -> None
         answer = client.getresponse()
         assert (answer.status, len(json.loads(answer.read())["metadata"]["labels"])) == (201, 3001)
         assert [send(client, "GET", "/version", {})[0] for _ in range(20)] == [200] * 20
+
+
+def test_certificate_over_http2(server: Server, tmp_path: Path) -> None:
+    """A client that shows a certificate may agree to HTTP/2."""
+    alice = issue(ALICE, CA)
+    (tmp_path / "client.pem").write_bytes(alice.pem + alice.key_pem)
+    with Client(server.url, certificate=tmp_path / "client.pem") as client:
+        review = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).encode()
+        answer = client.ask("POST", SELF_REVIEW, [("content-type", "application/json")], review)
+    assert json.loads(answer.body)["status"]["userInfo"]["username"] == "alice"
 
 
 def test_resumed_session_keeps_the_chain(server: Server, tmp_path: Path) -> None:

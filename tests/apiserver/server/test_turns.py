@@ -29,7 +29,7 @@ from understudy.apiserver.registry import list as list_
 from understudy.apiserver.registry.list import AT_ONCE
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.exchange import Http1Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1, Head
 from understudy.apiserver.storage import turns
 from understudy.apiserver.storage.interface import Range
@@ -160,7 +160,7 @@ def test_large_answers_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     async def send_all() -> None:
         nonlocal turn
         head = Head("GET", "/", HTTP_1_1, CIMultiDictProxy(CIMultiDict()), 0, False, False)
-        exchanges = [Exchange(cast("Any", Connection()), head, cast("Any", None)) for _ in range(8)]
+        exchanges = [Http1Exchange(cast("Any", Connection()), head, cast("Any", None)) for _ in range(8)]
         sending = [asyncio.create_task(each.send(200, CIMultiDict(), [b"p"] * 41)) for each in exchanges]
         while not all(task.done() for task in sending):
             await asyncio.sleep(0)

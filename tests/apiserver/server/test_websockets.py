@@ -15,7 +15,7 @@ from tests.http import TIMEOUT
 from tests.releases import RELEASES
 from tests.waiting import until
 from understudy import Server
-from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.http1.websocket import CLOSE, PING, TEXT, FrameError, FrameReader, accept_key, frame
 from understudy.machinery.serializer.protobuf_wire import BYTES, read_fields
@@ -212,6 +212,7 @@ async def test_client_that_does_not_read_must_wait() -> None:
     received: list[bytes] = []
 
     async def handle(exchange: Exchange) -> None:
+        assert isinstance(exchange, Http1Exchange)
         await exchange.upgrade({}, received.append)
         await asyncio.Event().wait()
 

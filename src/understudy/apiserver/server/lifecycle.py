@@ -162,13 +162,15 @@ class Lifecycle:
             self._warn_of_preview()
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             self.url = url = f"{'https' if self._certificates else 'http'}://{address}"
-            context, asks = self._certificates.context(), bool(config.client_ca_file)
+            context, asks = self._certificates.context(config.protocols), bool(config.client_ca_file)
             door = self._open(url)
             self._parts.webhooks.open()
             await issuers.discover(self.state.tokens.jwt_authenticators)
             await self._fill(door, show)
             self.faults.reset()
-            self._listener = Listener(door.director, sock, context, asks_for_certificates=asks)
+            self._listener = Listener(
+                door.director, sock, context, asks_for_certificates=asks, most_streams=config.most_streams
+            )
             await self._listener.start()
             self._manager.start_components()
         except BaseException:

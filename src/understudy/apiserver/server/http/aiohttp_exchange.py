@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.endpoints.request import Delivery
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.connection import reset
-from understudy.apiserver.server.http1.exchange import PHRASES, Exchange
+from understudy.apiserver.server.http1.exchange import PHRASES, Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, new_head
 from understudy.apiserver.server.http1.parser import NO_BODY
 
@@ -75,7 +75,7 @@ async def respond(server: Answering, request: web.Request, target: str) -> web.S
     return exchange.response
 
 
-class AiohttpExchange(Exchange):
+class AiohttpExchange(Http1Exchange):
     """A request to an aiohttp application. Its methods are called in the event loop of the server.
 
     response  what the application returns; it is sent already if it comes in chunks or is not aiohttp's
@@ -195,10 +195,6 @@ class _Connection:
     def transport(self) -> asyncio.Transport | None:
         """Return the transport of the connection, None if the client went away."""
         return self._request.transport
-
-    @transport.setter
-    def transport(self, transport: asyncio.Transport | None) -> None:
-        raise AttributeError("the transport is that of the request")
 
     async def write(self, *parts: bytes) -> None:
         """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""

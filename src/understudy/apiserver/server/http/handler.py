@@ -20,8 +20,8 @@ from understudy.apiserver.endpoints.responsewriters.writers import error_respons
 from understudy.apiserver.server.filters.request_deadline import timed_out
 from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http.watch_stream import Pumps, pump
-from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.head import HTTP_1_1
+from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
+from understudy.apiserver.server.http1.head import HTTP_1_1, HTTP_2
 from understudy.apiserver.server.http1.parser import NO_BODY
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
@@ -79,6 +79,7 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
             _certificates(exchange) if asks_for_certificates else (),
             None if reception is None else reception.receive,
             source=exchange.peer,
+            is_http2=exchange.version == HTTP_2,
         )
         try:
             result = await answer(request)
@@ -123,7 +124,7 @@ def _within(delivery: Delivery, answer: Response | WatchResponse) -> Delivery:
     return replace(delivery, body_bytes=min(delivery.body_bytes, sum(map(len, answer.parts)) - 1))
 
 
-def give_up(exchange: Exchange) -> None:
+def give_up(exchange: Http1Exchange) -> None:
     """Answer a request whose client sends nothing more that it took too long, without waiting."""
     answer = timed_out()
     exchange.send_now(answer.status, _headers(exchange, answer), b"".join(answer.parts))

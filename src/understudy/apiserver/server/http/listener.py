@@ -1,6 +1,7 @@
-"""Listens on a socket and serves HTTP/1.1 on every connection: one handler, no router, no middleware.
+"""Listens on a socket and serves HTTP on every connection: one handler, no router, no middleware.
 
-Over TLS, connections are looked at before the handshake: who speaks plain HTTP is told so, as Go's server does.
+Over TLS, connections are looked at before the handshake: who speaks plain HTTP is told so, as Go's server does. Who
+agrees to HTTP/2 there speaks that, all others speak HTTP/1.1.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.endpoints.request import WatchSource
@@ -19,11 +21,15 @@ from understudy.apiserver.server.http.handler import give_up, handler
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 
+if TYPE_CHECKING:
+    from understudy.apiserver.server.http2.connection import Http2Server
+
 log = logging.getLogger("understudy")
 
 # The first bytes of a connection that speaks plain HTTP (crypto/tls: `tlsRecordHeaderLooksLikeHTTP`), and Go's answer.
 HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
 HTTP_TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+HTTP2 = "h2"  # its name in a handshake (ALPN)
 HANDSHAKE = 32.0  # seconds that a client may take until the handshake is done
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY = 0.005  # seconds before the next connection is accepted after one that could not be; Go begins with as many
@@ -35,6 +41,7 @@ class Listener:
     """Serves a director on one listening socket.
 
     asks_for_certificates  whether the connections of `context` ask clients for certificates
+    most_streams           requests at once on a connection of HTTP/2, to which clients of `context` may agree
     handle                 answers a request, on whatever connection it came
     """
 
@@ -45,12 +52,15 @@ class Listener:
         context: ssl.SSLContext | None,
         *,
         asks_for_certificates: bool = False,
+        most_streams: int = 0,
     ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
         version = director.state.release.version
         self.handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
         self._server = HTTPServer(self.handle, give_up)
+        self._most_streams = most_streams
+        self._http2: Http2Server | None = None  # until a client speaks it
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | _TLSListener | None = None
@@ -59,10 +69,20 @@ class Listener:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         if self._context is not None:
-            self._listener = _TLSListener(self._sock, self._server.connect, self._context)
+            self._listener = _TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context)
             return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)
+
+    def _connect(self, protocol: str | None) -> asyncio.Protocol:
+        """Return the protocol of a connection on which TLS has negotiated one."""
+        if protocol != HTTP2:
+            return self._server.connect()
+        if self._http2 is None:
+            from understudy.apiserver.server.http2.connection import Http2Server  # and h2, which takes a while
+
+            self._http2 = Http2Server(self.handle, self._most_streams)
+        return self._http2.connect()
 
     def send_watch(self, source: WatchSource, frames: Frames) -> Stop:
         """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
@@ -83,7 +103,10 @@ class Listener:
             self._listener.close()
         await self._pumps.stop()
         await asyncio.sleep(0)
-        await self._server.shutdown(GRACE)
+        ends = [self._server.shutdown(GRACE)]
+        if self._http2 is not None:
+            ends.append(self._http2.shutdown(GRACE))
+        await asyncio.gather(*ends)
 
     async def finish(self) -> None:
         """Wait until no request is answered any more outside the event loop."""
@@ -104,6 +127,18 @@ def listening_socket(address: str, port: int) -> socket.socket:
         raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
     sock.setblocking(False)
     return sock
+
+
+class _Negotiated(asyncio.Protocol):
+    """A connection whose handshake is done, and which is left to the protocol that it has negotiated."""
+
+    def __init__(self, connect: Callable[[str | None], asyncio.Protocol]) -> None:
+        self._connect = connect
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        protocol = self._connect(transport.get_extra_info("ssl_object").selected_alpn_protocol())
+        cast("asyncio.Transport", transport).set_protocol(protocol)
+        protocol.connection_made(transport)
 
 
 class _TLSListener:

@@ -19,7 +19,7 @@ from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http1 import websocket
-from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.errors import StatusError
 from understudy.machinery.util import timers
@@ -119,14 +119,14 @@ class Chunks:
         await self._exchange.end()
 
     def abort(self) -> None:
-        """Reset the connection."""
+        """Break off the answer."""
         self._exchange.reset()
 
 
 class Messages:
     """A WebSocket that sends each event as a message, in whatever subprotocol the client names."""
 
-    def __init__(self, exchange: Exchange, headers: CIMultiDict[str], source: WatchSource) -> None:
+    def __init__(self, exchange: Http1Exchange, headers: CIMultiDict[str], source: WatchSource) -> None:
         self._exchange = exchange
         self._is_text = headers["Content-Type"] == JSON
         self._source = source
@@ -291,7 +291,7 @@ class Alarm:
 async def pump(exchange: Exchange, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps) -> None:
     """Send a watch as the client wants it."""
     try:
-        if not _wants_websocket(exchange.headers):
+        if not isinstance(exchange, Http1Exchange) or not _wants_websocket(exchange.headers):
             await _pumped(source, Chunks(exchange, headers), pumps)
         elif refusal := _handshake_refusal(exchange.headers):
             await exchange.send_page(f"HTTP/1.1 {refusal}")

@@ -15,13 +15,19 @@ _AT_ONCE = 0.05  # seconds between two portions of an answer that trickles
 _NO_LINGER = struct.pack("ii", 1, 0)  # closing the socket resets the connection
 
 
-class Connection(Protocol):
-    """The connection that a request came on."""
+class Writer(Protocol):
+    """Sends bytes to a client."""
 
-    transport: asyncio.Transport | None
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
 
     async def write(self, *parts: bytes) -> None:
         """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
+
+
+class Connection(Writer, Protocol):
+    """The connection that a request of HTTP/1.1 came on."""
 
     def write_now(self, data: bytes) -> None:
         """Send bytes without waiting, or nothing if the client went away."""
@@ -43,25 +49,23 @@ def reset(transport: asyncio.Transport | None) -> None:
     transport.abort()
 
 
-class ImpairedConnection:
-    """A connection that sends slowly, or is reset when enough of an answer has been sent."""
+class ImpairedWriter:
+    """Sends slowly, or resets the connection when enough of an answer has been sent.
 
-    def __init__(self, connection: Connection, delivery: Delivery) -> None:
-        self._connection = connection
+    head  whether the head of the answer comes before its body
+    """
+
+    def __init__(self, writer: Writer, delivery: Delivery, *, head: bool = False) -> None:
+        self._writer = writer
         self._rate = delivery.bytes_per_second
         self._body_bytes = delivery.body_bytes
-        self._left = inf if delivery.body_bytes is None else 0.0
-        self._has_begun = False
+        self._left = inf if delivery.body_bytes is None else 0.0 if head else delivery.body_bytes
+        self._has_begun = not head
 
     @property
     def transport(self) -> asyncio.Transport | None:
         """Return the transport of the connection, None if the client went away."""
-        return self._connection.transport
-
-    @transport.setter
-    def transport(self, transport: asyncio.Transport | None) -> None:
-        """Replace the transport of the connection."""
-        self._connection.transport = transport
+        return self._writer.transport
 
     async def write(self, *parts: bytes) -> None:
         """Send bytes as slowly as they may be sent. Raises ConnectionResetError if it went away, or is reset."""
@@ -81,12 +85,20 @@ class ImpairedConnection:
         """Send bytes at the rate of the connection."""
         if self._rate == inf:
             if data:
-                await self._connection.write(data)
+                await self._writer.write(data)
             return
         portion = max(int(self._rate * _AT_ONCE), 1)
         for at in range(0, len(data), portion):
-            await self._connection.write(data[at : at + portion])
+            await self._writer.write(data[at : at + portion])
             await asyncio.sleep(portion / self._rate)
+
+
+class ImpairedConnection(ImpairedWriter):
+    """A connection of HTTP/1.1 that sends slowly, or is reset when enough of an answer has been sent."""
+
+    def __init__(self, connection: Connection, delivery: Delivery) -> None:
+        super().__init__(connection, delivery, head=True)
+        self._connection = connection
 
     def write_now(self, data: bytes) -> None:
         self._connection.write_now(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
@@ -30,43 +31,88 @@ PHRASES = {
     413: "Request Entity Too Large",
     422: "Unprocessable Entity",
 }
-_WITHOUT_BODY = (204, 304)
-_DATE = istr("Date")
+WITHOUT_BODY = (204, 304)
+DATE = istr("Date")
 _LARGE = 16 * 1024  # bytes of a body that is not copied once more to follow its head
 _PARTS = 4  # of a large body that are sent at once
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class Exchange:
+class Exchange(ABC):
     """A request, and its answer.
 
     closes     whether the connection closes behind the answer
     has_begun  whether the head of the answer has been sent
-    in_chunks  whether its body comes in chunks, of which there may be more
     """
 
-    __slots__ = ("_connection", "body", "closes", "has_begun", "headers", "in_chunks", "method", "target", "version")
+    __slots__ = ("body", "closes", "has_begun", "headers", "method", "target", "version")
 
-    def __init__(self, connection: Connection, head: Head, body: Body) -> None:
-        self._connection = connection
+    def __init__(self, head: Head, body: Body) -> None:
         self.method, self.target, self.version, self.headers, _, self.closes, _ = head
         self.body = body
-        self.has_begun = self.in_chunks = False
+        self.has_begun = False
 
     @property
+    @abstractmethod
     def transport(self) -> asyncio.Transport | None:
         """Return the transport of the connection, None if the client went away."""
-        return self._connection.transport
 
     def peer(self) -> str:
         """Return the address of the client."""
         name = None if self.transport is None else self.transport.get_extra_info("peername")
         return str(name[0]) if name else ""
 
+    @abstractmethod
     async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
         """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
-        if self.method == "HEAD" or status in _WITHOUT_BODY:
+
+    @abstractmethod
+    async def send_continue(self) -> None:
+        """Tell the client to send its body."""
+
+    @abstractmethod
+    async def begin(self, status: int, headers: CIMultiDict[str]) -> None:
+        """Send the head of an answer whose body comes piece by piece."""
+
+    @abstractmethod
+    async def send_chunk(self, data: bytes) -> None:
+        """Send the next bytes of a body."""
+
+    @abstractmethod
+    async def end(self) -> None:
+        """End a body that came piece by piece."""
+
+    @abstractmethod
+    def impair(self, delivery: Delivery) -> None:
+        """Let the answer be sent slowly, or only in part."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Break off the answer."""
+
+
+class Http1Exchange(Exchange):
+    """A request of HTTP/1.1 or 1.0, and its answer.
+
+    in_chunks  whether its body comes in chunks, of which there may be more
+    """
+
+    __slots__ = ("_connection", "in_chunks")
+
+    def __init__(self, connection: Connection, head: Head, body: Body) -> None:
+        super().__init__(head, body)
+        self._connection = connection
+        self.in_chunks = False
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
+        return self._connection.transport
+
+    async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
+        """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
+        if self.method == "HEAD" or status in WITHOUT_BODY:
             parts = (b"",)
         else:
             headers[CONTENT_LENGTH] = str(sum(map(len, parts)))
@@ -141,7 +187,7 @@ class Exchange:
 
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
         self.has_begun = True
-        headers[_DATE] = _http_date(int(time.time()))
+        headers[DATE] = http_date(int(time.time()))
         if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
             headers[CONNECTION] = "close" if self.closes else "keep-alive"
         line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {PHRASES.get(status, '')}"
@@ -158,7 +204,7 @@ def _encoded(line: str, headers: Iterable[tuple[str, str]]) -> bytes:
 
 
 @lru_cache(1)
-def _http_date(seconds: int) -> str:
+def http_date(seconds: int) -> str:
     """Return the value of a Date header. Upstream: `http.TimeFormat`."""
     at = time.gmtime(seconds)
     clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"

@@ -19,7 +19,7 @@ MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `Defa
 CHUNKED = -1  # the length of a body that comes in chunks
 _KEPT_HEADERS = 256  # of plain heads; a client sends the same ones again and again, but for Content-Length
 
-HTTP_1_0, HTTP_1_1 = (1, 0), (1, 1)
+HTTP_1_0, HTTP_1_1, HTTP_2 = (1, 0), (1, 1), (2, 0)
 CONNECTION, CONTENT_LENGTH, HOST = istr("Connection"), istr("Content-Length"), istr("Host")
 TRAILER, TRANSFER_ENCODING, UPGRADE = istr("Trailer"), istr("Transfer-Encoding"), istr("Upgrade")
 
@@ -53,7 +53,7 @@ class Head(NamedTuple):
     """A request without its body.
 
     target    path and query, as the client has written them
-    version   HTTP_1_0 or HTTP_1_1
+    version   HTTP_1_0, HTTP_1_1 or HTTP_2
     length    of the body: bytes, or CHUNKED
     closes    whether the connection closes after the answer
     upgrades  whether the client asks for a WebSocket: what follows may be no HTTP

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import cast
 
 from understudy.apiserver.server.http1.body import Body
-from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
 from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
@@ -29,7 +29,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
 
 Handler = Callable[[Exchange], Awaitable[None]]
-GiveUp = Callable[[Exchange], None]
+GiveUp = Callable[[Http1Exchange], None]
 
 
 class HTTPServer:
@@ -69,7 +69,7 @@ class HTTPProtocol(asyncio.Protocol):
         self._receive: Callable[[bytes], None] = self._read_requests
         self._requests: deque[Received] = deque()
         self._arrived: asyncio.Future[None] | None = None  # the next request, while it is waited for
-        self._current: Exchange | None = None
+        self._current: Http1Exchange | None = None
         self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
         self._is_paused = False
         self._waiting_parts = 0  # of what has come, to be read when it is their turn
@@ -137,7 +137,7 @@ class HTTPProtocol(asyncio.Protocol):
         """
         current, (head, body) = self._current, self._requests[0] if self._requests else (None, NO_BODY)
         if current is None and isinstance(head, Head):
-            current = Exchange(self, head, body)
+            current = Http1Exchange(self, head, body)
         goes_on = isinstance(head, RefusedError) if current is None else current.has_begun and not current.in_chunks
         if self._is_upgraded:
             return False
@@ -224,7 +224,7 @@ class HTTPProtocol(asyncio.Protocol):
             await self.write(f"HTTP/1.1 {head}\r\n{_PAGE_HEADERS}\r\n{head.text}".encode())
             await self.end_writing()
             return False
-        self._current = exchange = Exchange(self, head, body)
+        self._current = exchange = Http1Exchange(self, head, body)
         await self._handle(exchange)
         self._current = None
         if not body.is_complete:

@@ -10,7 +10,7 @@ from functools import partial
 from understudy.apiserver.endpoints.request import BodyAwaitedError, MakeError
 from understudy.apiserver.server.http1.body import BUFFER, Body
 from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.head import CHUNKED
+from understudy.apiserver.server.http1.head import CHUNKED, HTTP_2
 from understudy.machinery.errors import request_too_large, unknown_error
 
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
@@ -104,8 +104,11 @@ class Reception:
         return isinstance(content, bytes) or (self._body.is_complete and not self._body.error)
 
     async def _pass_over(self) -> bool:
-        """Read a body for nothing, unless it is too long or comes too slowly. Upstream: `cw.writeHeader`."""
-        if self._awaits_continue or self._body.length > MAX_UNREAD:
+        """Read a body for nothing, unless it is too long or comes too slowly. Upstream: `cw.writeHeader`.
+
+        Over HTTP/2 nothing that follows has to wait for it.
+        """
+        if self._awaits_continue or self._body.length > MAX_UNREAD or self._exchange.version == HTTP_2:
             return False
         size = 0
         with suppress(TimeoutError):

@@ -18,7 +18,7 @@ from understudy.apiserver.authorization.modes import RBAC
 from understudy.apiserver.server.options.aggregation import AggregationOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
-from understudy.apiserver.server.options.limits import LimitOptions
+from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.controllers.framework.leader_election import Election
     from understudy.apiserver.server.filters.faults.faults import Faults
     from understudy.apiserver.server.filters.faults.rules import Rule
-    from understudy.apiserver.server.tls.certificates import Certificates
+    from understudy.apiserver.server.options.tls.certificates import Certificates
 
 Manifest = str | os.PathLike[str] | Obj
 
@@ -53,11 +53,12 @@ class ServerConfig(
     AggregationOptions,
     AuditOptions,
     LimitOptions,
+    Http2Options,
     StorageOptions,
     ReplicaOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
-    `AggregationOptions`, `AuditOptions`, `LimitOptions`, `StorageOptions`
+    `AggregationOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`, `StorageOptions`
     and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
@@ -363,7 +364,9 @@ class ServerConfig(
     @cached_property
     def certificates(self) -> Certificates:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
-        from understudy.apiserver.server.tls.certificates import Certificates  # imports ssl, which flags do not need
+        from understudy.apiserver.server.options.tls.certificates import (
+            Certificates,
+        )  # imports ssl, which flags do not need
 
         self_signed = self.authenticated if self.tls is None else self.tls
         files = self.tls_cert_file, self.tls_private_key_file

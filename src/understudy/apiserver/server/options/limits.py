@@ -1,12 +1,13 @@
-"""The options of a server that limits how many requests it answers at once, which are kube-apiserver's."""
+"""The options that limit how many requests a server answers at once, all in all and on a connection of HTTP/2."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from understudy.apiserver.authentication.options import flag
 
-READ_ONLY, MUTATING = 400, 200  # the defaults of kube-apiserver
+READ_ONLY, MUTATING, STREAMS = 400, 200, 100  # the defaults of kube-apiserver
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,3 +67,30 @@ class LimitOptions:
         """Return the most requests that read and that write at once, 0 for any number; None if neither is limited."""
         limits = self.max_requests_inflight, self.max_mutating_requests_inflight
         return None if self.classifies or not any(limits) else limits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Http2Options:
+    """The options of HTTP/2, which clients may agree to over TLS.
+
+    disable_http2_serving   speak HTTP/1.1 only
+    http2_max_streams_per_connection
+                            the most requests that a client may send at once on a connection, 0 for 100
+    """
+
+    disable_http2_serving: bool = field(
+        default=False, metadata=flag("speak HTTP/1.1 over TLS, and never HTTP/2 (default: %(default)s)", "BOOL")
+    )
+    http2_max_streams_per_connection: int = field(
+        default=0, metadata=flag("the most requests at once on a connection of HTTP/2, 0 for 100", "NUMBER")
+    )
+
+    @property
+    def most_streams(self) -> int:
+        """Return the most requests that a client may send at once on a connection."""
+        return self.http2_max_streams_per_connection if self.http2_max_streams_per_connection > 0 else STREAMS
+
+    @property
+    def protocols(self) -> Sequence[str]:
+        """Return the protocols that clients may agree to over TLS (ALPN), the preferred one first."""
+        return ("http/1.1",) if self.disable_http2_serving else ("h2", "http/1.1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple, Self, cast
 
@@ -16,14 +16,13 @@ from h2 import events
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.exceptions import FrameTooLargeError, ProtocolError
+from h2.exceptions import ProtocolError
 from multidict import CIMultiDict
 
+from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, FrameCutter
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.machinery.golang.text import go_quote
 
-_HEAD = 9  # bytes of the head of a frame (RFC 9113): three of its length, then one of its type
-_GOAWAY = 7
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -105,7 +104,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams: dict[int, _Stream] = {}
         self._going_away: _GoAway | None = None
         self._error: Http2Error | None = None  # after which nothing can be sent
-        self._received = b""  # of a frame that has not come as a whole
+        self._cutter = FrameCutter()
 
     @property
     def is_open(self) -> bool:
@@ -171,7 +170,10 @@ class Http2Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Receive bytes from the server."""
         try:
-            for frame in self._frames(data):
+            for kind, frame in self._cutter.cut(data, self._http2.max_inbound_frame_size):
+                if kind == GOAWAY:
+                    self._go_away(frame[HEAD:])
+                    continue
                 for event in self._http2.receive_data(frame):
                     self._on_event(event)
         except ProtocolError as error:
@@ -182,26 +184,6 @@ class Http2Connection(asyncio.Protocol):
         for number, stream in self._streams.items():
             self._send_body(number, stream)
         self._flush()
-
-    def _frames(self, data: bytes) -> Iterator[bytes]:
-        """Yield the frames that have come as a whole, but for those that say that the server goes away.
-
-        Raises FrameTooLargeError.
-        """
-        data, at = self._received + data, 0
-        while at + _HEAD <= len(data):
-            size = int.from_bytes(data[at : at + 3])
-            if size > self._http2.max_inbound_frame_size:
-                raise FrameTooLargeError("frame too large")  # which h2 would wait for
-            end = at + _HEAD + size
-            if end > len(data):
-                break
-            if data[at + 3] == _GOAWAY:
-                self._go_away(data[at + _HEAD : end])
-            else:
-                yield data[at:end]
-            at = end
-        self._received = data[at:]
 
     def _go_away(self, payload: bytes) -> None:
         last, code = int.from_bytes(payload[:4]) & 0x7FFFFFFF, int.from_bytes(payload[4:8])

@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.endpoints.request import Response
-from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
@@ -102,6 +102,7 @@ class _Relay:
 
     async def __call__(self, exchange: Exchange, _: CIMultiDict[str]) -> None:
         """Relay until one of both closes its connection."""
+        assert isinstance(exchange, Http1Exchange), "HTTP/2 has no upgrades"
         try:
             await exchange.upgrade(self._headers, self._writer.write)
             while data := await self._reader.read(_PORTION):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol, cast
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -31,11 +32,14 @@ class AskingContext(ssl.SSLContext):
 
     configure    gives the context the server's certificate
     authorities  whose certificates clients should show
+    protocols    that clients may agree to (ALPN), the preferred one first
     """
 
     _context: SSL.Context
 
-    def __new__(cls, configure: CertificateSource, authorities: Sequence[Certificate]) -> AskingContext:
+    def __new__(
+        cls, configure: CertificateSource, authorities: Sequence[Certificate], protocols: Sequence[str]
+    ) -> AskingContext:
         """Return a new context."""
         self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         self._context = context = SSL.Context(SSL.TLS_SERVER_METHOD)
@@ -47,9 +51,12 @@ class AskingContext(ssl.SSLContext):
         # A resumed session would come without the intermediates that the client sent in the first one.
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_options(SSL.OP_NO_TICKET)
+        context.set_alpn_select_callback(partial(_select, [name.encode() for name in protocols]))
         return self
 
-    def __init__(self, configure: CertificateSource, authorities: Sequence[Certificate]) -> None:
+    def __init__(
+        self, configure: CertificateSource, authorities: Sequence[Certificate], protocols: Sequence[str]
+    ) -> None:
         """Do nothing: `ssl.SSLContext` is made by `__new__`."""
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *_: Any, **__: Any) -> Any:
@@ -60,6 +67,11 @@ class AskingContext(ssl.SSLContext):
 def _accept(connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, is_good: int) -> bool:
     """Let the handshake go on whatever the client shows."""
     return True
+
+
+def _select(protocols: list[bytes], connection: SSL.Connection, offered: list[bytes]) -> Any:
+    """Return the first of the protocols that the client offers, none if there is none."""
+    return next((protocol for protocol in protocols if protocol in offered), SSL.NO_OVERLAPPING_PROTOCOLS)
 
 
 class AskingConnection:
@@ -113,6 +125,10 @@ class AskingConnection:
 
     def getpeercert(self) -> None:
         """Return None: no certificate was verified."""
+
+    def selected_alpn_protocol(self) -> str | None:
+        """Return the protocol that was agreed upon, None without one."""
+        return self._connection.get_alpn_proto_negotiated().decode() or None
 
     def cipher(self) -> tuple[str | None, str | None, int | None]:
         """Return name, protocol and secret bits of the cipher."""

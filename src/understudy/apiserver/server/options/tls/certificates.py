@@ -51,16 +51,20 @@ class Certificates:
     def __bool__(self) -> bool:
         return self._self_signed or self._files is not None
 
-    def context(self) -> ssl.SSLContext | None:
-        """Return a TLS context, None for plain HTTP. Raises ValueError for files without certificate and key."""
+    def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext | None:
+        """Return a TLS context that offers protocols (ALPN), the preferred one first; None for plain HTTP.
+
+        Raises ValueError for files without certificate and key.
+        """
         if not self:
             return None
         if self._client_authorities:
-            from understudy.apiserver.server.tls.client_certificates import AskingContext  # pyOpenSSL
+            from understudy.apiserver.server.options.tls.client_certificates import AskingContext  # pyOpenSSL
 
-            return AskingContext(self._configure, self._client_authorities)
+            return AskingContext(self._configure, self._client_authorities, protocols)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._configure(context)
+        context.set_alpn_protocols(list(protocols))
         return context
 
     def _configure(self, context: ssl.SSLContext | SSL.Context) -> None:

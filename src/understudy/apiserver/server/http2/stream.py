@@ -1,0 +1,214 @@
+"""One request of a connection of HTTP/2, and the way its answer goes back: as much as the client has room for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from h2.connection import H2Connection
+from multidict import CIMultiDict
+
+from understudy.apiserver.endpoints.request import NO_ANSWER, Delivery
+from understudy.apiserver.server.http1.body import Body
+from understudy.apiserver.server.http1.connection import ImpairedWriter, reset
+from understudy.apiserver.server.http1.exchange import DATE, WITHOUT_BODY, Exchange, http_date
+from understudy.apiserver.server.http1.head import CONNECTION, CONTENT_LENGTH, Head
+from understudy.apiserver.storage.turns import Turns
+
+
+class Carrier(Protocol):
+    """The connection that streams share.
+
+    http2    its rules, and the frames that are to be sent
+    is_full  whether the client reads too slowly
+    """
+
+    http2: H2Connection
+    transport: asyncio.Transport | None
+    is_full: bool
+
+    def flush(self) -> None:
+        """Send the frames that have been made."""
+
+    def go_away(self) -> None:
+        """Let no more requests come, and close the connection behind those that have come."""
+
+    def break_off(self, stream: Stream) -> None:
+        """End a stream whose answer does not come to its end."""
+
+
+class StreamBody(Body):
+    """The body of a request; the client has room for as much as is read of it."""
+
+    __slots__ = ("_make_room",)
+
+    def __init__(self, make_room: Callable[[int], None], length: int) -> None:
+        super().__init__(lambda: None, length)
+        self._make_room = make_room
+
+    def take(self) -> bytes:
+        """Return the bytes that came since the last call, without waiting for more."""
+        data = super().take()
+        if data:
+            self._make_room(len(data))
+        return data
+
+
+class Stream:
+    """The place of one request on its connection.
+
+    is_open  whether more of the answer can be sent
+    """
+
+    __slots__ = ("_connection", "_room", "is_open", "number")
+
+    def __init__(self, connection: Carrier, number: int) -> None:
+        self._connection = connection
+        self.number = number
+        self.is_open = True
+        self._room: asyncio.Future[None] | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
+        return self._connection.transport
+
+    def begin(self, status: int, headers: CIMultiDict[str], *, ends: bool) -> None:
+        """Send the head of an answer. Raises ConnectionResetError if the client gave the request up."""
+        self._check()
+        if headers.pop(CONNECTION, "") == "close":
+            self._connection.go_away()
+        fields = [(":status", str(status)), *[(name.lower(), value) for name, value in headers.items()]]
+        self._connection.http2.send_headers(self.number, fields, end_stream=ends)
+        self.is_open = not ends
+        self._connection.flush()
+
+    def send_continue(self) -> None:
+        """Tell the client to send the body of its request. Raises ConnectionResetError if it gave the request up."""
+        self._check()
+        self._connection.http2.send_headers(self.number, [(":status", "100")])
+        self._connection.flush()
+
+    async def write(self, *parts: bytes, ends: bool = False) -> None:
+        """Send bytes of a body, and wait while the client has no room for them.
+
+        Raises ConnectionResetError if it went away or gave the request up.
+        """
+        http2, left = self._connection.http2, memoryview(b"".join(parts) if len(parts) > 1 else parts[0])
+        while True:
+            self._check()
+            room = min(http2.local_flow_control_window(self.number), http2.max_outbound_frame_size)
+            if self._connection.is_full or (room <= 0 and left):
+                await self._wait()
+                continue
+            part, left = left[:room], left[room:]
+            self.is_open = bool(left) or not ends
+            http2.send_data(self.number, bytes(part), end_stream=not self.is_open)
+            self._connection.flush()
+            if not left:
+                return
+
+    def end(self) -> None:
+        """Tell the client that nothing follows."""
+        self._check()
+        self.is_open = False
+        self._connection.http2.end_stream(self.number)
+        self._connection.flush()
+
+    def reset(self) -> None:
+        """Tell the client that the rest of the answer does not come, if it waits for it."""
+        if self.is_open:
+            self._connection.break_off(self)
+
+    def wake(self) -> None:
+        """Let who sends look again whether there is room."""
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    async def _wait(self) -> None:
+        self._room = asyncio.get_running_loop().create_future()
+        try:
+            await self._room
+        finally:
+            self._room = None
+
+    def _check(self) -> None:
+        if not self.is_open or self._connection.transport is None:
+            raise ConnectionResetError("the client gave up the request")
+
+
+class Http2Exchange(Exchange):
+    """A request of HTTP/2, and its answer."""
+
+    __slots__ = ("_delivery", "_impaired", "_stream")
+
+    def __init__(self, stream: Stream, head: Head, body: Body) -> None:
+        super().__init__(head, body)
+        self._stream = stream
+        self._delivery: Delivery | None = None
+        self._impaired: ImpairedWriter | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
+        return self._stream.transport
+
+    async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
+        """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
+        if self.method == "HEAD" or status in WITHOUT_BODY:
+            return self._begin(status, headers, ends=True)
+        size = sum(map(len, parts))
+        headers[CONTENT_LENGTH] = str(size)
+        self._begin(status, headers, ends=not size)
+        turns = Turns()  # of all clients that get large answers, however fast they read
+        sent = 0
+        for part in filter(None, parts):
+            sent += len(part)
+            await self._write(part, ends=sent == size)
+            if turns.is_over:
+                await turns.next()
+        return None
+
+    async def send_continue(self) -> None:
+        """Tell the client to send its body."""
+        self._stream.send_continue()
+
+    async def begin(self, status: int, headers: CIMultiDict[str]) -> None:
+        """Send the head of an answer whose body comes piece by piece."""
+        self._begin(status, headers, ends=False)
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Send the next bytes of a body."""
+        await self._write(data)
+
+    async def end(self) -> None:
+        """End a body that came piece by piece."""
+        self._stream.end()
+
+    def impair(self, delivery: Delivery) -> None:
+        """Let the answer be sent slowly, or only in part."""
+        self._delivery = delivery
+        self._impaired = ImpairedWriter(self._stream, delivery)
+
+    def reset(self) -> None:
+        """Break off the answer."""
+        self._stream.reset()
+
+    def _begin(self, status: int, headers: CIMultiDict[str], *, ends: bool) -> None:
+        if self._delivery is not None and self._delivery.body_bytes == NO_ANSWER:
+            reset(self.transport)
+            raise ConnectionResetError("a fault resets this connection")
+        self.has_begun = True
+        headers[DATE] = http_date(int(time.time()))
+        self._stream.begin(status, headers, ends=ends)
+
+    async def _write(self, data: bytes, *, ends: bool = False) -> None:
+        """Send bytes of the body, the last ones if it ends."""
+        if self._impaired is None:
+            return await self._stream.write(data, ends=ends)
+        await self._impaired.write(data)
+        if ends:
+            self._stream.end()
+        return None
