@@ -57,7 +57,7 @@ class Request:
     read_beside       reads a large body while the request is answered on the event loop; None otherwise
     is_internal       whether the server itself sends it, which is not in the permission report
     source            returns the address from which it was sent
-    is_http2          whether it came over HTTP/2
+    is_last           whether the client is to send no more on the connection, if that is one of HTTP/2
     audit             the events of the audit log, None if it is not logged; set after authentication
     latencies         where the time of the request goes, None without an audit log; set by authentication
     leave             gives back the place of the request, None if it has none; set where these are limited
@@ -85,7 +85,7 @@ class Request:
     read_beside: ReadBeside | None = None
     is_internal: bool = False
     source: Callable[[], str] = lambda: "127.0.0.1"
-    is_http2: bool = False
+    is_last: bool = False
     audit: RequestEvents | None = None
     latencies: Latencies | None = None
     writes: list[Entry] | None = None

@@ -169,7 +169,12 @@ class Lifecycle:
             await self._fill(door, show)
             self.faults.reset()
             self._listener = Listener(
-                door.director, sock, context, asks_for_certificates=asks, most_streams=config.most_streams
+                door.director,
+                sock,
+                context,
+                asks_for_certificates=asks,
+                most_streams=config.most_streams,
+                goaway_chance=config.goaway_chance,
             )
             await self._listener.start()
             self._manager.start_components()

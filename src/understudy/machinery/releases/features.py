@@ -159,6 +159,7 @@ TAINT_TOLERATION_COMPARISON_OPERATORS = Gate("TaintTolerationComparisonOperators
 TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION = Gate("TokenRequestServiceAccountUIDValidation")
 TOPOLOGY_AWARE_HINTS = Gate("TopologyAwareHints")
 TOPOLOGY_AWARE_WORKLOAD_SCHEDULING = Gate("TopologyAwareWorkloadScheduling")
+UNAUTHENTICATED_HTTP2_DOS_MITIGATION = Gate("UnauthenticatedHTTP2DOSMitigation")
 UNKNOWN_VERSION_INTEROPERABILITY_PROXY = Gate("UnknownVersionInteroperabilityProxy")
 USER_NAMESPACES_HOST_NETWORK_SUPPORT = Gate("UserNamespacesHostNetworkSupport")
 USER_NAMESPACES_POD_SECURITY_STANDARDS = Gate("UserNamespacesPodSecurityStandards")

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.authenticator import NOBODY, Authenticator
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.permissions.audit.latencies import AUTHENTICATION, Latencies
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 
 
-def with_authentication(authenticator: Authenticator, auditor: Auditor | None) -> Callable[[Request], None]:
+def with_authentication(
+    authenticator: Authenticator, auditor: Auditor | None, gates: Gates
+) -> Callable[[Request], None]:
     """Return the filter that sets `request.user`. It raises 401 for credentials that are not valid.
 
-    auditor  logs such requests, if there is one
+    Clients that are nobody cannot keep connections of HTTP/2, unless a gate (`UnauthenticatedHTTP2DOSMitigation`) is
+    off.
+
+    auditor  logs requests that are refused, if there is one
     """
 
     def authenticate(request: Request) -> None:
@@ -26,9 +33,12 @@ def with_authentication(authenticator: Authenticator, auditor: Auditor | None) -
                 request.headers, request.warnings, request.path, request.certificates
             )
         except StatusError:
+            request.is_last = gates[features.UNAUTHENTICATED_HTTP2_DOS_MITIGATION]
             if auditor is not None:
                 auditor.refuse(request)
             raise
+        if request.user is NOBODY:
+            request.is_last = gates[features.UNAUTHENTICATED_HTTP2_DOS_MITIGATION]
         if latencies is not None:
             latencies.since(AUTHENTICATION, begun)
 

@@ -65,7 +65,7 @@ def build_handler_chain(
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         *((with_open_pages,) if has_ui else ()),
         with_request_deadline,
-        with_authentication(authenticator, auditor),
+        with_authentication(authenticator, auditor, gates),
         *(() if auditor is None else (auditor.receive,)),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
         *(() if flow_control is None else (with_priority_and_fairness(flow_control),)),

@@ -79,7 +79,6 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
             _certificates(exchange) if asks_for_certificates else (),
             None if reception is None else reception.receive,
             source=exchange.peer,
-            is_http2=exchange.version == HTTP_2,
         )
         try:
             result = await answer(request)
@@ -93,6 +92,8 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
         finally:
             if reception is not None:
                 reception.release()
+        if request.is_last and exchange.version == HTTP_2:
+            result.headers.append(("Connection", "close"))
         if result.delivery is not None:
             exchange.impair(_within(result.delivery, result))
         if isinstance(result, WatchResponse):

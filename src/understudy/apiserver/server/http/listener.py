@@ -42,6 +42,7 @@ class Listener:
 
     asks_for_certificates  whether the connections of `context` ask clients for certificates
     most_streams           requests at once on a connection of HTTP/2, to which clients of `context` may agree
+    goaway_chance          the share of requests there behind which the client is to connect anew
     handle                 answers a request, on whatever connection it came
     """
 
@@ -53,6 +54,7 @@ class Listener:
         *,
         asks_for_certificates: bool = False,
         most_streams: int = 0,
+        goaway_chance: float = 0.0,
     ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
@@ -60,6 +62,7 @@ class Listener:
         self.handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
         self._server = HTTPServer(self.handle, give_up)
         self._most_streams = most_streams
+        self._goaway_chance = goaway_chance
         self._http2: Http2Server | None = None  # until a client speaks it
         self._sock = sock
         self._context = context
@@ -81,7 +84,7 @@ class Listener:
         if self._http2 is None:
             from understudy.apiserver.server.http2.connection import Http2Server  # and h2, which takes a while
 
-            self._http2 = Http2Server(self.handle, self._most_streams)
+            self._http2 = Http2Server(self.handle, self._most_streams, self._goaway_chance)
         return self._http2.connect()
 
     def send_watch(self, source: WatchSource, frames: Frames) -> Stop:

@@ -34,6 +34,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
 _GREETING = 10.0  # seconds that the first bytes of a client may take: `prefaceTimeout`
 _GOODBYE = 1.0  # seconds between a GOAWAY and the end of the connection: `goAwayTimeout`
+_LAST_TURNS = 3  # of the event loop, in which the last bytes are written: TLS waits for the client to say goodbye, too
 _PART = 8 * 1024  # bytes that are read in one turn: frames of no use take 25 µs each
 _MOST_UNREAD = 512 * 1024  # bytes that may wait for a client: frames that it asks for again and again (PING, SETTINGS)
 _QUEUED = 4  # requests that may wait for those that were given up and still run, for each that may run at once
@@ -80,12 +81,14 @@ class Rules(H2Connection):
 class Http2Server:
     """All connections of a server that speak HTTP/2, whose requests a handler answers.
 
-    most_streams  requests that a client may send at once on a connection
+    most_streams   requests that a client may send at once on a connection
+    goaway_chance  the share of requests behind which the client is to connect anew
     """
 
-    def __init__(self, handle: Handler, most_streams: int) -> None:
+    def __init__(self, handle: Handler, most_streams: int, goaway_chance: float = 0.0) -> None:
         self.handle = handle
         self.most_streams = most_streams
+        self.goaway_chance = goaway_chance
         self.large_parts = LargeParts()
         self.connections: set[Http2Connection] = set()
 
@@ -118,6 +121,7 @@ class Http2Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.http2: H2Connection = Rules(server.most_streams)
         self.transport: asyncio.Transport | None = None
+        self.goaway_chance = server.goaway_chance
         self.is_full = False  # the client reads too slowly
         self._cutter = frames.FrameCutter()
         self._preface = PREFACE  # as far as it has not come
@@ -220,8 +224,7 @@ class Http2Connection(asyncio.Protocol):
         begin, rest = data[: len(self._preface)], data[len(self._preface) :]
         if not self._preface.startswith(begin):
             self._is_over = True
-            if self.transport is not None:
-                self.transport.close()
+            self._disconnect()
             return b""
         self._preface = self._preface[len(begin) :]
         self.http2.receive_data(begin)
@@ -387,12 +390,19 @@ class Http2Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self.transport is not None:
-            self._timer = self._loop.call_later(_GOODBYE, self.transport.close)
+            self._timer = self._loop.call_later(_GOODBYE, self._disconnect)
+
+    def _disconnect(self) -> None:
+        """Close the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
 
     def _check_greeting(self) -> None:
         """Close the connection of a client that has not said what it wants."""
-        if not self._has_settings and self.transport is not None:
-            self.transport.close()
+        if not self._has_settings:
+            self._disconnect()
         else:
             self._check_idle()
 
@@ -412,5 +422,8 @@ class Http2Connection(asyncio.Protocol):
             _, late = await asyncio.wait(tasks, timeout=grace)
             for task in late:
                 task.cancel()
+        self._disconnect()
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
         if self.transport is not None:
-            self.transport.close()
+            self.transport.abort()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from random import random
 from typing import Protocol
 
 from h2.connection import H2Connection
@@ -21,13 +22,15 @@ from understudy.apiserver.storage.turns import Turns
 class Carrier(Protocol):
     """The connection that streams share.
 
-    http2    its rules, and the frames that are to be sent
-    is_full  whether the client reads too slowly
+    http2          its rules, and the frames that are to be sent
+    is_full        whether the client reads too slowly
+    goaway_chance  the share of answers with which the client is told to connect anew
     """
 
     http2: H2Connection
     transport: asyncio.Transport | None
     is_full: bool
+    goaway_chance: float
 
     def flush(self) -> None:
         """Send the frames that have been made."""
@@ -78,7 +81,7 @@ class Stream:
     def begin(self, status: int, headers: CIMultiDict[str], *, ends: bool) -> None:
         """Send the head of an answer. Raises ConnectionResetError if the client gave the request up."""
         self._check()
-        if headers.pop(CONNECTION, "") == "close":
+        if headers.pop(CONNECTION, "") == "close" or random() < self._connection.goaway_chance:
             self._connection.go_away()
         fields = [(":status", str(status)), *[(name.lower(), value) for name, value in headers.items()]]
         self._connection.http2.send_headers(self.number, fields, end_stream=ends)

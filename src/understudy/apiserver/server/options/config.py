@@ -228,6 +228,7 @@ class ServerConfig(
             self.check_authorization()
         self.check_audit()
         self.check_limits()
+        self.check_http2()
         self.check_storage()
         self.check_replicas()
         if self.is_read_only and (self.load or self.controllers):

@@ -9,6 +9,8 @@ from understudy.apiserver.authentication.options import flag
 
 READ_ONLY, MUTATING, STREAMS = 400, 200, 100  # the defaults of kube-apiserver
 
+MOST_GOAWAYS = 0.02
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LimitOptions:
@@ -71,11 +73,12 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Http2Options:
-    """The options of HTTP/2, which clients may agree to over TLS.
+    """The options of HTTP/2, which clients may agree to over TLS. Raises ValueError for those without sense.
 
     disable_http2_serving   speak HTTP/1.1 only
     http2_max_streams_per_connection
                             the most requests that a client may send at once on a connection, 0 for 100
+    goaway_chance           the share of requests behind which a client is told to connect anew (GOAWAY), 0.02 at most
     """
 
     disable_http2_serving: bool = field(
@@ -84,6 +87,20 @@ class Http2Options:
     http2_max_streams_per_connection: int = field(
         default=0, metadata=flag("the most requests at once on a connection of HTTP/2, 0 for 100", "NUMBER")
     )
+
+    goaway_chance: float = field(
+        default=0.0,
+        metadata=flag(
+            "the share of requests over HTTP/2 behind which the client is to connect anew, 0.02 at most "
+            "(default: %(default)s)",
+            "SHARE",
+        ),
+    )
+
+    def check_http2(self) -> None:
+        """Raise ValueError for a share that is too large, with the text of kube-apiserver."""
+        if not 0 <= self.goaway_chance <= MOST_GOAWAYS:
+            raise ValueError(f"--goaway-chance can not be less than 0 or greater than {MOST_GOAWAYS}")
 
     @property
     def most_streams(self) -> int:
