@@ -11,6 +11,7 @@ COMMANDS = (
     "apply",
     "audit",
     "authorization",
+    "cbor",
     "custom",
     "interchange",
     "limits",

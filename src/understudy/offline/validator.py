@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from understudy.apiserver.client.hints import unknown_kind
+from understudy.apiserver.encoding.bodies import JsonBody
 from understudy.apiserver.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.extensions.definition import Definition
@@ -27,11 +28,10 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry import rest
 from understudy.apiserver.serving.release import DEFAULT, Release
 from understudy.kinds.context import Context
-from understudy.kinds.declarations.codec import Body
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.serializer.json import DecodeError, encode, parse_json, read_type_meta
+from understudy.machinery.serializer.json import DecodeError, encode, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.util.clock import SystemClock, timestamp
 from understudy.machinery.util.deep_recursion import call_deeply
@@ -230,13 +230,13 @@ class Validator:
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Return kind, version, decoded object, and the warnings of strict decoding. Raises _UnusableError."""
         try:
-            parsed = parse_json(body)
-            api_version, name = read_type_meta(parsed)
+            sent = JsonBody.of(body)
+            api_version, name = read_type_meta(sent.parsed)
             group, version = split_api_version(api_version)
             kind = self._kind(group, version, name)
             if kind is None:
                 raise _UnusableError("NoMatch", unknown_kind(self.serving, api_version, name).message)
-            return kind, version, *kind.codec(version).decode(Body(body, parsed), kind.gvk(version))
+            return kind, version, *kind.codec(version).decode(sent, kind.gvk(version))
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
 

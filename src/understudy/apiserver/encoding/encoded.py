@@ -1,4 +1,4 @@
-"""Stored objects as JSON and protobuf, in every served version: encoded once per revision."""
+"""Stored objects as JSON, protobuf and CBOR, in every served version: encoded once per revision."""
 
 from __future__ import annotations
 
@@ -132,6 +132,32 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     if cached is None:
         cached = make_envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
         entry.cache[key] = cached
+    return cached
+
+
+def encoded_cbor(entry: Entry, kind: Kind, version: str) -> bytes:
+    """Return the object of an entry in a version as a data item of CBOR. Encodes it once."""
+    key = Kept("cbor", kind.codec(version))
+    cached: bytes | None = entry.made(key)
+    if cached is None:
+        codec = kind.codec(version)
+        cached = entry.cache[key] = codec.encode_cbor(codec.named(versioned(entry, kind, version)))
+    return cached
+
+
+def cbor_item_key(kind: Kind, version: str) -> Kept:
+    """Return under which key an entry keeps what `cbor_item` returns."""
+    return Kept("cbor item", kind.codec(version))
+
+
+def cbor_item(entry: Entry, kind: Kind, version: str) -> bytes:
+    """Return the object of an entry as an item of a list in CBOR. Encodes it once."""
+    key = cbor_item_key(kind, version)
+    cached: bytes | None = entry.made(key)
+    if cached is None:
+        codec = kind.codec(version)
+        (item,) = codec.list_of({}, [versioned(entry, kind, version)])["items"]
+        cached = entry.cache[key] = codec.encode_cbor(item)
     return cached
 
 

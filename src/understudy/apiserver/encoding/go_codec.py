@@ -11,7 +11,8 @@ from understudy.kinds.declarations.codec import Body, Sent
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import decode_parsed, decode_value, encode, type_meta_of
+from understudy.machinery.serializer.cbor import encode as cbor
+from understudy.machinery.serializer.json import decode_value, encode, type_meta_of
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
@@ -42,10 +43,7 @@ class GoDecoder:
         return gvk_with_defaults(api_version, kind, self.kind)  # parts that are left out are those of the path
 
     def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
-        raw, parsed = body
-        decode: Callable[[Struct], tuple[Obj, list[str]]]
-        decode = partial(_from_protobuf, raw) if parsed is None else partial(decode_parsed, parsed)
-        return decode_registered(self.schemas, sent, self.kind, decode, lambda: raw.decode("utf-8", "replace"))
+        return decode_registered(self.schemas, sent, self.kind, body.decode, body.text)
 
     def in_order(self, obj: Obj) -> Obj:
         return in_field_order(obj, self.struct)
@@ -102,6 +100,10 @@ class GoCodec(GoDecoder):
         """Return an object as a protobuf message."""
         return protobuf.encode_message(obj, self.struct)
 
+    def encode_cbor(self, obj: Obj) -> bytes:
+        """Return an object as a data item of CBOR."""
+        return cbor.encode_item(obj, self.struct)
+
     def list_of(self, metadata: Obj, objects: list[Obj]) -> Obj:
         """Return a list of objects, which do not repeat their kind."""
         kind = {"kind": f"{self.kind.kind}List", "apiVersion": self.kind.api_version}
@@ -129,8 +131,3 @@ def _decode_anew(document: Any, struct: Struct) -> tuple[Obj, list[str]]:
     """Decode a document as a type, its raw parts as they are spelled when it is written. Raises DecodeError."""
     obj, strict_errors = decode_value(document, struct)
     return rewrite_raw(obj, struct, encode), strict_errors
-
-
-def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
-    """Return the object of a protobuf body, which knows no strict errors."""
-    return protobuf.decode(body, struct), []

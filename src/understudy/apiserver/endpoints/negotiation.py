@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
@@ -33,6 +33,7 @@ class RouteError(StatusError):
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+CBOR, CBOR_SEQUENCE = "application/cbor", "application/cbor-seq"
 MEDIA = (JSON, YAML, PROTOBUF)
 STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
@@ -40,8 +41,10 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+APPLY_CBOR_PATCH = "application/apply-patch+cbor"
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+APPLY_PATCHES = (APPLY_PATCH, APPLY_CBOR_PATCH)
 
 META_VERSIONS = ("v1", "v1beta1")
 CONVERSIONS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
@@ -86,6 +89,22 @@ BETA_API, BETA_APIS = replace(API, aggregates=("v2", "v2beta1")), replace(APIS, 
 UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
 
 
+@cache
+def with_cbor(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that answers in CBOR, too."""
+    media, plain = (*endpoint.media, CBOR), (*endpoint.plain, CBOR)
+    return replace(endpoint, media=media, plain=plain, produces=_routed_cbor(endpoint.produces))
+
+
+def _routed_cbor(produces: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the media types that a router names, with those of CBOR."""
+    if not produces:
+        return produces
+    plain = [media for media in produces if media not in STREAMS]
+    streams = (*STREAMS, CBOR_SEQUENCE) if len(plain) < len(produces) else ()
+    return (*plain, CBOR, *streams)
+
+
 @lru_cache
 def without_tables(endpoint: Endpoint) -> Endpoint:
     """Return an endpoint that answers with metadata only, but not with tables."""
@@ -96,7 +115,7 @@ def without_tables(endpoint: Endpoint) -> Endpoint:
 class Output:
     """The form of an answer.
 
-    media_type      one of MEDIA
+    media_type      one of MEDIA, or that of CBOR
     target          "" for the object itself, one of CONVERSIONS, or APIGroupDiscoveryList
     target_version  version of the target's group (meta.k8s.io, apidiscovery.k8s.io)
     pretty          JSON indented by two spaces; JSON that is not indented ends with a newline
@@ -110,6 +129,8 @@ class Output:
     @property
     def watch_type(self) -> str:
         """Return the Content-Type of a watch in this form."""
+        if self.media_type == CBOR:
+            return CBOR_SEQUENCE
         return self.media_type if self.media_type == JSON else f"{self.media_type};stream=watch"
 
     def as_pretty(self) -> Output:
@@ -193,7 +214,7 @@ def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
         return Output(endpoint.media[0])
     if endpoint.produces:
         route(accept, endpoint.produces)
-    return (endpoint.aggregates and _aggregated(accept, endpoint.aggregates)) or _negotiated(accept, endpoint)
+    return (endpoint.aggregates and _aggregated(accept, endpoint)) or _negotiated(accept, endpoint)
 
 
 @cache_short_texts(1024)
@@ -235,16 +256,16 @@ def _converts(media_type: str, kind: str, group: str, version: str, endpoint: En
     """Report whether an endpoint can convert objects to a kind of meta.k8s.io in a media type."""
     if not endpoint.conversions or group != "meta.k8s.io" or version not in META_VERSIONS:
         return False
-    return kind in CONVERSIONS and not (kind == "Table" and (media_type == PROTOBUF or not endpoint.tables))
+    return kind in CONVERSIONS and not (kind == "Table" and (media_type in (PROTOBUF, CBOR) or not endpoint.tables))
 
 
-def _aggregated(accept: str, versions: tuple[str, ...]) -> Output | None:
+def _aggregated(accept: str, endpoint: Endpoint) -> Output | None:
     """Return the form of aggregated discovery if any clause asks for it, None if none does."""
     for clause in clauses(accept):
         kind, group, version = (clause.parameters.get(key, "") for key in ("as", "g", "v"))
-        if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in versions:
+        if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in endpoint.aggregates:
             continue
-        media_type = next((media for media in MEDIA if clause.matches(media)), "")
+        media_type = next((media for media in endpoint.media if clause.matches(media)), "")
         if media_type:
             return Output(media_type, kind, version, clause.parameters.get("pretty") == "1")
     return None
@@ -255,25 +276,29 @@ def watch_output(accept: str, endpoint: Endpoint = LIST) -> Output:
     """Return the form of a watch: that of a list, if it can be streamed. Raises StatusError (406)."""
     form = output(accept, endpoint)
     if form.media_type == YAML:
-        raise not_acceptable(STREAMS)
+        raise not_acceptable((*STREAMS, CBOR_SEQUENCE) if CBOR in endpoint.media else STREAMS)
     return form
 
 
 @cache_short_texts(1024)
-def error_output(accept: str) -> Output:
+def error_output(accept: str, serves_cbor: bool = False) -> Output:
     """Return the form of an error: never a table, and indented JSON for clients that accept none of MEDIA."""
-    if not accepts_errors(accept):
+    if not accepts_errors(accept, serves_cbor):
         return Output(pretty=True)
-    return _negotiated(accept, PLAIN) if accept else Output()
+    return _negotiated(accept, _errors(serves_cbor)) if accept else Output()
 
 
 @cache_short_texts(1024)
-def accepts_errors(accept: str) -> bool:
+def accepts_errors(accept: str, serves_cbor: bool = False) -> bool:
     """Report whether a client accepts a form of errors; others get JSON that is not negotiated."""
     try:
-        return not accept or bool(_negotiated(accept, PLAIN))
+        return not accept or bool(_negotiated(accept, _errors(serves_cbor)))
     except StatusError:
         return False
+
+
+def _errors(serves_cbor: bool) -> Endpoint:
+    return with_cbor(PLAIN) if serves_cbor else PLAIN
 
 
 def wants_pretty(query: Query, user_agent: str) -> bool:
@@ -288,7 +313,7 @@ _PARAMETER = regex(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(
 
 
 @cache_short_texts(256)
-def body_type(content_type: str) -> str:
+def body_type(content_type: str, serves_cbor: bool = False) -> str:
     """Return the media type of a body; without a Content-Type it is JSON. Raises StatusError (415).
 
     Parameters that cannot be parsed are an error, as in Go's `mime.ParseMediaType`.
@@ -298,9 +323,10 @@ def body_type(content_type: str) -> str:
     media = content_type.partition(";")[0]
     rest = content_type[len(media) :].strip()
     media = media.strip().lower()
-    if media in MEDIA and not _PARAMETER.sub("", rest).strip(" ;"):
+    media_types = (*MEDIA, CBOR) if serves_cbor else MEDIA
+    if media in media_types and not _PARAMETER.sub("", rest).strip(" ;"):
         return media
-    raise unsupported_media_type(MEDIA)
+    raise unsupported_media_type(media_types)
 
 
 def patch_type(headers: Mapping[str, str], patches: tuple[str, ...] = PATCHES) -> str:
@@ -308,28 +334,28 @@ def patch_type(headers: Mapping[str, str], patches: tuple[str, ...] = PATCHES) -
 
     Custom resources have no router and no strategic merge patches.
     """
-    if patches is not PATCHES:
+    if STRATEGIC_PATCH not in patches:
         media_type = headers.get("Content-Type", "").partition(";")[0]
         if media_type not in patches:
             raise unsupported_media_type(patches)
         return media_type
-    media_type = _patch_type(headers.get("Content-Type", ""))
+    media_type = _patch_type(headers.get("Content-Type", ""), patches)
     if not media_type:
         raise _no_patch(headers.get("Content-Length", ""))
     return media_type
 
 
 @cache_short_texts(256)
-def _patch_type(content_type: str) -> str:
+def _patch_type(content_type: str, patches: tuple[str, ...]) -> str:
     """Return the media type of a patch, "" if the router knows none of the types. Raises 415 if the handler does not.
 
     The router accepts a list of types, the handler only a single one.
     """
-    if not any(part.partition(";")[0].strip(" ") in PATCHES for part in content_type.split(",")):
+    if not any(part.partition(";")[0].strip(" ") in patches for part in content_type.split(",")):
         return ""
     media = content_type.partition(";")[0]
-    if media not in PATCHES:
-        raise unsupported_media_type(PATCHES)
+    if media not in patches:
+        raise unsupported_media_type(patches)
     return media
 
 

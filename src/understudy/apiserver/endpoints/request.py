@@ -55,6 +55,7 @@ class Request:
     deadline          when the answer is given up, in seconds of `time.monotonic`; infinite for long-running requests
     write_deadline    when the write of an object is given up, whatever time its client gives it
     read_beside       reads a large body while the request is answered on the event loop; None otherwise
+    serves_cbor       whether the server reads and writes CBOR; set once it does
     is_internal       whether the server itself sends it, which is not in the permission report
     source            returns the address from which it was sent
     is_last           whether the client is to send no more on the connection, if that is one of HTTP/2
@@ -83,6 +84,7 @@ class Request:
     deadline: float = inf
     write_deadline: float = inf
     read_beside: ReadBeside | None = None
+    serves_cbor: bool = False
     is_internal: bool = False
     source: Callable[[], str] = lambda: "127.0.0.1"
     is_last: bool = False

@@ -1,6 +1,6 @@
 """The codec of custom resources: JSON that follows the schema of a definition, with its keys sorted.
 
-Objects carry their kind and apiVersion. Nothing but JSON and YAML is read and written.
+Objects carry their kind and apiVersion. Protobuf is neither read nor written.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from understudy.kinds.declarations.codec import NO_API_VERSION, Body, MissingKin
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode_map, go_interface
-from understudy.machinery.patch import patch_body
+from understudy.machinery.serializer.cbor import encode as cbor
 from understudy.machinery.serializer.json import encode, type_meta_of
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
-from understudy.machinery.util.regex import regex
 
 GO_TYPE = "*unstructured.Unstructured"
-# As only integers have that may not fit 64 bits. The first digit for itself lets `re` look for it four times as fast.
-_MANY_DIGITS = regex("[0-9][0-9]{18}")
 
 
 class StructuralCodec:
@@ -50,17 +47,9 @@ class StructuralCodec:
         return GroupVersionKind(*split_api_version(api_version), kind)
 
     def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
-        """Decode a JSON body. Returns the object and its strict errors. Raises DecodeError."""
-        if body.parsed is None:
-            raise DecodeError("protobuf is not supported")
-        if body.parsed.text is None:
-            value, duplicates = patch_body.loads(body.raw)
-            strict = [f'duplicate field "{path}"' for path in duplicates]
-        else:
-            value, strict = body.parsed.value, []
-        if body.parsed.text is None or _MANY_DIGITS.search(body.parsed.text):
-            value = with_go_numbers(value)
-        return self._coerced(value, strict), strict  # the handler sets the defaults
+        """Decode a body. Returns the object and its strict errors. Raises DecodeError."""
+        value, strict = body.value()
+        return self._coerced(value, strict if body.reports_unknown else []), strict  # the handler sets the defaults
 
     def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
         """Decode the document that a patch has made of an object. Raises DecodeError, and 500 for one without
@@ -103,6 +92,10 @@ class StructuralCodec:
     def encode_message(self, obj: Obj) -> bytes:
         """Raise TypeError: custom resources have no protobuf messages."""
         raise TypeError(f"{self.kind.kind} has no protobuf message")
+
+    def encode_cbor(self, obj: Obj) -> bytes:
+        """Return an object as a data item of CBOR."""
+        return cbor.encode_item(obj, None)
 
     def list_of(self, metadata: Obj, objects: list[Obj]) -> Obj:
         """Return a list of objects. Its metadata always has a continue token."""

@@ -45,7 +45,7 @@ from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authorization import AuthorizationError
-from understudy.apiserver.server.filters.chain import Filter, build_handler_chain
+from understudy.apiserver.server.filters.chain import CBOR, CBOR_EVERYWHERE, Filter, build_handler_chain
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.replica import replica_of
@@ -167,6 +167,7 @@ class Director:
             accepted_hosts,
             auditor,
             has_ui=ui is not None,
+            cbor=CBOR[state.release.version] if state.gates[features.CBOR_SERVING_AND_STORAGE] else "",
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
         self._filters = (*self._chain.before, *self._chain.behind)
@@ -364,7 +365,11 @@ class Director:
         if not request.info.is_resource:
             return await self._executor.run(self._page, request)
         served = self._served
-        route = served.route(request.method, request.info)
+        try:
+            route = served.route(request.method, request.info)
+        except StatusError:
+            request.serves_cbor &= CBOR[request.release] == CBOR_EVERYWHERE
+            raise
         if route is None:
             return not_found()
         self.running += 1

@@ -7,18 +7,30 @@ Built-in kinds are Go structs (`go_codec`); custom resources follow the schema o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from understudy.machinery.patch.apply.object_type import ObjectType
-from understudy.machinery.serializer.json import DecodeError, Parsed
+from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import GroupVersionKind, Obj
 
 
-class Body(NamedTuple):
-    """The body of a request. `parsed` is its JSON, or that of its YAML; None for protobuf."""
+class Body(Protocol):
+    """The body of a request, in one of the media types.
 
-    raw: bytes
-    parsed: Parsed | None
+    reports_unknown  whether fields that a custom resource does not have are strict errors
+    """
+
+    reports_unknown: ClassVar[bool]
+
+    def decode(self, struct: Struct) -> tuple[Obj, list[str]]:
+        """Decode the body as a Go type. Returns the object and its strict errors. Raises DecodeError."""
+
+    def value(self) -> tuple[Any, list[str]]:
+        """Return the JSON value of the body, with Go's numbers, and its strict errors. Raises DecodeError."""
+
+    def text(self) -> str:
+        """Return the body as errors quote it."""
 
 
 class Sent(NamedTuple):
@@ -92,6 +104,9 @@ class Codec(Decoder, Protocol):
 
     def encode_message(self, obj: Obj) -> bytes:
         """Return an object as a protobuf message. Raises 406 for custom resources, which have none."""
+
+    def encode_cbor(self, obj: Obj) -> bytes:
+        """Return an object as a data item of CBOR, without the tag of a body."""
 
     def list_of(self, metadata: Obj, objects: list[Obj]) -> Obj:
         """Return a list of objects."""

@@ -138,6 +138,7 @@ class Discovery:
         endpoint = negotiation.PLAIN
         if self.serving.release.group(group.name) is None:  # definitions have a separate handler, without a router
             endpoint = negotiation.UNROUTED
+            request.serves_cbor = False
         else:
             get_only(request)
         return self._reply(request, bare, endpoint, lambda serving: resource_list(serving, group.name, parts[2]))
@@ -145,12 +146,18 @@ class Discovery:
     def _reply(
         self, request: Request, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Serving], Obj]
     ) -> Response:
+        if self._in_cbor(request, endpoint):
+            endpoint = negotiation.with_cbor(endpoint)
         output = negotiation.output(request.headers.get("Accept") or "", endpoint)
         if negotiation.wants_pretty(request.query, request.headers.get("User-Agent") or ""):
             output = output.as_pretty()
         if output.target:
             return self._aggregated(request, where, output)
         return Response(200, self._rendered(where, output, plain), output.media_type)
+
+    def _in_cbor(self, request: Request, endpoint: negotiation.Endpoint) -> bool:
+        """Report whether a page can be had in CBOR: before 1.37 only the list of a version's resources."""
+        return request.serves_cbor or (endpoint is negotiation.PLAIN and self.gates[features.CBOR_SERVING_AND_STORAGE])
 
     def _aggregated(self, request: Request, where: str, output: Output) -> Response:
         """Return aggregated discovery with an ETag, the same for every form, or 304 if the client has it."""

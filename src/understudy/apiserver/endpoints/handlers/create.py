@@ -26,7 +26,7 @@ from understudy.machinery.types import Obj
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer POST to a collection: store a new object (`CreateResource`)."""
     form = form_of(request, scope)
-    body_type(request.headers.get("Content-Type", ""))
+    body_type(request.headers.get("Content-Type", ""), request.serves_cbor)
     request.check_body()
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)

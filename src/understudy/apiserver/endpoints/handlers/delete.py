@@ -8,7 +8,8 @@ from functools import partial
 from understudy.admission.chain import Operation
 from understudy.apiserver.encoding.conversion import bare
 from understudy.apiserver.endpoints.handlers import unsafe_delete
-from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
+from understudy.apiserver.endpoints.handlers.request_body import open_body
+from understudy.apiserver.endpoints.negotiation import PROTOBUF, body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.responsewriters.writers import (
@@ -37,7 +38,7 @@ from understudy.machinery.options import (
 )
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease
-from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
+from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.typeinfo.scheme import decode_delete_options
 from understudy.machinery.types import Obj
@@ -160,16 +161,11 @@ _BAD_OPTIONS = ByRelease({V1_35: errors.bad_request, V1_31: errors.unknown_error
 
 def _body(state: ServerState, request: Request) -> Obj:
     """Return the DeleteOptions of a body. Raises 415, and 400 for a body that is something else: 500 before 1.35."""
-    media = body_type(request.headers.get("Content-Type", ""))
+    media = body_type(request.headers.get("Content-Type", ""), request.serves_cbor)
     try:
         if media == PROTOBUF:
             return decode_protobuf(request.body, state.schemas.kind("", "v1", "DeleteOptions"))
-        body = parse_json(yaml_to_json(request.body)[0] if media == YAML else request.body)
-        return decode_delete_options(
-            state.schemas,
-            *read_type_meta(body),
-            lambda struct: decode_parsed(body, struct)[0],
-            lambda: request.body.decode("utf-8", "replace"),
-        )
+        body, (api_version, kind), _ = open_body(media, request.body, request.release)
+        return decode_delete_options(state.schemas, api_version, kind, lambda struct: body.decode(struct)[0], body.text)
     except DecodeError as error:
         raise _BAD_OPTIONS[request.release](str(error)) from None

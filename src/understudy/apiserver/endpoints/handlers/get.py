@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
-from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
+from understudy.apiserver.endpoints.negotiation import output, route, watch_output, with_cbor, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.lists import list_response
 from understudy.apiserver.endpoints.responsewriters.tables import list_endpoint
 from understudy.apiserver.endpoints.responsewriters.writers import (
     form_of,
-    negotiate_output,
     object_response,
 )
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
@@ -48,12 +47,14 @@ def _options(state: ServerState, request: Request, scope: RequestScope, *, watch
     kube-apiserver checks Accept twice: the router before it parses, the handler after, or before it as well.
     """
     endpoint = list_endpoint(scope.kind)
+    if request.serves_cbor:
+        endpoint = with_cbor(endpoint)
     if endpoint.produces:
         route(request.headers.get("Accept", ""), endpoint.produces)
     if _NEGOTIATES_FIRST[state.release.version]:
-        negotiate_output(request, endpoint)
+        output(request.headers.get("Accept", ""), endpoint)
     options = list_options(request.query, request.release, watch=watch, watch_list=state.gates[features.WATCH_LIST])
-    negotiate_output(request, endpoint)
+    output(request.headers.get("Accept", ""), endpoint)
     return options
 
 
@@ -73,7 +74,7 @@ async def watch(state: ServerState, request: Request, scope: RequestScope) -> Wa
     options = _options(state, request, scope, watch=True)
     selector = selector_of(scope, options)
     resource_version(options.version)
-    endpoint = list_endpoint(scope.kind)
+    endpoint = with_cbor(list_endpoint(scope.kind)) if request.serves_cbor else list_endpoint(scope.kind)
     form = watch_output(request.headers.get("Accept", ""), endpoint)
     # In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
     is_list = bool(options.initial_events and options.bookmarks)

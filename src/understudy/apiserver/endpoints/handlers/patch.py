@@ -15,7 +15,14 @@ from understudy.apiserver.endpoints.handlers.write_request import (
     check_namespace,
     set_managed_fields,
 )
-from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCHES, PATCHES, patch_type
+from understudy.apiserver.endpoints.negotiation import (
+    APPLY_CBOR_PATCH,
+    APPLY_PATCH,
+    APPLY_PATCHES,
+    CUSTOM_PATCHES,
+    PATCHES,
+    patch_type,
+)
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope
@@ -32,9 +39,10 @@ from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 
 
-def patches_of(kind: Kind) -> tuple[str, ...]:
-    """Return the media types of patches that a kind accepts."""
-    return PATCHES if kind.custom is None else CUSTOM_PATCHES
+def patches_of(request: Request, kind: Kind) -> tuple[str, ...]:
+    """Return the media types of patches that a request for a kind may have."""
+    patches = PATCHES if kind.custom is None else CUSTOM_PATCHES
+    return (*patches, APPLY_CBOR_PATCH) if request.serves_cbor else patches
 
 
 def check_patch(request: Request, media: str) -> None:
@@ -46,21 +54,23 @@ def check_patch(request: Request, media: str) -> None:
         return
     if media == APPLY_PATCH:
         apply_body.check(request.body)
+    elif media == APPLY_CBOR_PATCH:
+        apply_body.check_cbor(request.body, request.release)
     elif not patch_body.is_json(request.body):
         raise errors.bad_request("invalid JSON patch")
 
 
 async def patch(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PATCH of an object, or of a subresource that is the object itself, in any of the four forms."""
-    media = patch_type(request.headers, patches_of(scope.kind))
+    media = patch_type(request.headers, patches_of(request, scope.kind))
     check_named(scope)
     form_of(request, scope)
     request.check_body()
-    options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
+    options = write_options(request.query, request.method, request.release, apply=media in APPLY_PATCHES)
     check_patch(request, media)
     write = WriteRequest(state, request, scope, options)
     write.audit_patch(media)
-    target, applies = write.target(scope.name), media == APPLY_PATCH
+    target, applies = write.target(scope.name), media in APPLY_PATCHES
     transform = _apply_transform(write) if applies else _patch_transform(write, media)
     try:
         entry, created = await state.registry.update(
@@ -142,8 +152,16 @@ def apply_to_live(write: WriteRequest, live: Obj | None) -> Obj:
     It has its managed fields; it is `live` itself if nothing changes. Raises 400, 409, 500.
     """
     options = write.options
-    patch = apply_body.parse(write.request.body, options.field_validation, write.request.release)
+    patch = applied_patch(write)
     obj = write.field_manager.apply(live, patch, options.field_manager, write.ctx.now, force=bool(options.force))
     for text in patch.warnings:
         write.ctx.warn(text)
     return obj
+
+
+def applied_patch(write: WriteRequest) -> apply_body.Patch:
+    """Return the body of an apply request. Raises 400."""
+    request = write.request
+    media = request.headers["Content-Type"].partition(";")[0]
+    parse = apply_body.parse_cbor if media == APPLY_CBOR_PATCH else apply_body.parse
+    return parse(request.body, write.options.field_validation, request.release)

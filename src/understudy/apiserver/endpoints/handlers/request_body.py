@@ -6,15 +6,19 @@ the type of the path (see `kinds.declarations.codec`); the errors of all three s
 
 from __future__ import annotations
 
-from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
+from understudy.apiserver.encoding.bodies import CborBody, JsonBody, ProtobufBody
+from understudy.apiserver.endpoints.negotiation import CBOR, PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import shown_warnings
 from understudy.kinds.declarations.codec import NO_API_VERSION, Body, Codec, Decoder, MissingKindError, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT
+from understudy.machinery.releases.version import Version
+from understudy.machinery.serializer.cbor.decode import parse_object as parse_cbor
 from understudy.machinery.serializer.json import DecodeError, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 TWICE = "yaml: unmarshal errors:\n  "  # begins the error about duplicate keys, which become one warning each
@@ -26,19 +30,18 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
 
     `validation` is the `fieldValidation` of the request: "Strict", "Warn" or "Ignore". Raises 400 and 415.
     """
-    media, raw, expected = body_type(request.headers.get("Content-Type", "")), request.body, decoder.kind
-    strict: list[str] = []
+    media, raw, expected = (
+        body_type(request.headers.get("Content-Type", ""), request.serves_cbor),
+        request.body,
+        decoder.kind,
+    )
     type_meta = "", ""
     try:
-        if media == PROTOBUF:
-            type_meta, body = read_protobuf_type_meta(raw), Body(raw, None)
-        else:
-            json, strict = yaml_to_json(raw) if media == YAML else (raw, [])
-            parsed = parse_json(json)
-            type_meta, body = read_type_meta(parsed), Body(json, parsed)
-        sent = decoder.sent_kind(*type_meta, lambda: raw.decode("utf-8", "replace"))
+        body, type_meta, strict = open_body(media, raw, request.release)
+        sent = decoder.sent_kind(*type_meta, body.text)
     except DecodeError as error:
-        if isinstance(error, MissingKindError) and validation == IGNORE:  # only then defaults are filled in before
+        is_defaulted = validation == IGNORE and media != CBOR
+        if isinstance(error, MissingKindError) and is_defaulted:  # only then defaults are filled in before
             version = split_api_version(type_meta[0])[1] or expected.version
             raise errors.bad_request(_refusal(expected.kind, version, expected, error)) from None
         text = f"the object provided is unrecognized (must be of type {expected.kind}): {error} ({_summary(raw)})"
@@ -55,6 +58,21 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
         lines = (line for text in strict for line in text.removeprefix(TWICE).split("\n  "))
         request.warnings += shown_warnings(lines)
     return Sent(obj, sent)
+
+
+def open_body(media: str, raw: bytes, version: Version) -> tuple[Body, tuple[str, str], list[str]]:
+    """Return a body of a media type, its apiVersion and kind, and the strict error about duplicate keys of YAML.
+
+    Raises DecodeError.
+    """
+    if media == PROTOBUF:
+        return ProtobufBody(raw), read_protobuf_type_meta(raw), []
+    if media == CBOR:
+        item, type_meta = parse_cbor(raw, Schemas.of(version))
+        return CborBody(item), type_meta, []
+    json, strict = yaml_to_json(raw) if media == YAML else (raw, [])
+    parsed = parse_json(json)
+    return JsonBody(raw, parsed), read_type_meta(parsed), strict
 
 
 def read_object(request: Request, codec: Codec, validation: str) -> Obj:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from random import random
 
 from understudy.apiserver.encoding.encoded import (
     encoded,
+    encoded_cbor,
     encoded_protobuf,
     internal,
     is_loaded,
@@ -29,7 +30,7 @@ from understudy.apiserver.encoding.encoded import (
     matches,
     versioned,
 )
-from understudy.apiserver.endpoints.negotiation import JSON, Output
+from understudy.apiserver.endpoints.negotiation import CBOR, JSON, PROTOBUF, Output
 from understudy.apiserver.endpoints.request import Request, WatchProgress
 from understudy.apiserver.endpoints.responsewriters.tables import (
     INITIAL_EVENTS_END,
@@ -39,7 +40,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     partial_list,
     table,
 )
-from understudy.apiserver.endpoints.responsewriters.writers import struct_of
+from understudy.apiserver.endpoints.responsewriters.writers import cbor_struct_of, struct_of
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
@@ -47,6 +48,7 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.apiserver.storage.turns import Turns
+from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
@@ -54,6 +56,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.cbor import encode as cbor
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
 from understudy.machinery.typeinfo.scheme import not_registered, scheme_name
@@ -104,7 +107,7 @@ class EventSource:
         self._ends_initial_events = False
         self._has_more = False  # there is more to look at, but what was taken has to be sent first
         codec = scope.kind.codec(scope.version)
-        self._keys = {type_: ("event", form.media_type == JSON, type_, codec) for type_ in _OF_OBJECTS}  # of frames
+        self._keys = {type_: ("event", form.media_type, type_, codec) for type_ in _OF_OBJECTS}  # of frames
         self._columns_sent = False
         self._cache = scope.kind.watch_cache
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
@@ -332,7 +335,7 @@ class EventSource:
             key = self._keys[type_]
             frame = entry.cache.get(key)
             if frame is None:
-                make, encoding = (_frame, encoded) if key[1] else (watch_frame, encoded_protobuf)
+                make, encoding = _FRAMES[key[1]]
                 frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
             self._append(frame)
             return
@@ -356,6 +359,9 @@ class EventSource:
             obj = table(kind, version, [internal], versioned=[obj], request=self._request, form=form, columns=first)
         elif form.target and internal is not None:
             obj = partial(self._scope.codec.metadata(obj), form.target_version)
+        if form.media_type == CBOR:
+            self._append(_cbor_frame(type_, cbor.encode_item(obj, cbor_struct_of(self._state.schemas, obj))))
+            return
         if form.media_type != JSON:
             self._append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
             return
@@ -385,6 +391,8 @@ class EventSource:
         """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""
         scope, form = self._scope, self._form
         empty = partial_list((), form.target_version, {}) if form.target else scope.codec.empty_list()
+        if form.media_type == CBOR:
+            return base64.b64encode(cbor.encode(empty, None)).decode()
         if form.media_type == JSON:
             return base64.b64encode(encode(empty) + b"\n").decode()
         return base64.b64encode(protobuf.encode(empty, struct_of(self._state.schemas, empty))).decode()
@@ -408,3 +416,16 @@ class EventSource:
 def _frame(type_: str, obj: bytes) -> bytes:
     """Return the JSON frame of an event."""
     return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
+
+
+def _cbor_frame(type_: str, obj: bytes) -> bytes:
+    """Return an event in CBOR, whose object has the tag of a body, too."""
+    return cbor.encode({"type": type_, "object": None}, None).removesuffix(cbor.NULL) + cbor.PREFIX + obj
+
+
+# How an event is made, and its object, by media type.
+_FRAMES: Mapping[str, tuple[Callable[[str, bytes], bytes], Callable[[Entry, Kind, str], bytes]]] = {
+    JSON: (_frame, encoded),
+    PROTOBUF: (watch_frame, encoded_protobuf),
+    CBOR: (_cbor_frame, encoded_cbor),
+}

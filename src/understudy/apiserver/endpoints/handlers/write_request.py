@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from understudy.admission import chain
 from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
-from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, PROTOBUF
+from understudy.apiserver.endpoints.negotiation import APPLY_CBOR_PATCH, APPLY_PATCH, PROTOBUF
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
@@ -61,11 +61,15 @@ class WriteRequest:
         self.audit({"kind": sent.gvk.kind, "apiVersion": sent.gvk.api_version, **bare(sent.obj)})
 
     def audit_patch(self, media: str) -> None:
-        """Note the patch of the request for the audit log: as JSON, though before 1.37 YAML is left as it is."""
+        """Note the patch of the request for the audit log: as JSON, though before 1.37 YAML and CBOR are left as
+        they are."""
         if (events := self.request.audit) is not None and events.wants_objects:
-            body = self.request.body
-            converts = media == APPLY_PATCH and self.request.release >= V1_37
-            events.note_patch(apply_body.as_json(body) if converts else body)
+            body, release = self.request.body, self.request.release
+            if media == APPLY_PATCH and release >= V1_37:
+                body = apply_body.as_json(body)
+            elif media == APPLY_CBOR_PATCH and release >= V1_37:
+                body = apply_body.cbor_as_json(body, release)
+            events.note_patch(body)
 
     def audit(self, sent: Obj) -> None:
         """Note the object of the request, in the version that was sent, for the audit log (`LogRequestObject`)."""

@@ -10,16 +10,19 @@ An entry keeps its item, where other lists have the same one. A long list is not
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial as partial_function
 from typing import Any, NamedTuple
 
 from understudy.apiserver.encoding.encoded import (
+    cbor_item,
+    cbor_item_key,
     encoded_fields,
     internal,
     protobuf_item,
     protobuf_item_key,
     versioned,
 )
-from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, Output
+from understudy.apiserver.endpoints.negotiation import CBOR, PROTOBUF, YAML, Output
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
@@ -36,6 +39,8 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.golang.json_writer import encode, indent
 from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.cbor import encode as cbor
+from understudy.machinery.serializer.cbor.items import ARRAY
 from understudy.machinery.serializer.protobuf_wire import around_message, length_delimited
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
@@ -73,6 +78,8 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
     entries = _in_order_of_rows(scope, page.entries) if form.target == "Table" else page.entries
     if form.media_type == PROTOBUF:
         return Response(200, await _protobuf(scope, form, metadata, entries), PROTOBUF)
+    if form.media_type == CBOR:
+        return Response(200, await _joined(_cbor(scope, form, metadata, entries), entries), CBOR)
     layout = _json_layout(request, scope, form, metadata, entries)
     if form.media_type == YAML:
         layout = _in_yaml(layout, bool(entries))
@@ -188,6 +195,25 @@ def _in_yaml(layout: _Layout, has_items: bool) -> _Layout:
 def _item(layout: _Layout, entry: Entry) -> bytes:
     """Return the item of an entry, which may have kept it."""
     return entry.made(layout.key) or layout.item(entry)
+
+
+# --- CBOR
+
+
+def _cbor(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]) -> _Layout:
+    """Return the layout of a list in CBOR, where the number of items stands before them."""
+    kind, version = scope.kind, scope.version
+    item: Callable[[Entry], bytes] = partial_function(cbor_item, kind=kind, version=version)
+    key: Any = cbor_item_key(kind, version)
+    whole = scope.codec.list_of(metadata, [])
+    if form.target:
+        part, whole = _partial_of(scope, form), partial_list((), form.target_version, metadata)
+        item, key = lambda entry: cbor.write_any(part(entry)), None
+    before = cbor.encode({**{name: field for name, field in whole.items() if name != "items"}, "items": None}, None)
+    before = before.removesuffix(cbor.NULL)
+    if form.target and not entries:
+        return _without_items(before + cbor.NULL)
+    return _Layout(before + cbor.head(ARRAY, len(entries)), b"", b"", item, key)
 
 
 # --- protobuf

@@ -6,20 +6,24 @@ from collections.abc import Iterable
 
 from understudy.apiserver.encoding.encoded import (
     encoded,
+    encoded_cbor,
     encoded_protobuf,
     internal,
     versioned,
 )
 from understudy.apiserver.endpoints.negotiation import (
+    CBOR,
     JSON,
     OBJECT,
     PROTOBUF,
     YAML,
     Endpoint,
     Output,
+    RouteError,
     error_output,
     output,
     wants_pretty,
+    with_cbor,
 )
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
@@ -38,7 +42,9 @@ from understudy.machinery.golang.json_parts import LONG_TEXT, encode_in_parts
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import indent
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.cbor import encode as cbor
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
@@ -54,12 +60,13 @@ _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f]")
 
 def negotiate_output(request: Request, offered: Endpoint = OBJECT) -> Output:
     """Return the form that a client accepts from an endpoint. Raises 406."""
-    return output(request.headers.get("Accept", ""), offered)
+    return output(request.headers.get("Accept", ""), with_cbor(offered) if request.serves_cbor else offered)
 
 
 def form_of(request: Request, scope: RequestScope) -> Output:
     """Return the form that a client accepts for an object or a subresource. Raises 406."""
-    return output(request.headers.get("Accept", ""), endpoint(scope.kind, scope.subresource))
+    offered = endpoint(scope.kind, scope.subresource)
+    return output(request.headers.get("Accept", ""), with_cbor(offered) if request.serves_cbor else offered)
 
 
 def object_response(
@@ -72,6 +79,8 @@ def object_response(
         return Response(status, encoded(entry, kind, scope.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
         return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
+    if form.media_type == CBOR and not form.target:
+        return Response(status, cbor.PREFIX + encoded_cbor(entry, kind, scope.version), CBOR)
     if not form.target:
         return _reply(request, form, encoded(entry, kind, scope.version), status)
     check_conversion(form, kind, listing=False)
@@ -112,7 +121,8 @@ def error_response(request: Request, error: StatusError) -> Response:
     """Return an error as a Status. Every error that is answered passes here."""
     request.refused_by = error.refused_by or ("validation" if error.reason == "Invalid" else "")
     request.refusal = error.message
-    form = error_output(request.headers.get("Accept", ""))
+    serves_cbor = request.serves_cbor and (request.release >= V1_37 or not isinstance(error, RouteError))
+    form = error_output(request.headers.get("Accept", ""), serves_cbor)
     status, causes = error.status(), (error.details or {}).get("causes", ())
     if form.media_type == JSON and (len(causes) > PIECE or len(error.message) > LONG_TEXT):
         parts = [*encode_in_parts(status, pretty=is_pretty(request, form)), b"" if is_pretty(request, form) else b"\n"]
@@ -142,6 +152,9 @@ def _reply(request: Request, form: Output, body: Obj | bytes, status: int = 200)
     if form.media_type == PROTOBUF:
         assert isinstance(body, dict)
         return Response(status, protobuf.encode(body, struct_of(Schemas.of(request.release), body)), PROTOBUF)
+    if form.media_type == CBOR:
+        assert isinstance(body, dict)
+        return Response(status, cbor.encode(body, cbor_struct_of(Schemas.of(request.release), body)), CBOR)
     return Response(status, yaml_of(raw or encode(body)), form.media_type)
 
 
@@ -157,10 +170,18 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
     return schemas.kind(group, version, obj["kind"])
 
 
+def cbor_struct_of(schemas: Schemas, obj: Obj) -> Struct | None:
+    """Return the Go type of an object as `struct_of` does, None for a kind of which the release has none."""
+    named = (*split_api_version(obj["apiVersion"]), obj["kind"])
+    return struct_of(schemas, obj) if named[0] == "meta.k8s.io" or schemas.has_kind(*named) else None
+
+
 def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
     """Return the bytes of a discovery document in the negotiated form."""
     if form.media_type == YAML:
         return yaml_of(encode(body))
+    if form.media_type == CBOR:
+        return cbor.encode(body, None)
     if form.media_type == PROTOBUF:
         package = f"k8s.io/api/apidiscovery/{form.target_version}" if form.target else f"{META}/v1"
         return protobuf.encode(body, schemas.struct(f"{package}.{body['kind']}"))

@@ -12,7 +12,7 @@ from understudy.apiserver.encoding.encoded import internal
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patch import check_patch, patch_live, patches_of
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
-from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCHES, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
 from understudy.apiserver.endpoints.scope import RequestScope
@@ -71,17 +71,17 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
 
 async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PATCH of a scale. It reads the patch only once the object is there: a missing one is reported first."""
-    media = patch_type(request.headers, patches_of(scope.kind))
+    media = patch_type(request.headers, patches_of(request, scope.kind))
     form_of(request, scope)
     request.check_body()
-    options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
+    options = write_options(request.query, request.method, request.release, apply=media in APPLY_PATCHES)
     check_patch(request, media)
     write = WriteRequest(state, request, scope, options)
     write.audit_patch(media)
     view = view_of(scope)
 
     def change(live: Obj) -> Obj:
-        if media == APPLY_PATCH:
+        if media in APPLY_PATCHES:
             scale = view.apply(write, live)
         else:
             scale = {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(patch_live(write, media, live).obj)}

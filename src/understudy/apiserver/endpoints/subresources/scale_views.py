@@ -5,13 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Protocol
 
-from understudy.apiserver.endpoints.handlers.patch import apply_to_live
+from understudy.apiserver.endpoints.handlers.patch import applied_patch, apply_to_live
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.kinds.apiextensions.custom_resources import nested
 from understudy.kinds.common import objectmeta
 from understudy.machinery import errors
-from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.patch.apply.apply import check_type
 from understudy.machinery.patch.apply.scale_handler import REPLICAS, to_scale, to_workload
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, ByRelease
@@ -164,7 +163,7 @@ class CustomScale:
         Raises 400 for a body of another kind, 409 for conflicts. Raises 500 if no manager owns its replicas, or if they
         are to change: the real server's converter does not know `autoscaling/v1`.
         """
-        sent = apply_body.parse(write.request.body, write.options.field_validation).obj
+        sent = applied_patch(write).obj
         check_type(sent, live["kind"], live["apiVersion"])
         if not live["metadata"].get("managedFields"):
             raise _unconvertible("failed to create manager for existing fields: failed to convert live object", {})

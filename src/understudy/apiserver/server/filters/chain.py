@@ -27,6 +27,10 @@ from understudy.apiserver.server.filters.request_info import with_request_info
 from understudy.apiserver.server.pages.open_pages import with_open_pages
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
+
+CBOR_EVERYWHERE, CBOR_OF_RESOURCES = "everywhere", "of resources"
+CBOR = ByRelease({V1_37: CBOR_EVERYWHERE, V1_31: CBOR_OF_RESOURCES})  # where the gate is on
 
 Filter = Callable[[Request], None]
 
@@ -49,6 +53,7 @@ def build_handler_chain(
     *,
     has_ui: bool = False,
     tells_selectors: bool = False,
+    cbor: str = "",
 ) -> Chain:
     """Return the filters of one server.
 
@@ -57,9 +62,11 @@ def build_handler_chain(
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
     tells_selectors whether the authorizer looks at label selectors
+    cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
     before = (
+        *((with_cbor,) if cbor == CBOR_EVERYWHERE else ()),
         with_request_info,
         *((with_selectors,) if tells_selectors else ()),
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
@@ -70,4 +77,15 @@ def build_handler_chain(
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
         *(() if flow_control is None else (with_priority_and_fairness(flow_control),)),
     )
-    return Chain(before, (with_authorization(authorizer, permissions),))
+    of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
+    return Chain(before, (with_authorization(authorizer, permissions), *of_resources))
+
+
+def with_cbor(request: Request) -> None:
+    """Note that whatever answers the request reads and writes CBOR."""
+    request.serves_cbor = True
+
+
+def with_cbor_of_resources(request: Request) -> None:
+    """Note that handlers of resources read and write CBOR, as little else does before 1.37."""
+    request.serves_cbor = request.info.is_resource

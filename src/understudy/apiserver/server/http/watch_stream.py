@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
 from understudy.apiserver.client.watching import Frames, Stop
-from understudy.apiserver.endpoints.negotiation import JSON
+from understudy.apiserver.endpoints.negotiation import JSON, PROTOBUF
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http1 import websocket
@@ -129,6 +129,7 @@ class Messages:
     def __init__(self, exchange: Http1Exchange, headers: CIMultiDict[str], source: WatchSource) -> None:
         self._exchange = exchange
         self._is_text = headers["Content-Type"] == JSON
+        self._before = _LENGTH if headers["Content-Type"].startswith(PROTOBUF) else 0
         self._source = source
         self._frames = websocket.FrameReader()
         self._is_ending = False
@@ -146,12 +147,12 @@ class Messages:
         await self._exchange.upgrade(headers, self._receive)
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        """Send each encoded event as a message: text for JSON, binary for protobuf (without its length)."""
+        """Send each encoded event as a message: text for JSON, binary for protobuf (without its length) and CBOR."""
         for frame in frames:
             if self._is_text:
                 await self._exchange.send_raw(websocket.frame(websocket.TEXT, frame))
             else:
-                await self._exchange.send_raw(websocket.frame(websocket.BINARY, frame[_LENGTH:]))
+                await self._exchange.send_raw(websocket.frame(websocket.BINARY, frame[self._before :]))
 
     async def end(self) -> None:
         """End the WebSocket. The client need not confirm that: Go's server does not wait for it."""

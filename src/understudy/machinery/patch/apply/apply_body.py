@@ -7,8 +7,11 @@ from typing import Any
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.json_reader import to_text
+from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.patch import patch_body as bodies
-from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease, Version
+from understudy.machinery.serializer.cbor.decode import decode_any, decode_unstructured
+from understudy.machinery.serializer.cbor.items import parse as parse_items
 from understudy.machinery.serializer.json import DecodeError, yaml_to_json
 from understudy.machinery.types import Obj
 
@@ -43,6 +46,19 @@ def check(body: bytes) -> None:
         raise bad_request(f"error encoding patch: {error}") from None
 
 
+def check_cbor(body: bytes, version: Version) -> None:
+    """Raise 400 for a body that is no CBOR."""
+    try:
+        decode_any(parse_items(body, version))
+    except DecodeError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+
+def cbor_as_json(body: bytes, version: Version) -> bytes:
+    """Return a body that `check_cbor` has let pass as JSON."""
+    return encode_sorted(decode_any(parse_items(body, version)))
+
+
 def as_json(body: bytes) -> bytes:
     """Return a body that `check` has let pass as JSON."""
     return body if to_text(body).lstrip().startswith("{") else yaml_to_json(body)[0]
@@ -62,6 +78,15 @@ def parse(body: bytes, validation: str = "Warn", version: Version = V1_31) -> Pa
     return Patch(value or {}, warnings, refused, what)
 
 
+def parse_cbor(body: bytes, validation: str = "Warn", version: Version = V1_32) -> Patch:
+    """Parse an apply request in CBOR, where duplicate keys are always an error. Raises StatusError 400."""
+    what = _WHAT[version]
+    try:
+        return Patch(decode_unstructured(parse_items(body, version)) or {}, [], [], what)
+    except DecodeError as error:
+        raise bad_request(f"error decoding {what}: {error}") from None
+
+
 def _value(body: bytes) -> tuple[Any, list[str]]:
     try:
         return _read_json(body.decode()), []
@@ -73,4 +98,4 @@ def _value(body: bytes) -> tuple[Any, list[str]]:
 
 _read_json = bodies.decoder(bodies.yaml_number)
 
-__all__ = ["Patch", "as_json", "check", "parse"]
+__all__ = ["Patch", "as_json", "cbor_as_json", "check", "check_cbor", "parse", "parse_cbor"]

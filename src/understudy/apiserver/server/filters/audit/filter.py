@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from understudy.apiserver.endpoints.negotiation import JSON, PROTOBUF, YAML, accepts_errors
+from understudy.apiserver.endpoints.negotiation import CBOR, JSON, PROTOBUF, YAML, accepts_errors
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.permissions.audit import event
 from understudy.apiserver.permissions.audit.event import Metadata, NotedEvent, RequestEvents
@@ -21,7 +21,9 @@ from understudy.apiserver.server.filters.audit.backends import Backend
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.machinery.auth.users import ACCOUNT, User
 from understudy.machinery.golang.yaml_reader import load_yaml
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_37, Version
+from understudy.machinery.serializer.cbor.decode import decode_unstructured
+from understudy.machinery.serializer.cbor.items import parse as parse_cbor
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
@@ -110,7 +112,7 @@ class Auditor:
             events.start(noted)
             answer.on_end = partial(events.complete, noted)
             return
-        is_negotiated = answer.status < 400 or accepts_errors(request.headers.get("Accept", ""))
+        is_negotiated = answer.status < 400 or accepts_errors(request.headers.get("Accept", ""), request.serves_cbor)
         noted = event.Answer(answer.status, answer.content_type, answer.parts if is_negotiated else None)
         if events.failure or request.info.long_running:
             events.start(noted)
@@ -172,6 +174,8 @@ def _decoded(version: Version, answer: event.Answer) -> Any:
         obj = decode_protobuf(body, schemas.kind(*named)) if schemas.has_kind(*named) else None
         if isinstance(obj, dict) and "items" in obj:
             obj["items"] = obj["items"] or []
+    elif answer.content_type.startswith(CBOR):
+        obj = _in_order(decode_unstructured(parse_cbor(body, V1_37)), Schemas.of(version))
     elif answer.content_type.startswith(YAML):
         obj = _in_order(load_yaml(body.decode())[0].value, Schemas.of(version))
     return obj if isinstance(obj, dict) and "kind" in obj else None
