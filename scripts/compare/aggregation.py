@@ -16,123 +16,20 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from scripts.common.comparing import Answer, Obj, Server, Tally, require_servers
-from scripts.compare.cases.aggregated_server import GROUP, PATH, VERSION, AggregatedServer
+from scripts.compare.cases import aggregation_discovery, aggregation_requests
+from scripts.compare.cases.aggregated_server import AggregatedServer
+from scripts.compare.cases.aggregation_steps import API_SERVICES, Ask, Reason, Serve, Step, Write
 
+Story = Callable[[int, str, str], Iterator[Step]]
+STORIES: Mapping[str, Story] = {"requests": aggregation_requests.steps, "discovery": aggregation_discovery.steps}
 PATIENCE = 60.0  # seconds until a condition or an answer is there
 LAG = 0.5
-NAME = f"{VERSION}.{GROUP}"
-API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
-SERVICES = "/api/v1/namespaces/wardle/services"
-SLICES = "/apis/discovery.k8s.io/v1/namespaces/wardle/endpointslices"
-ENDPOINTS = "/api/v1/namespaces/wardle/endpoints"
-FLUNDERS = f"{PATH}/namespaces/default/flunders"
-UPGRADE = {"Connection": "Upgrade", "Upgrade": "echo"}
-UNKEPT = ("date", "server", "connection", "transfer-encoding", "content-length")
-
-
-@dataclass
-class Ask:
-    """A request that is compared; with `until`, it is repeated until it has that status.
-
-    alice  whether it is not the administrator's
-    """
-
-    path: str
-    method: str = "GET"
-    headers: Obj = field(default_factory=dict)
-    body: Any = None
-    alice: bool = False
-    until: int = 0
-
-
-@dataclass
-class Write:
-    """A request that prepares others."""
-
-    method: str
-    path: str
-    body: Any = None
-
-
-@dataclass
-class Reason:
-    """Waits for the reason of the condition `Available`, which is compared."""
-
-    reason: str
-
-
-def patch(**spec: Any) -> Write:
-    """Return a change of the APIService."""
-    return Write("PATCH", f"{API_SERVICES}/{NAME}", {"spec": spec})
-
-
-def steps(port: int, bundle: str, release: str) -> Iterator[Ask | Write | Reason]:
-    """Yield the steps, with an aggregated server at a port; a release calls some things otherwise."""
-    service = {"namespace": "wardle", "name": "api", "port": port}
-    spec: Obj = {"group": GROUP, "version": VERSION, "groupPriorityMinimum": 1000, "versionPriority": 15}
-    spec |= {"caBundle": bundle, "service": service}
-    yield Write("POST", "/api/v1/namespaces", {"metadata": {"name": "wardle"}})
-    yield Write("POST", API_SERVICES, {"metadata": {"name": NAME}, "spec": spec})
-    yield Reason("ServiceNotFound")
-    yield Ask(PATH, until=503)
-    yield Ask(FLUNDERS, "POST", body={}, alice=True)
-    yield Write("POST", SERVICES, {"metadata": {"name": "api"}, "spec": {"ports": [{"name": "x", "port": 443}]}})
-    yield Reason("ServicePortError")
-    yield Write("PATCH", f"{SERVICES}/api", {"spec": {"ports": [{"name": "x", "port": port}]}})
-    yield Reason("EndpointsNotFound")
-    ports, place = [{"name": "y", "port": 9}], {"name": "api", "labels": {"kubernetes.io/service-name": "api"}}
-    addresses = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}]}
-    yield Write("POST", SLICES, {"metadata": place, "ports": ports} | addresses)
-    subsets = [{"addresses": [{"ip": "10.1.2.3"}], "ports": ports}]
-    yield Write("POST", ENDPOINTS, {"metadata": {"name": "api"}, "subsets": subsets})
-    yield Reason("MissingEndpoints")
-    yield Write("DELETE", f"{SERVICES}/api")
-    yield Reason("ServiceNotFound")
-    external = {"type": "ExternalName", "externalName": "localhost"}
-    yield Write("POST", SERVICES, {"metadata": {"name": "api"}, "spec": external})
-    yield Reason("Passed")
-    yield Ask(PATH, until=200)
-    yield from requests()
-    yield patch(caBundle="bm8=")
-    if release == "1.32":
-        yield Ask(PATH, until=500)
-    yield patch(caBundle=None)
-    if release != "1.32":
-        yield Reason("FailedDiscoveryCheck")
-    yield Ask(PATH, until=503)
-    yield Ask(f"{FLUNDERS}/a/echo", headers=UPGRADE)
-    yield patch(caBundle=None, insecureSkipTLSVerify=True)
-    yield Ask(PATH, until=200)
-    yield patch(service=None, insecureSkipTLSVerify=None)
-    yield Ask(PATH, until=404)
-    for path in (f"{API_SERVICES}/{NAME}", f"{SERVICES}/api", f"{SLICES}/api"):
-        yield Write("DELETE", path)
-
-
-def requests() -> Iterator[Ask]:
-    """Yield requests that are passed on."""
-    yield Ask(f"{FLUNDERS}?b=2&a=1&a=%20x&c")
-    yield Ask(f"{PATH}/")
-    yield Ask(f"{FLUNDERS}/a%2Fb%20c")
-    told = {"X-Remote-User": "evil", "X-Remote-Group": "g", "X-Remote-Extra-Foo": "x", "X-Forwarded-For": "1.1.1.1"}
-    yield Ask(FLUNDERS, headers=told | {"Te": "trailers", "X-Own": "1", "X-Forwarded-Host": "h"}, alice=True)
-    other = {"Impersonate-User": "bob", "Impersonate-Group": "g1", "Impersonate-Uid": "u"}
-    yield Ask(FLUNDERS, headers=other | {"Impersonate-Extra-A%2fb": "s"})
-    yield Ask(FLUNDERS, "POST", {"Content-Type": "application/json"}, {"a": 1})
-    yield Ask(FLUNDERS, "HEAD")
-    yield Ask(FLUNDERS, "OPTIONS")
-    yield Ask(f"{FLUNDERS}?watch=1")
-    for name in ("moved", "teapot", "cut"):
-        yield Ask(f"{PATH}/{name}")
-    yield Ask(f"{FLUNDERS}/a/echo", headers=UPGRADE | {"X-Remote-User": "evil"})
-    yield Ask(f"{FLUNDERS}/a/other", headers=UPGRADE)
-    yield Ask(f"{FLUNDERS}/a/refuse", headers=UPGRADE)
+UNKEPT = ("date", "server", "connection", "transfer-encoding", "content-length", "etag", "last-modified")
 
 
 class Scene:
@@ -144,16 +41,19 @@ class Scene:
     def __init__(self, server: Server, alice: str, aggregated: AggregatedServer, lag: float = 0.0) -> None:
         self.server, self.alice, self.aggregated, self.lag = server, alice, aggregated, lag
 
-    def exchanges(self, release: str) -> Iterator[Obj]:
+    def exchanges(self, story: str, release: str) -> Iterator[Obj]:
         """Yield the things that are compared: a request with its answer, or a condition."""
-        for number, step in enumerate(steps(self.aggregated.port, self.aggregated.bundle, release)):
+        for number, step in enumerate(STORIES[story](self.aggregated.port, self.aggregated.bundle, release)):
             if isinstance(step, Write):
                 self._write(step)
+            elif isinstance(step, Serve):
+                self.aggregated.serve(step.path, step.page, step.media)
             elif isinstance(step, Reason):
-                yield {"condition": self._masked(self._condition(step.reason))}
+                yield {"condition": self._masked(self._condition(step))}
             else:
-                asked = f"{step.method} {step.path}"
-                yield {"request": asked, "answer": self._masked(self._answer(step, f"step-{number}"))}
+                exchange = {"request": f"{step.method} {step.path}", "answer": self._answer(step, f"step-{number}")}
+                if not step.waits:
+                    yield self._masked(exchange)
 
     def _write(self, step: Write) -> None:
         media = "application/merge-patch+json" if step.method == "PATCH" else "application/json"
@@ -161,17 +61,17 @@ class Scene:
         if status not in (200, 201, 409):  # the namespace may be there
             raise SystemExit(f"{self.server.url}: {step.method} {step.path}: {status} {answer}")
 
-    def _condition(self, reason: str) -> Obj:
+    def _condition(self, step: Reason) -> Obj:
         """Return the condition once it has a reason."""
         end = time.monotonic() + PATIENCE
         while True:
-            conditions = self.server.must("GET", f"{API_SERVICES}/{NAME}")["status"].get("conditions", [])
+            conditions = self.server.must("GET", f"{API_SERVICES}/{step.name}")["status"].get("conditions", [])
             for condition in conditions:
-                if condition["reason"] == reason:
+                if condition["reason"] == step.reason:
                     time.sleep(self.lag)
                     return {name: value for name, value in condition.items() if name != "lastTransitionTime"}
             if time.monotonic() > end:
-                raise SystemExit(f"{self.server.url}: no {reason}: {conditions}")
+                raise SystemExit(f"{self.server.url}: no {step.reason}: {conditions}")
             time.sleep(0.02)
 
     def _answer(self, ask: Ask, audit_id: str) -> Obj:
@@ -179,14 +79,14 @@ class Scene:
         end = time.monotonic() + PATIENCE
         while True:
             answer = self._exchange(ask, audit_id)
-            if answer.status == (ask.until or answer.status):
+            if ask.is_answered_by(answer.status, answer.body):
                 break
             if time.monotonic() > end:
-                raise SystemExit(f"{self.server.url}: {ask.path}: {answer.status}, not {ask.until}")
+                raise SystemExit(f"{self.server.url}: {ask}: {answer}")
             time.sleep(0.02)
         headers = [(name.lower(), value) for name, value in answer.headers]
         kept = [[name, value] for name, value in headers if name not in UNKEPT and not name.startswith("x-kubernetes-")]
-        return {"status": answer.status, "headers": sorted(kept), "body": in_order(answer.body.decode())}
+        return {"status": answer.status, "headers": sorted(kept), "body": shown(answer.body.decode())}
 
     def _exchange(self, ask: Ask, audit_id: str) -> Answer:
         headers = {"Authorization": f"Bearer {self.alice if ask.alice else self.server.token}", "Audit-ID": audit_id}
@@ -211,12 +111,13 @@ class Scene:
         return json.loads(json.dumps(value).replace(str(self.aggregated.port), "PORT"))
 
 
-def in_order(body: str) -> Any:
-    """Return a body as JSON if it is, with the headers that the aggregated server tells in the order of their names."""
-    first, _, rest = body.partition("\n")
+def shown(body: str) -> Any:
+    """Return a body as JSON if it is, with the headers that the aggregated server tells in the order of their names,
+    and without what depends on which groups a server has besides."""
+    first, _, rest = (body, "", "") if body.startswith("{\n") else body.partition("\n")
     if not first.startswith("{") or first.startswith('{"type"'):
         return body
-    told = json.loads(first)
+    told = aggregation_discovery.trimmed(json.loads(first))
     if "headers" in told:
         told["headers"] = sorted(told["headers"], key=lambda header: header[0])
     return [told, rest] if rest else told
@@ -228,6 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
     parser.add_argument("--alice", default="", help="bearer token of another user")
     parser.add_argument("--front-ca", required=True, metavar="FILE", help="authorities of --proxy-client-cert-file")
+    parser.add_argument("--story", choices=STORIES, default="requests", help="what happens (default: %(default)s)")
     parser.add_argument("--release", default="1.37", help="the release of both (default: %(default)s)")
     parser.add_argument("--save", metavar="FILE", help="write the exchanges of the left server there")
 
@@ -237,7 +139,7 @@ def run(options: argparse.Namespace) -> int:
     require_servers(*servers)
     with AggregatedServer(options.front_ca) as aggregated:
         scenes = [Scene(server, options.alice, aggregated, LAG) for server in servers]
-        left, right = (list(scene.exchanges(options.release)) for scene in scenes)
+        left, right = (list(scene.exchanges(options.story, options.release)) for scene in scenes)
     for one, other in zip(left, right, strict=True):
         tally.compare(one.get("request", "condition"), one, other)
     if options.save:

@@ -53,11 +53,15 @@ class AggregatedServer:
         authority.issue_cert(*NAMES).configure_cert(context)
         context.load_verify_locations(front_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
-        self._server = QuietServer(("127.0.0.1", 0), _Handler)
+        self._server = _Pages(("127.0.0.1", 0), _Handler)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def serve(self, path: str, page: Any, media: str) -> None:
+        """Answer with a page at a path from now on; None for 404."""
+        self._server.pages[path] = page, media
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +71,17 @@ class AggregatedServer:
         self._server.server_close()
 
 
+class _Pages(QuietServer):
+    """The server, with its pages and their media types by path."""
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        super().__init__(address, handler)
+        self.pages: dict[str, tuple[Any, str]] = {PATH: (RESOURCES, "application/json")}
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: _Pages
 
     def log_message(self, *_: Any) -> None:
         """Print nothing."""
@@ -95,9 +108,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         told["certificate"] = bool(self.connection.getpeercert())
         text = [("Content-Type", "text/plain")]
         match path.rpartition("/")[2]:
-            case "v1alpha1":
-                self._send(200, json.dumps(RESOURCES).encode(), [("Content-Type", "application/json")])
-            case _ if path in ("/apis", "/openapi/v2", "/openapi/v3"):
+            case _ if page := self.server.pages.get(path, (None, ""))[0]:
+                self._send(200, json.dumps(page).encode(), [("Content-Type", self.server.pages[path][1])])
+            case _ if not path.startswith(PATH):
                 self._send(404, b"404 page not found\n", text)
             case "moved":
                 self._send(302, b"go", [*text, ("Location", "/elsewhere")])

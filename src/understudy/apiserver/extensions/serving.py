@@ -1,4 +1,4 @@
-"""The kinds that are served at one moment: those of a release, and those that definitions add.
+"""The kinds that are served at one moment: those of a release, and those that definitions and API services add.
 
     serving = Serving(release)
     serving = serving.with_definition(definition)       # another one: nothing is changed in place
@@ -8,14 +8,17 @@ Whatever is made of it (routes, discovery, OpenAPI) belongs to one `Serving` and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
+from understudy.apiserver.extensions.aggregated import AggregatedVersion
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.version_order import priority_key
+from understudy.apiserver.serving import priorities
+from understudy.apiserver.serving.priorities import Priorities
 from understudy.apiserver.serving.release import Group, Release
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.releases.version import Version
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 class Serving:
     """The kinds that are served. Immutable.
 
-    webhooks  calls the webhooks that convert objects of custom resources
+    webhooks    calls the webhooks that convert objects of custom resources
+    aggregated  the versions that API services add, by their names; their objects are elsewhere
     """
 
     def __init__(
@@ -36,10 +40,12 @@ class Serving:
         definitions: Mapping[str, Defined] | None = None,
         *,
         webhooks: WebhookClient | None = None,
+        aggregated: Mapping[str, AggregatedVersion] | None = None,
     ) -> None:
         self.release = release
         self.definitions: Mapping[str, Defined] = definitions or {}
         self.webhooks: WebhookClient = webhooks or NoWebhooks()
+        self.aggregated: Mapping[str, AggregatedVersion] = aggregated or {}
 
     def with_definition(self, definition: Definition) -> Serving:
         """Return this serving with a definition added or replaced."""
@@ -50,12 +56,22 @@ class Serving:
             defined = before._replace(definition=definition)
         else:
             defined = Defined.by(definition, self.release.version, self.webhooks)
-        return Serving(self.release, {**self.definitions, definition.name: defined}, webhooks=self.webhooks)
+        return self._with_definitions({**self.definitions, definition.name: defined})
 
     def without_definition(self, definition: Definition) -> Serving:
         """Return this serving without a definition."""
-        definitions = {name: value for name, value in self.definitions.items() if name != definition.name}
-        return Serving(self.release, definitions, webhooks=self.webhooks)
+        return self._with_definitions(
+            {name: value for name, value in self.definitions.items() if name != definition.name}
+        )
+
+    def _with_definitions(self, definitions: Mapping[str, Defined]) -> Serving:
+        return Serving(self.release, definitions, webhooks=self.webhooks, aggregated=self.aggregated)
+
+    def with_aggregated(self, aggregated: Mapping[str, AggregatedVersion]) -> Serving:
+        """Return this serving with other versions of API services."""
+        if aggregated == self.aggregated:
+            return self
+        return Serving(self.release, self.definitions, webhooks=self.webhooks, aggregated=aggregated)
 
     @cached_property
     def calls_webhooks(self) -> bool:
@@ -116,13 +132,30 @@ class Serving:
 
     @cached_property
     def registered(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the versions of each group for which there are API services, in the order of discovery.
+        """Return the versions of each group for which there are API services, preferred first.
 
         Definitions have them before they are established, and if they never are.
         """
-        custom = self._custom_versions(established=False)
-        built_in = {group.name: (*custom.pop(group.name, ()), *group.versions) for group in self.release.groups}
-        return built_in | {name: tuple(versions) for name, versions in custom.items()}
+        versions = {group.name: dict.fromkeys(group.versions) for group in self.release.groups}
+        for group, custom in self._custom_versions(established=False).items():
+            versions.setdefault(group, {}).update(dict.fromkeys(custom))
+        for added in self.aggregated.values():
+            versions.setdefault(added.group, {})[added.version] = None
+        return {group: tuple(self.by_priority(group, names)) for group, names in versions.items()}
+
+    def by_priority(self, group: str, versions: Iterable[str]) -> list[str]:
+        """Return versions of a group in the order of discovery. Upstream: `ByVersionPriority`."""
+        return sorted(versions, key=lambda name: (-self.priorities(group, name).version, priority_key(name)))
+
+    def priorities(self, group: str, version: str) -> Priorities:
+        """Return the priorities of the API service of a version."""
+        key = group, version
+        built_in = priorities.built_in(self.version)
+        return self._aggregated_priorities.get(key) or built_in.get(key, priorities.DEFINED)
+
+    @cached_property
+    def _aggregated_priorities(self) -> Mapping[tuple[str, str], Priorities]:
+        return {(added.group, added.version): added.priorities for added in self.aggregated.values()}
 
     def group(self, name: str) -> Group | None:
         """Return an API group, None if it is not served."""

@@ -37,6 +37,7 @@ from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.availability import AvailabilityController
+from understudy.apiserver.server.webhooks.aggregation.discovery import DiscoveryController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -242,7 +243,8 @@ class Lifecycle:
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
-        own = () if self._is_inside else (partial(AvailabilityController, aggregator=self._parts.aggregator),)
+        outside = () if self._is_inside else (AvailabilityController, DiscoveryController)
+        own = [partial(controller, aggregator=self._parts.aggregator) for controller in outside]
         self._controllers = Controllers(context, self._manager, own)
         return door
 

@@ -29,7 +29,7 @@ class ServedDefinitions:
 
     def _begin(self) -> Watch:
         """Serve what is stored now, and watch what is written from now on."""
-        serving = self._without
+        serving = self._without.with_aggregated(self._state.serving.aggregated)
         for entry in self._store.scan(self._prefix):
             serving = serving.with_definition(Definition(entry.object))
         self._state.serve(serving)

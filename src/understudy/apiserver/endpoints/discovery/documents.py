@@ -8,7 +8,7 @@ rendered on first use and kept for good, as a Discovery belongs to one Serving.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha512
 
 import orjson
@@ -218,18 +218,14 @@ def api_versions(serving: Serving, address: str) -> Obj:
 
 
 def group_list(serving: Serving) -> Obj:
-    """Return an APIGroupList of all groups but the core group.
-
-    Those of definitions are in the order of the names of their API services, which begin with a version.
-    """
-    listed = [(group, versions) for group, versions in serving.registered.items() if group]
-    listed.sort(key=lambda item: _service_name(*item) if serving.release.group(item[0]) is None else "")
-    return {**GROUP_LIST, "groups": [api_group(group, versions) for group, versions in listed]}
+    """Return an APIGroupList of all groups but the core group. Upstream: `SortedByGroupAndVersion`."""
+    listed = sorted((_place(serving, *item), item) for item in serving.registered.items() if item[0])
+    return {**GROUP_LIST, "groups": [api_group(group, versions) for _, (group, versions) in listed]}
 
 
-def _service_name(group: str, versions: Iterable[str]) -> str:
-    """Return the first name of the API services of a group."""
-    return min(f"{version}.{group}" for version in versions)
+def _place(serving: Serving, group: str, versions: Iterable[str]) -> tuple[int, str]:
+    """Return the place of a group among others, which is that of its foremost API service."""
+    return min((-serving.priorities(group, version).group, f"{version}.{group}") for version in versions)
 
 
 def api_group(group: str, versions: Iterable[str]) -> Obj:
@@ -276,24 +272,40 @@ def _entries(kind: Kind) -> Iterator[Obj]:
 
 def aggregated(serving: Serving, *, core: bool, version: str) -> Obj:
     """Return an APIGroupDiscoveryList of the core group (/api) or of all others (/apis)."""
-    groups = [group for group in serving.groups if (group.name == "") == core]
+    groups = {group.name: _versions(group) for group in serving.groups if (group.name == "") == core}
+    for added in serving.aggregated.values():
+        if added.discovered is not None and (added.group == "") == core:
+            groups.setdefault(added.group, {})[added.version] = added.discovered
     uncreated = Schemas.of(serving.version).uncreated_metadata
     return {
         "kind": negotiation.DISCOVERY_KIND,
         "apiVersion": f"{negotiation.DISCOVERY_GROUP}/{version}",
         "metadata": {},
-        "items": [_group(group, uncreated) for group in groups],
+        "items": [_group(serving, name, groups[name], uncreated) for name in _by_priority(serving, groups)],
     }
 
 
-def _group(group: Group, uncreated: Obj) -> Obj:
+def _by_priority(serving: Serving, groups: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the names of groups in order; the highest priority of a version counts (`calculateAPIGroupsLocked`)."""
+
+    def key(group: str) -> tuple[int, str]:
+        return -max(serving.priorities(group, version).group for version in groups[group]), group
+
+    return sorted(groups, key=key)
+
+
+def _group(serving: Serving, name: str, versions: Mapping[str, Obj], uncreated: Obj) -> Obj:
     """Return an APIGroupDiscovery."""
-    metadata = {"name": group.name, **uncreated} if group.name else uncreated
-    versions = [
-        {"version": version, "resources": [_resource(kind) for kind in kinds], "freshness": "Current"}
+    metadata = {"name": name, **uncreated} if name else uncreated
+    return {"metadata": metadata, "versions": [versions[each] for each in serving.by_priority(name, versions)]}
+
+
+def _versions(group: Group) -> dict[str, Obj]:
+    """Return the versions of a group of this server, each with an APIVersionDiscovery."""
+    return {
+        version: {"version": version, "resources": [_resource(kind) for kind in kinds], "freshness": "Current"}
         for version, kinds in group.versions.items()
-    ]
-    return {"metadata": metadata, "versions": versions}
+    }
 
 
 def _resource(kind: Kind) -> Obj:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from math import inf
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 import aiohttp
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from understudy.admission.webhooks import Caller, CallError
@@ -65,6 +65,14 @@ class _Place(NamedTuple):
     @property
     def host(self) -> str:
         return joined(self.address, self.port)
+
+
+class Fetched(NamedTuple):
+    """The answer to a request of the server itself."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
 
 
 class Proxy:
@@ -140,6 +148,20 @@ class Proxy:
             server_hostname=backend.service.host,
             skip_auto_headers=_OWN_HEADERS,
         )
+
+    async def fetch(self, backend: Backend, path: str, user: User, more: Mapping[str, str]) -> Fetched:
+        """Return the answer of a server to a GET of a user of this server, with more headers. Raises CallError."""
+        try:
+            place = self._place(backend, insecure=backend.insecure)
+        except ssl.SSLError:
+            raise CallError(NO_CERTIFICATES) from None
+        headers = Headers([("Host", place.host), *more.items(), *user_headers(user, tells_uid=False)])
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                received = await self._send(backend, place, "GET", path, headers, b"")
+                return Fetched(received.status, received.headers, await received.read())
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise CallError(f"error trying to reach service: {error or type(error).__name__}") from None
 
     async def check(self, backend: Backend, path: str, *, verifies: bool) -> str:
         """Return the reason that a server does not answer at the path of its group-version, "" for one that does.
