@@ -15,6 +15,7 @@ from h2 import events
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
+from hpack import Encoder
 
 from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, FrameCutter
 
@@ -35,6 +36,13 @@ class Answer:
     continues: int = 0  # answers 100
 
 
+class PlainEncoder(Encoder):
+    """Compresses no letters, which takes hpack a minute for a megabyte."""
+
+    def encode(self, headers: Headers, huffman: bool = True) -> bytes:  # type: ignore[override] # of one form only
+        return super().encode(headers, huffman=False)
+
+
 class Client:
     """One connection.
 
@@ -45,8 +53,14 @@ class Client:
     reads_bodies  whether the server gets room for more of a body as it comes
     """
 
-    def __init__(self, url: str, protocols: tuple[str, ...] = ("h2",), certificate: Path | None = None) -> None:
-        """Connect; `certificate` is a file with the client's certificate and key, if it has one."""
+    def __init__(
+        self, url: str, protocols: tuple[str, ...] = ("h2",), certificate: Path | None = None, preface: bytes = b""
+    ) -> None:
+        """Connect; `certificate` is a file with the client's certificate and key, if it has one.
+
+        preface  is sent first instead of what is right
+        """
+        self.url = url
         address = urlsplit(url)
         context = ssl._create_unverified_context()
         context.set_alpn_protocols(list(protocols))
@@ -63,6 +77,7 @@ class Client:
                 normalize_outbound_headers=False,
             )
         )
+        self.http2.encoder = PlainEncoder()
         self.authority = address.netloc
         self.answers: dict[int, Answer] = {}
         self.went_away: tuple[int, int] | None = None
@@ -72,6 +87,9 @@ class Client:
         self.pongs: list[bytes] = []
         self._cutter = FrameCutter()
         self.http2.initiate_connection()
+        if preface:
+            self.http2.clear_outbound_data_buffer()
+            self.socket.sendall(preface)
         self.flush()
 
     def __enter__(self) -> Self:
@@ -142,7 +160,9 @@ class Client:
         except ConnectionError:
             data = b""
         self.closed = not data
-        for kind, frame in self._cutter.cut(data, 1 << 24):
+        self._cutter.add(data)
+        while (cut := self._cutter.take(1 << 24)) is not None:
+            kind, frame = cut
             if kind == GOAWAY:
                 payload = frame[HEAD:]
                 self.went_away = int.from_bytes(payload[:4]), int.from_bytes(payload[4:8])

@@ -14,68 +14,27 @@ from contextlib import suppress
 from typing import cast
 
 from h2 import events
-from h2.config import H2Configuration
-from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.exceptions import FrameTooLargeError, ProtocolError
-from h2.settings import SettingCodes, Settings
+from h2.exceptions import ProtocolError
+from hpack import HPACKError, OversizedHeaderListError
 from multidict import CIMultiDict
 
 from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.protocol import IDLE_TIMEOUT, Handler
-from understudy.apiserver.server.http2 import frames
-from understudy.apiserver.server.http2.head import MAX_HEADERS, MalformedRequestError, Refusal, read_head
+from understudy.apiserver.server.http2.frames import go_away_frame
+from understudy.apiserver.server.http2.head import MalformedRequestError, Refusal, read_head
+from understudy.apiserver.server.http2.reader import BrokenRuleError, FrameReader, WrongPrefaceError
+from understudy.apiserver.server.http2.rules import LargeBlockError, Rules
 from understudy.apiserver.server.http2.stream import Http2Exchange, Stream, StreamBody
 
 log = logging.getLogger("understudy")
 
-BUFFER = 256 * 1024  # bytes of a frame, and of a body that may wait to be read: kube-apiserver's settings
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
 _GREETING = 10.0  # seconds that the first bytes of a client may take: `prefaceTimeout`
 _GOODBYE = 1.0  # seconds between a GOAWAY and the end of the connection: `goAwayTimeout`
 _LAST_TURNS = 3  # of the event loop, in which the last bytes are written: TLS waits for the client to say goodbye, too
 _PART = 8 * 1024  # bytes that are read in one turn: frames of no use take 25 µs each
 _MOST_UNREAD = 512 * 1024  # bytes that may wait for a client: frames that it asks for again and again (PING, SETTINGS)
 _QUEUED = 4  # requests that may wait for those that were given up and still run, for each that may run at once
-
-
-class Rules(H2Connection):
-    """The rules of a server's connection with kube-apiserver's settings.
-
-    Go refuses streams beyond the limit, and answers requests that `h2` would not read.
-    """
-
-    def __init__(self, most_streams: int) -> None:
-        super().__init__(
-            H2Configuration(
-                client_side=False,
-                header_encoding=None,
-                validate_inbound_headers=False,
-                normalize_inbound_headers=False,
-                validate_outbound_headers=False,
-                normalize_outbound_headers=False,
-            )
-        )
-        self.local_settings = Settings(
-            client=False,
-            initial_values={
-                SettingCodes.MAX_FRAME_SIZE: BUFFER,
-                SettingCodes.MAX_CONCURRENT_STREAMS: most_streams,
-                SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADERS,
-                SettingCodes.INITIAL_WINDOW_SIZE: BUFFER,
-            },
-        )
-        self.max_inbound_frame_size = BUFFER
-        self.decoder.max_header_list_size = 2 * MAX_HEADERS
-        self.initiate_connection()
-        self.increment_flow_control_window(BUFFER * most_streams - _FIRST_WINDOW)
-
-    @property
-    def open_inbound_streams(self) -> int:
-        """Forget streams that have ended, and return 0: there is no limit here."""
-        _ = super().open_inbound_streams
-        return 0
 
 
 class Http2Server:
@@ -119,13 +78,11 @@ class Http2Connection(asyncio.Protocol):
     def __init__(self, server: Http2Server) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self.http2: H2Connection = Rules(server.most_streams)
+        self.http2 = Rules(server.most_streams)
         self.transport: asyncio.Transport | None = None
         self.goaway_chance = server.goaway_chance
         self.is_full = False  # the client reads too slowly
-        self._cutter = frames.FrameCutter()
-        self._preface = PREFACE  # as far as it has not come
-        self._has_settings = False
+        self._reader = FrameReader(self.http2)
         self._knows_limit = False  # the client does, of streams
         self._requests: dict[int, _Request] = {}  # of streams that are not closed
         self._running = 0  # tasks, those of streams that are closed already included
@@ -134,6 +91,8 @@ class Http2Connection(asyncio.Protocol):
         self._is_going_away = False
         self._is_over = False  # nothing more is read
         self._waiting_parts = 0  # of what has come, to be read when it is their turn
+        self._decoding: asyncio.Task[None] | None = None  # reads large headers; nothing else is read meanwhile
+        self._is_paused = False
         self._idle_from = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -175,11 +134,13 @@ class Http2Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Let the client wait as long as something of what it has sent is not read yet."""
-        if self.transport is None or self.transport.is_closing():
+        is_full = self._waiting_parts > 0 or self._decoding is not None
+        if is_full == self._is_paused or self.transport is None or self.transport.is_closing():
             return
-        if self._waiting_parts == 1:
+        self._is_paused = is_full
+        if is_full:
             self.transport.pause_reading()
-        elif not self._waiting_parts:
+        else:
             self.transport.resume_reading()
 
     def pause_writing(self) -> None:
@@ -195,40 +156,47 @@ class Http2Connection(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         if self._is_over:
-            return None
+            return
         try:
-            if self._preface:
-                data = self._greet(data)
-            for kind, frame in self._cutter.cut(data, BUFFER):
-                if not self._has_settings and kind != frames.SETTINGS:
-                    return self._fail(ErrorCodes.PROTOCOL_ERROR)
-                if kind == frames.GOAWAY:
-                    self.go_away()
-                    continue
-                for event in self.http2.receive_data(frame):
-                    self._on_event(event)
+            self._reader.add(data)
+        except WrongPrefaceError:
+            self._is_over = True
+            self._disconnect()
+        if self._decoding is None:
+            self._handle(self._reader.read())
+
+    def _handle(self, received: Iterator[events.Event]) -> None:
+        """Do what the client wants."""
+        try:
+            for event in received:
+                self._on_event(event)
                 if self._is_over:
                     return None
-        except FrameTooLargeError:
-            return self._fail(ErrorCodes.FRAME_SIZE_ERROR)
+        except BrokenRuleError as error:
+            self._last = max(self._last, error.stream)
+            return self._fail(error.code)
+        except LargeBlockError as large:
+            self._decoding = self._loop.create_task(self._decode(large.block))
         except ProtocolError as error:
             log.debug("HTTP/2: %s", error)
             return self._hang_up()
         self.flush()
         if self.is_full and self.transport is not None and self.transport.get_write_buffer_size() > _MOST_UNREAD:
             self.transport.abort()
-        return None
+        return self._regulate()
 
-    def _greet(self, data: bytes) -> bytes:
-        """Read the preface, and return what follows."""
-        begin, rest = data[: len(self._preface)], data[len(self._preface) :]
-        if not self._preface.startswith(begin):
-            self._is_over = True
-            self._disconnect()
-            return b""
-        self._preface = self._preface[len(begin) :]
-        self.http2.receive_data(begin)
-        return rest
+    async def _decode(self, block: bytes) -> None:
+        """Read large headers in a thread; then go on with what has come meanwhile."""
+        try:
+            await asyncio.to_thread(self.http2.decoder.decode_large, block)
+        except OversizedHeaderListError:
+            return self._fail(ErrorCodes.ENHANCE_YOUR_CALM)
+        except (HPACKError, IndexError):
+            return self._fail(ErrorCodes.COMPRESSION_ERROR)
+        self._decoding = None
+        if not self._is_over:
+            self._handle(self._reader.reread())
+        return None
 
     def _on_event(self, event: events.Event) -> None:
         match event:
@@ -249,8 +217,9 @@ class Http2Connection(asyncio.Protocol):
             case events.SettingsAcknowledged():
                 self._knows_limit = True
             case events.RemoteSettingsChanged():
-                self._has_settings = True
                 self._wake_all()
+            case events.ConnectionTerminated():
+                self.go_away()
 
     def _begin(self, event: events.RequestReceived) -> None:
         """Begin to answer a request, or refuse its stream."""
@@ -368,7 +337,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self._is_going_away = True
         self.flush()
-        self.transport.write(frames.go_away_frame(self._last, ErrorCodes.NO_ERROR))
+        self.transport.write(go_away_frame(self._last, ErrorCodes.NO_ERROR))
         if not self._requests:
             self._say_goodbye()
 
@@ -401,7 +370,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _check_greeting(self) -> None:
         """Close the connection of a client that has not said what it wants."""
-        if not self._has_settings:
+        if not self._reader.has_settings:
             self._disconnect()
         else:
             self._check_idle()

@@ -5,37 +5,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from h2.exceptions import FrameTooLargeError
 
 HEAD = 9  # bytes of the head of a frame: three of its length, then one of its type, one of flags, four of its stream
-SETTINGS, GOAWAY = 4, 7
+HEADERS, SETTINGS, GOAWAY, CONTINUATION = 1, 4, 7, 9
+END_STREAM, END_HEADERS = 1, 4  # flags of HEADERS
 
 
 class FrameCutter:
     """Cuts the bytes of one connection into frames."""
 
     def __init__(self) -> None:
-        self._begun = b""  # of a frame that has not come as a whole
+        self._data = b""
+        self._at = 0  # where the next frame begins
 
-    def cut(self, data: bytes, longest: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the type and the bytes of each frame that has come as a whole.
+    def add(self, data: bytes) -> None:
+        """Add bytes that have come."""
+        self._data = self._data[self._at :] + data
+        self._at = 0
+
+    def take(self, longest: int) -> tuple[int, bytes] | None:
+        """Return the type and the bytes of the next frame, None if it has not come as a whole.
 
         Raises FrameTooLargeError for one with more bytes than the longest, which `h2` would wait for.
         """
-        data, at = self._begun + data, 0
-        self._begun = b""
-        while at + HEAD <= len(data):
-            size = int.from_bytes(data[at : at + 3])
-            if size > longest:
-                raise FrameTooLargeError("frame too large")
-            end = at + HEAD + size
-            if end > len(data):
-                break
-            yield data[at + 3], data[at:end]
-            at = end
-        self._begun = data[at:]
+        data, at = self._data, self._at
+        if at + HEAD > len(data):
+            return None
+        size = int.from_bytes(data[at : at + 3])
+        if size > longest:
+            raise FrameTooLargeError("frame too large")
+        end = at + HEAD + size
+        if end > len(data):
+            return None
+        self._at = end
+        return data[at + 3], data[at:end]
+
+
+def empty_headers_frame(stream: bytes, flags: int) -> bytes:
+    """Return a HEADERS frame without headers that ends them, and the request if the flags say so."""
+    return bytes((0, 0, 0, HEADERS, flags & END_STREAM | END_HEADERS)) + stream
 
 
 def go_away_frame(last: int, code: int) -> bytes:

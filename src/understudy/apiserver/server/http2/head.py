@@ -88,6 +88,8 @@ def _read_fields(fields: Iterable[tuple[bytes, bytes]]) -> tuple[dict[str, str],
     size = 0
     for raw_name, raw_value in fields:
         size += len(raw_name) + len(raw_value) + _OVERHEAD
+        if size > MAX_HEADERS:
+            break
         name, value = raw_name.decode("utf-8", "surrogateescape"), raw_value.decode("utf-8", "surrogateescape")
         if _NOT_IN_VALUES.search(value):
             raise MalformedRequestError(f"an invalid value of {name}")

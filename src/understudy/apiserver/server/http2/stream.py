@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from random import random
 from typing import Protocol
 
-from h2.connection import H2Connection
 from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.request import NO_ANSWER, Delivery
@@ -16,6 +15,7 @@ from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.connection import ImpairedWriter, reset
 from understudy.apiserver.server.http1.exchange import DATE, WITHOUT_BODY, Exchange, http_date
 from understudy.apiserver.server.http1.head import CONNECTION, CONTENT_LENGTH, Head
+from understudy.apiserver.server.http2.rules import Rules
 from understudy.apiserver.storage.turns import Turns
 
 
@@ -27,7 +27,7 @@ class Carrier(Protocol):
     goaway_chance  the share of answers with which the client is told to connect anew
     """
 
-    http2: H2Connection
+    http2: Rules
     transport: asyncio.Transport | None
     is_full: bool
     goaway_chance: float

@@ -170,7 +170,9 @@ class Http2Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Receive bytes from the server."""
         try:
-            for kind, frame in self._cutter.cut(data, self._http2.max_inbound_frame_size):
+            self._cutter.add(data)
+            while (cut := self._cutter.take(self._http2.max_inbound_frame_size)) is not None:
+                kind, frame = cut
                 if kind == GOAWAY:
                     self._go_away(frame[HEAD:])
                     continue

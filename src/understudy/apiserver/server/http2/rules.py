@@ -1,0 +1,84 @@
+"""The rules of a connection, which are `h2`'s, with kube-apiserver's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.settings import SettingCodes, Settings
+from hpack import Decoder, HeaderTuple
+
+from understudy.apiserver.server.http2.head import MAX_HEADERS
+
+BUFFER = 256 * 1024  # bytes of a frame, and of a body that may wait to be read: kube-apiserver's settings
+LONGEST_BLOCK = 2 * MAX_HEADERS  # bytes of compressed headers that are read, to be refused
+_LARGE = 8 * 1024  # bytes of compressed headers that are read beside the event loop: it may take a second
+_FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
+
+
+class LargeBlockError(Exception):
+    """Headers that are to be read beside the event loop; then an empty HEADERS frame stands for theirs."""
+
+    def __init__(self, block: bytes) -> None:
+        super().__init__("large headers")
+        self.block = block
+
+
+class PatientDecoder(Decoder):
+    """Reads compressed headers; large ones only when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__(LONGEST_BLOCK)
+        self._read: Iterable[HeaderTuple] | None = None
+
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[HeaderTuple]:
+        """Return headers, or those that `decode_large` has read. Raises LargeBlockError, HPACKError."""
+        if self._read is not None:
+            read, self._read = self._read, None
+            return read
+        if len(data) > _LARGE:
+            raise LargeBlockError(bytes(data))
+        return super().decode(data, raw)
+
+    def decode_large(self, block: bytes) -> None:
+        """Read headers, in any thread, for the next call of `decode`. Raises HPACKError."""
+        self._read = super().decode(block, raw=True)
+
+
+class Rules(H2Connection):
+    """The rules of a server's connection. Go refuses streams beyond the limit, and answers requests that `h2` would not
+    read."""
+
+    MAX_CLOSED_STREAMS = 4096  # that are remembered
+
+    def __init__(self, most_streams: int) -> None:
+        super().__init__(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.MAX_FRAME_SIZE: BUFFER,
+                SettingCodes.MAX_CONCURRENT_STREAMS: most_streams,
+                SettingCodes.MAX_HEADER_LIST_SIZE: MAX_HEADERS,
+                SettingCodes.INITIAL_WINDOW_SIZE: BUFFER,
+            },
+        )
+        self.max_inbound_frame_size = BUFFER
+        self.decoder: PatientDecoder = PatientDecoder()
+        self.initiate_connection()
+        self.increment_flow_control_window(BUFFER * most_streams - _FIRST_WINDOW)
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """Forget streams that have ended, and return 0: there is no limit here."""
+        _ = super().open_inbound_streams
+        return 0

@@ -1,0 +1,158 @@
+"""Clients of HTTP/2 that ask too much of a server, or break the rules of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from h2.errors import ErrorCodes
+
+from tests.apiserver.server.http2.client import MAPS, Client
+from understudy import Server
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http2 import connection
+from understudy.apiserver.server.http2.connection import Http2Server
+from understudy.apiserver.server.http2.reader import PREFACE
+
+PING = bytes((0, 0, 8, 6, 0, 0, 0, 0, 0)) + b"12345678"
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+def ended_by(client: Client, data: bytes) -> tuple[int, int] | None:
+    """Send bytes on a connection that has had one request; return the GOAWAY that ends it."""
+    assert client.ask("GET", "/healthz").status == 200
+    client.socket.sendall(data)
+    client.until(lambda: client.went_away is not None)
+    return client.went_away
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(0, 0, 0, b"a"), ErrorCodes.PROTOCOL_ERROR),
+        (frame(0, 0, 9, b"a"), ErrorCodes.PROTOCOL_ERROR),
+        (frame(6, 0, 0, b"short"), ErrorCodes.FRAME_SIZE_ERROR),
+        (b"\xff\xff\xff\0\0\0\0\0\1", ErrorCodes.FRAME_SIZE_ERROR),
+        (frame(1, 0, 3) + PING, ErrorCodes.PROTOCOL_ERROR),
+        (frame(1, 5, 2, b"\x82"), ErrorCodes.PROTOCOL_ERROR),
+        (frame(5, 4, 3, b"\0\0\0\2"), ErrorCodes.PROTOCOL_ERROR),
+        (frame(8, 0, 0, b"\x7f\xff\xff\xff"), ErrorCodes.FLOW_CONTROL_ERROR),
+    ],
+    ids=["data", "idle-stream", "ping", "large-frame", "headers", "even-stream", "push", "window"],
+)
+def test_connection_error(client: Client, data: bytes, code: ErrorCodes) -> None:
+    """A client that breaks a rule of the connection is told so and loses it."""
+    assert ended_by(client, data) == (1, code)
+
+
+def test_first_frame_is_of_settings(client: Client) -> None:
+    with Client(client.url, preface=PREFACE + PING) as hasty:
+        hasty.until(lambda: hasty.went_away == (0, ErrorCodes.PROTOCOL_ERROR))
+    with Client(client.url, preface=b"GET / HTTP/1.1\r\n\r\n") as other:
+        other.until_closed()
+        assert other.went_away is None
+
+
+def test_more_streams_than_allowed() -> None:
+    """The limit is told to clients, and who does not keep to it has its streams refused."""
+    with Server(tls=True, http2_max_streams_per_connection=3) as server, Client(server.url) as client:
+        watches = [client.begin("GET", f"{MAPS}?watch=true") for _ in range(3)]
+        client.until(lambda: all(client.answers[number].status == 200 for number in watches))
+        assert client.http2.remote_settings.max_concurrent_streams == 3
+        client.http2.remote_settings.max_concurrent_streams = 100
+        client.http2.remote_settings.acknowledge()
+        assert client.ask("GET", "/healthz").reset == ErrorCodes.PROTOCOL_ERROR
+        client.http2.reset_stream(watches[0])
+        client.flush()
+        assert client.ask("GET", "/healthz").status == 200
+
+
+def test_large_headers(client: Client) -> None:
+    """Headers of a megabyte are refused with a page, twice as many with the connection."""
+    line = ("x", "y" * 50_000)
+    assert client.ask("GET", "/healthz", [line] * 20).status == 200
+    refused = client.ask("GET", "/healthz", [line] * 22)
+    assert (refused.status, refused.headers["content-type"]) == (431, "text/html; charset=utf-8")
+    number = client.begin("GET", "/healthz", [("x", f"{i}" + "\x7e" * 16_000) for i in range(150)])
+    client.until(lambda: client.went_away is not None)
+    assert client.went_away == (number, ErrorCodes.PROTOCOL_ERROR)
+
+
+def test_headers_that_cannot_be_read(client: Client) -> None:
+    """Large headers are read beside the event loop; errors in them end the connection as those of small ones do."""
+    assert ended_by(client, frame(1, 5, 3, b"\xff\xff\xff\xff\x0f" * 2000)) == (1, ErrorCodes.COMPRESSION_ERROR)
+
+
+def test_many_small_headers(client: Client) -> None:
+    """A request behind large headers is answered behind them."""
+    many = client.begin("GET", "/healthz", [(f"x{i}", "y") for i in range(5000)])
+    few = client.begin("GET", "/healthz")
+    assert [client.answer(number).status for number in (many, few)] == [200, 200]
+
+
+def test_requests_that_are_given_up_at_once(client: Client) -> None:
+    """A client that opens and resets hundreds of streams without waiting loses its connection (CVE-2023-44487)."""
+    assert client.ask("GET", "/healthz").status == 200
+    for _ in range(2000):
+        number = client.http2.get_next_available_stream_id()
+        pseudo = [(":method", "GET"), (":scheme", "https"), (":authority", client.authority), (":path", MAPS)]
+        client.http2.send_headers(number, pseudo, end_stream=True)
+        client.http2.reset_stream(number)
+    client.flush()
+    client.until(lambda: client.went_away is not None)
+    assert client.went_away is not None
+    assert client.went_away[1] == ErrorCodes.ENHANCE_YOUR_CALM
+
+
+class FullPipe(asyncio.Transport):
+    """A connection whose client reads nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread = b""
+        self.is_aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.unread += data
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unread)
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_answers_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that asks for answers to PINGs and does not read them loses the connection (CVE-2019-9512)."""
+    monkeypatch.setattr(connection, "_MOST_UNREAD", 20_000)
+
+    async def handle(exchange: Exchange) -> None:
+        raise AssertionError
+
+    protocol, pipe = Http2Server(handle, 100).connect(), FullPipe()
+    protocol.connection_made(pipe)
+    protocol.pause_writing()
+    protocol.data_received(PREFACE + frame(4, 0, 0))
+    sent = 0
+    while not pipe.is_aborted:
+        assert sent < 100_000
+        protocol.data_received(PING * 400)
+        sent += 400 * len(PING)
+    assert sent > 10_000
+    protocol.connection_lost(None)
+
+
+def test_bodies_of_streams_that_are_given_up() -> None:
+    """What was not read of them makes room for others on the connection."""
+    with Server(tls=True, http2_max_streams_per_connection=2) as server, Client(server.url) as client:
+        for _ in range(20):
+            number = client.begin("POST", MAPS, [("content-type", "application/json")], ends=False)
+            client.send(number, b"x" * 60_000, ends=False)
+            client.http2.reset_stream(number)
+        assert client.ask("GET", "/healthz").status == 200
