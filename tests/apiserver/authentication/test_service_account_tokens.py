@@ -200,4 +200,7 @@ def test_stale_tokens_are_audited(later: int, told: str | None) -> None:
     token = tokens.issue(ACCOUNT, [ISSUER], int(clock.now()) + 3607, {"pod": POD})
     clock.seconds += later
     expected = {} if told is None else {"authentication.k8s.io/stale-token": told}
-    assert tokens.annotations(token) == expected
+    assert tokens.annotations(token, stored()) == expected
+    tokens.user(token, [ISSUER], stored())
+    counted = {family.name: family.series[()] for family in tokens.uses.families if family.series[()]}
+    assert counted == {f"serviceaccount_{'valid' if told is None else 'stale'}_tokens_total": 1}

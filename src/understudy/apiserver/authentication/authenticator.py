@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_token, protocol_token
 from understudy.apiserver.authentication.errors import CertificateError, TokenError
@@ -60,10 +60,17 @@ def read_tokens(path: Path) -> dict[str, User]:
     return tokens
 
 
+class UserOf(Protocol):
+    """Returns the user of a token, and the audiences that it is for."""
+
+    def __call__(self, token: str, *, warnings: list[str]) -> tuple[User, list[str]]:
+        """May add to `warnings`. Raises TokenError."""
+
+
 class Authenticator:
     """Finds out who sends a request, from the client's certificate or bearer token.
 
-    user_of    returns the user of a token, and its audiences; knows service accounts too. Raises TokenError
+    user_of    returns the user of a token, and its audiences; knows service accounts too
     loopback   the tokens of the clients inside this process
     certificates
                knows the users of client certificates; None where clients are not asked for any
@@ -75,7 +82,7 @@ class Authenticator:
 
     def __init__(
         self,
-        user_of: Callable[[str], tuple[User, list[str]]],
+        user_of: UserOf,
         loopback: LoopbackTokens,
         certificates: ClientCertificates | None = None,
         *,
@@ -111,23 +118,23 @@ class Authenticator:
                 log.debug("client certificate: %s", error)
                 anyone = self._wrong
         if authorization and (token := header_token(authorization, warnings)):
-            if (user := self._bearer(token)) is not None:
+            if (user := self._bearer(token, warnings)) is not None:
                 return user
             anyone = self._wrong
         if protocols and (token := protocol_token(headers)):
-            if (user := self._bearer(token)) is not None:
+            if (user := self._bearer(token, warnings)) is not None:
                 return user
             anyone = self._wrong
         if anyone is None or (anyone is NOBODY and self._anonymous_paths and path not in self._anonymous_paths):
             raise unauthorized()
         return anyone
 
-    def _bearer(self, token: str) -> User | None:
+    def _bearer(self, token: str, warnings: list[str]) -> User | None:
         """Return the user of a token, None if it is not good."""
         user = self._loopback.user(token)
         if user is None:
             try:
-                user, _ = self._user_of(token)
+                user, _ = self._user_of(token, warnings=warnings)
             except TokenError:
                 return None
         return completed(user)

@@ -9,7 +9,7 @@ import logging
 from base64 import b64decode
 from hmac import compare_digest
 
-from understudy.apiserver.authentication.service_account_tokens import Lookup
+from understudy.apiserver.authentication.service_accounts.legacy_tokens import Lookup
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.types import Obj

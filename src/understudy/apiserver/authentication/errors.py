@@ -1,6 +1,6 @@
 """The errors of credentials that are not good. Requests with them are answered 401, without the reason."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
 
@@ -48,3 +48,14 @@ class EvaluationAwaitedError(TokenAwaitedError):
     def __init__(self, evaluate: Callable[[], None], afterwards: AbstractContextManager[None]) -> None:
         super().__init__("expressions about claims take long", afterwards)
         self.evaluate = evaluate
+
+
+class UseAwaitedError(TokenAwaitedError):
+    """A token whose use is to be noted before it is judged.
+
+    mark  notes it, or logs why it cannot
+    """
+
+    def __init__(self, mark: Callable[[], Awaitable[None]], afterwards: AbstractContextManager[None]) -> None:
+        super().__init__("the use of a token has to be noted", afterwards)
+        self.mark = mark

@@ -50,6 +50,7 @@ class AuthenticationOptions:
                             made for the server
     service_account_key_file
                             keys (PEM, public or private) that verify these tokens; by default the one that signs them
+    service_account_lookup  whether tokens that are kept in Secrets are good only while Secret and account are there
     api_audiences           audiences of the server itself, by default the issuers
     oidc_issuer_url, oidc_client_id
                             an issuer of OpenID Connect whose tokens name users, and the audience that they must be for
@@ -82,6 +83,9 @@ class AuthenticationOptions:
     )
     service_account_key_file: Sequence[str] = field(
         default=(), metadata=flag("keys (PEM) that verify service accounts' tokens", "PATH,PATH")
+    )
+    service_account_lookup: bool = field(
+        default=True, metadata=flag("look for the Secrets of tokens that are kept there (default: true)", "BOOL")
     )
     api_audiences: Sequence[str] = field(
         default=(), metadata=flag("audiences of this server (default: the issuers)", "A,B")
@@ -130,7 +134,7 @@ class AuthenticationOptions:
         if self.service_account_key_file and not file:
             raise ValueError("--service-account-key-file needs --service-account-signing-key-file")
         if not file:
-            return AccountTokenOptions(issuers, self.api_audiences)
+            return AccountTokenOptions(issuers, self.api_audiences, looks_up=self.service_account_lookup)
         from understudy.apiserver.authentication import jose  # cryptography
 
         signing_key = _read("service-account-signing-key-file", jose.read_private_key, file)
@@ -138,7 +142,7 @@ class AuthenticationOptions:
         keys: list[PublicKey] = []
         for key_file in self.service_account_key_file:
             keys += _read("service-account-key-file", jose.read_public_keys, key_file)
-        return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys)
+        return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys, self.service_account_lookup)
 
     @cached_property
     def authentication_data(self) -> bytes:

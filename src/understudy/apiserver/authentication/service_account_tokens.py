@@ -11,14 +11,21 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING
 
 import orjson
 
-from understudy.apiserver.authentication.errors import TokenError
+from understudy.apiserver.authentication.errors import TokenAwaitedError, TokenError
+from understudy.apiserver.authentication.service_accounts.legacy_tokens import (
+    LEGACY_ISSUER,
+    LegacyTokens,
+    Lookup,
+    legacy_claims,
+)
+from understudy.apiserver.authentication.service_accounts.token_notes import LEGACY, STALE, VALID, TokenNotes, TokenUses
 from understudy.machinery.auth.users import CREDENTIAL_ID, User, account_groups, account_name
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
@@ -32,13 +39,10 @@ ISSUER = "https://kubernetes.default.svc"
 EXTRA = "authentication.kubernetes.io"
 LEEWAY = 60  # seconds that clocks may differ by
 WARN_ONLY, YEAR = 60 * 60 + 7, 365 * 24 * 60 * 60  # seconds; upstream: `WarnOnlyBoundTokenExpirationSeconds`
-STALE = "authentication.k8s.io/stale-token"
+STALE_ANNOTATION, LEGACY_ANNOTATION = "authentication.k8s.io/stale-token", "authentication.k8s.io/legacy-token"
 INVALIDATED = "service account token has been invalidated"
 _GO_JOSE = ByRelease({V1_31: "square/go-jose", V1_33: "go-jose/go-jose"})  # the library that names itself in an error
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
-
-# (group, resource, namespace, name) to the object, None where there is none.
-Lookup = Callable[[str, str, str, str], Obj | None]
 
 SIGNING_KEY = "service-account-signing-key"  # the name of what is generated
 
@@ -51,6 +55,7 @@ class AccountTokenOptions:
     audiences    those of this server; without them, its issuers
     signing_key  signs new tokens; made for the server without one
     keys         verify tokens; without them, the signing key does
+    looks_up     whether legacy tokens are good only while their Secret and their account are there
     generated    returns a key that the server has made for itself, from its name and what makes it
     """
 
@@ -58,6 +63,7 @@ class AccountTokenOptions:
     audiences: Sequence[str] = ()
     signing_key: PrivateKey | None = None
     keys: Sequence[PublicKey] = ()
+    looks_up: bool = True
     generated: Callable[[str, Callable[[], bytes]], bytes] = lambda _, make: make()
 
 
@@ -65,6 +71,8 @@ class AccountTokens:
     """Issues and verifies the tokens of one server's service accounts.
 
     audiences  those of the server itself
+    legacy     knows the users of tokens that are kept in Secrets
+    uses       counts the tokens that are used
     """
 
     def __init__(self, clock: Clock, version: Version, options: AccountTokenOptions | None = None) -> None:
@@ -72,6 +80,8 @@ class AccountTokens:
         self._version = version
         self._options = options or AccountTokenOptions()
         self.audiences = tuple(self._options.audiences or self._options.issuers)
+        self.legacy = LegacyTokens(clock, looks_up=self._options.looks_up)
+        self.uses = TokenUses(clock, version)
 
     @property
     def issuer(self) -> str:
@@ -126,27 +136,59 @@ class AccountTokens:
         }
         return jose.sign(self._signing_key, claims)
 
-    def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
-        """Return the user of a token, and those of the audiences that it is for. Raises TokenError."""
+    def issue_legacy(self, account: Obj, secret: Obj) -> str:
+        """Return a new token without an end, from the metadata of its account and of the Secret that will hold it."""
+        from understudy.apiserver.authentication import jose
+
+        return jose.sign(self._signing_key, legacy_claims(account, secret))
+
+    def user(
+        self, token: str, audiences: Sequence[str], lookup: Lookup, warnings: list[str] | None = None
+    ) -> tuple[User, list[str]]:
+        """Return the user of a token, and those of the audiences that it is for; may add to `warnings`.
+
+        Raises TokenError, TokenAwaitedError.
+        """
+        notes = TokenNotes()
+        try:
+            judged = self._judge(token, audiences, lookup, notes)
+        except TokenError:
+            self.uses.refuse(notes)
+            raise
+        notes = self.uses.accept((token, tuple(audiences)), notes)
+        if warnings is not None:
+            warnings += notes.warnings
+        return judged
+
+    def annotations(self, token: str, lookup: Lookup) -> Mapping[str, str]:
+        """Return the annotations of the audit log about a token that is good."""
+        notes = self.uses.kept((token, self.audiences))
+        if notes is None:
+            notes = TokenNotes()
+            with suppress(TokenError, TokenAwaitedError):
+                self._judge(token, self.audiences, lookup, notes)
+        return notes.annotations
+
+    def _judge(self, token: str, audiences: Sequence[str], lookup: Lookup, notes: TokenNotes) -> tuple[User, list[str]]:
+        """Return the user and the audiences of a token. Raises as `user` does."""
         claims = self._claims(token)
-        own = _texts(claims.get("aud")) or self.audiences
+        own = _texts(claims.get("aud"))
+        if not own:
+            own = list(self.audiences)
+            notes.counted.append(LEGACY)
+            notes.annotations[LEGACY_ANNOTATION] = str(claims.get("sub", ""))
         meant = [audience for audience in audiences if audience in own]
         if not meant:
             raise TokenError(f"token audiences {_quoted(own)} is invalid for the target audiences {_quoted(audiences)}")
+        if claims["iss"] == LEGACY_ISSUER:
+            return self.legacy.user(token, claims, lookup, notes), meant
         now = self._clock.now()
         _check_time(claims, now)
         place = claims.get("kubernetes.io") or {}
         _check_account(place, lookup, now)
         _check_bound(place, lookup, now)
+        _note_age(claims, place, int(now), notes)
         return _user(claims, place), meant
-
-    def annotations(self, token: str) -> Mapping[str, str]:
-        """Return the annotations of the audit log about a good token, which its client may not read again in time."""
-        claims = orjson.loads(base64.b64decode(token.split(".")[1] + "==", altchars=b"-_"))
-        late = int(self._clock.now()) - (claims.get("kubernetes.io") or {}).get("warnafter", inf)
-        if late <= 0:
-            return {}
-        return {STALE: f"subject: {claims['sub']}, seconds after warning threshold: {late}"}
 
     def _claims(self, token: str) -> Obj:
         """Return the claims of a token that is signed by a key of this server. Raises TokenError."""
@@ -179,7 +221,7 @@ class AccountTokens:
             claims = orjson.loads(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_"))
         except ValueError:
             return False
-        return isinstance(claims, dict) and claims.get("iss") in self._options.issuers
+        return isinstance(claims, dict) and claims.get("iss") in (LEGACY_ISSUER, *self._options.issuers)
 
 
 def _check_shape(claims: Obj) -> None:
@@ -236,6 +278,15 @@ def _check_bound(place: Obj, lookup: Lookup, now: float) -> None:
             raise TokenError(f"{claim} UID ({actual}) does not match service account {claim} ref claim ({uid})")
         if _is_deleted(obj, now):
             raise TokenError(INVALIDATED)
+
+
+def _note_age(claims: Obj, place: Obj, now: int, notes: TokenNotes) -> None:
+    """Note whether a client may not have read its token again in time (`warnafter`)."""
+    if not (threshold := place.get("warnafter")):
+        return
+    if (late := now - int(threshold)) > 0:
+        notes.annotations[STALE_ANNOTATION] = f"subject: {claims['sub']}, seconds after warning threshold: {late}"
+    notes.counted.append(STALE if late > 0 else VALID)
 
 
 def _is_deleted(obj: Obj, now: float) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens, Lookup
+from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.legacy_tokens import Lookup
 from understudy.machinery.auth.users import User
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ class Tokens:
     webhook: WebhookTokens | None = None
     bootstrap: BootstrapTokens | None = None
 
-    def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
+    def user_of(
+        self, token: str, audiences: Sequence[str] = (), warnings: list[str] | None = None
+    ) -> tuple[User, list[str]]:
         """Return the user of a bearer token, and which of the audiences the token is for; without any, the server's.
+        May add to `warnings`.
 
         Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, TokenAwaitedError,
         and DecisionAwaitedError if a webhook has to be asked.
@@ -49,13 +53,17 @@ class Tokens:
         known = self.users.get(token)
         if known is None:
             try:
-                return self.accounts.user(token, audiences or own, self.lookup)
+                return self.accounts.user(token, audiences or own, self.lookup, warnings)
             except TokenError as error:
                 known = None if self.bootstrap is None else self.bootstrap.user(token, self.lookup)
                 if known is None and self.webhook is not None:
                     return self._outside_user(self.webhook, token, audiences or own, error)
                 known = known or self._jwt_user(token, error)
         return known, self._meant(audiences)
+
+    def annotations(self, token: str) -> Mapping[str, str]:
+        """Return the annotations of the audit log about a bearer token that is good."""
+        return {} if token in self.users else self.accounts.annotations(token, self.lookup)
 
     def _meant(self, audiences: Sequence[str]) -> list[str]:
         """Return those of the audiences that are this server's own. Raises TokenError if none is."""

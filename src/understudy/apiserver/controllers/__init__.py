@@ -1,5 +1,5 @@
-"""The controllers of kube-apiserver itself: those of custom resource definitions, API services, flow
-schemas and the end of events.
+"""The controllers of kube-apiserver itself: those of custom resource definitions, API services, flow schemas, the end
+of events, and the day since which uses of legacy tokens are noted.
 
 They always run. Those of kube-controller-manager are in `understudy.controlplane`, and reach a server as its
 `ControllerManager`.
@@ -22,11 +22,18 @@ from understudy.apiserver.controllers.event_expiry import EventExpiry
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.framework.controller import Controller, run_controllers
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
+from understudy.apiserver.controllers.token_tracking import TokenTrackingController
 from understudy.apiserver.controllers.watch_caches import WatchCaches
 
 NewController = Callable[[ControllerContext, StoreInformers], Controller[str]]
 
-OWN: tuple[NewController, ...] = (DefinitionController, APIServiceController, FlowSchemaController, EventExpiry)
+OWN: tuple[NewController, ...] = (
+    DefinitionController,
+    APIServiceController,
+    FlowSchemaController,
+    EventExpiry,
+    TokenTrackingController,
+)
 
 
 class ControllerManager(Protocol):

@@ -125,9 +125,10 @@ class ServerState:
 
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
-        """Return the metrics of admission, and of files that are read again."""
+        """Return the metrics of admission, of files that are read again, and of tokens of service accounts."""
         files = (family for file in self.reloaded for family in file.families)
-        return *self.admission_metrics.families, *self.settings.manifests.metrics.families, *files
+        manifests = self.settings.manifests.metrics.families
+        return *self.admission_metrics.families, *manifests, *files, *self.tokens.accounts.uses.families
 
     @property
     def release(self) -> Release:

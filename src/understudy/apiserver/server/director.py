@@ -19,6 +19,7 @@ from understudy.apiserver.authentication.errors import (
     KeysAwaitedError,
     ProviderError,
     TokenAwaitedError,
+    UseAwaitedError,
 )
 from understudy.apiserver.authorization.webhook.awaited import decided
 from understudy.apiserver.endpoints import deprecation, routing
@@ -302,6 +303,8 @@ class Director:
                 await self._executor.evaluate(request, awaited.evaluate)
             elif isinstance(awaited, KeysAwaitedError):
                 await asyncio.shield(self._key_fetch(awaited.fetch))
+            elif isinstance(awaited, UseAwaitedError):
+                await awaited.mark()
         except ProviderError as error:
             log.error("oidc: fetching keys %s", error)
         except (RequestTimeoutError, StatusError):

@@ -256,7 +256,7 @@ class Lifecycle:
         self._audit_client.open()
         backends = new_backends(config, self._audit_client)
         state = self.state
-        of_token = state.tokens.accounts.annotations
+        of_token = state.tokens.annotations
         auditor = Auditor(policy, self.audit_events, backends, state.clock, state.release.version, of_token)
         auditor.waits = not self._is_inside  # else real time would decide what happens next
         return auditor

@@ -16,10 +16,13 @@ from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.legacy_tokens import LAST_USED
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
+from understudy.apiserver.controllers.controller import APISERVER_AGENT
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
+from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.flowcontrol.classification import FlowControl
@@ -51,6 +54,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
@@ -298,10 +302,21 @@ def new_front_door(
         flow_control,
         limiter,
     )
+    clients = ClientBuilder(director, state, tokens, send_watch)
+    state.tokens.accounts.legacy.mark_used = partial(_mark_used, clients)
     token = next(iter(state.tokens.users), "")
     if config.tokens is None and (config.authenticated or url.startswith("https:")):
         token = tokens.issue(ADMIN)
-    return FrontDoor(director, limiter, hints, tokens, ClientBuilder(director, state, tokens, send_watch), token)
+    return FrontDoor(director, limiter, hints, tokens, clients, token)
+
+
+async def _mark_used(clients: ClientBuilder, secret: Obj, day: str) -> None:
+    """Note in a Secret when the token that it holds was used last. Raises StatusError."""
+    metadata = secret["metadata"]
+    named = {name: metadata[name] for name in ("name", "namespace", "uid")}
+    changes = {"kind": "Secret", "apiVersion": "v1", "metadata": {**named, "labels": {LAST_USED: day}}}
+    path = resource_path("", "v1", "secrets", metadata["namespace"], metadata["name"])
+    await clients.client(APISERVER_AGENT).patch(path, changes)
 
 
 def new_backends(config: ServerConfig, client: HttpWebhookClient) -> list[Backend]:

@@ -7,6 +7,9 @@
     validatingadmissionpolicy-status
                         warns in the status of policies of expressions that do not fit the objects they are about
     serviceaccount      creates the service account `default` of every namespace
+    serviceaccount-token
+                        puts tokens into Secrets of the type `kubernetes.io/service-account-token`, and deletes those
+                        Secrets with their account
     root-ca-certificate-publisher
                         publishes in every namespace whose certificates the server's clients have to trust
     podgroup-protection lets a PodGroup that is being deleted go when its pods have ended
@@ -51,6 +54,7 @@ from understudy.controlplane.controllers.namespace_defaults import RootCAPublish
 from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
 from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
+from understudy.controlplane.controllers.service_account_tokens import TokensController
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
@@ -74,6 +78,7 @@ KNOWN: dict[str, NewController] = {
     "clusterrole-aggregation": ClusterRoleAggregationController,
     "validatingadmissionpolicy-status": PolicyStatusController,
     "serviceaccount": ServiceAccountController,
+    "serviceaccount-token": TokensController,
     "root-ca-certificate-publisher": RootCAPublisher,
     "podgroup-protection": PodGroupProtectionController,
     "node-lifecycle": NodeLifecycleController,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from understudy.apiserver.controllers import token_tracking
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -16,8 +17,6 @@ from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, split_api_version
 
-# Notes when the server began to track which legacy tokens are used; the controller manager reads it.
-TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 # The kinds whose objects are only made while a feature gate is on.
 _GATES = {
     "IPAddress": features.MULTI_CIDR_SERVICE_ALLOCATOR,
@@ -41,8 +40,8 @@ def initial_objects(release: Release, gates: Gates, now: str, port: int) -> Iter
         if kind == "Service":
             https, *others = obj["spec"]["ports"]
             obj = {**obj, "spec": {**obj["spec"], "ports": [{**https, "targetPort": port}, *others]}}
-        elif obj["metadata"]["name"] == TOKEN_TRACKING:
-            obj = {**obj, "data": {**obj["data"], "since": now[:10]}}
+        elif obj["metadata"]["name"] == token_tracking.NAME:
+            obj = {**obj, "data": {**obj["data"], token_tracking.SINCE: now[:10]}}
         yield _stamped(obj, now)
 
 
