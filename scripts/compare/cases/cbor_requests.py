@@ -263,6 +263,7 @@ def bodies() -> Iterator[Ask]:
         {"apiVersion": [], "metadata": {"name": "kind"}},
     ):
         yield Ask("POST", MAPS, body)
+    yield from odd_bodies()
     unknown = {**config_map("unknown"), "x": 1, "metadata": {"name": "unknown", "y": 1}}
     inner = {**config_map("unknown"), "metadata": {"name": "unknown", "y": 1, "labels": {"a": 1}}}
     for validation in ("Strict", "Warn", "Ignore"):
@@ -273,6 +274,41 @@ def bodies() -> Iterator[Ask]:
         yield Ask("POST", path, config_map("unknown", data=twice))
         nested = {"livenessProbe": {"x": 1}, "ports": [{"containerPort": 1, "y": 2}], "z": 3}
         yield Ask("POST", f"{DEPLOYMENTS}?dryRun=All&fieldValidation={validation}", deployment("unknown", nested))
+
+
+def odd_bodies() -> Iterator[Ask]:
+    """Send bodies in which one rule meets another."""
+    fields = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    for body in (
+        -(2**64),
+        Encoded(b"\x62\xff\xfe"),
+        config_map("odd", data=Pairs((("a", "x"), ("b", None), (None, "y")))),
+        config_map("odd", data=Pairs(((None, "x"), ("b", None)))),
+        config_map("odd", data=Pairs((("a", 1), ("b", "2"), ("b", "3")))),
+        config_map("odd", immutable=-(2**64)),
+        {"metadata": {"name": "odd", "generation": Encoded(b"\x62\xff\xfe")}},
+        {"metadata": {"name": "odd", "managedFields": [{**fields, "fieldsV1": {"f:a": Tag(1, "x")}}]}},
+        {"metadata": {"name": "odd", "managedFields": [{**fields, "fieldsV1": Tag(6, [])}]}},
+        {"metadata": {"name": "odd", "managedFields": [{**fields, "fieldsV1": Tag(5, [])}]}},
+        {"metadata": Pairs(((Tag(5, "name"), 1), (Tag(6, "name"), 2)))},
+        {"metadata": Pairs(((1.5, 1), (2.5, 2)))},
+        {"metadata": Pairs((([], 1), ([], 2)))},
+    ):
+        yield Ask("POST", MAPS, body)
+    for items in ({"x": 1}, [{"type": "string", "x": 1}], "x", None, True, {"type": 1}):
+        yield Ask("POST", f"{CRDS}?dryRun=All&fieldValidation=Ignore", schema_with("a", items=items))
+    values: tuple[Any, ...] = ({"x": 1}, [], "x", None, False, {"type": "string"})
+    for others in values:
+        yield Ask("POST", f"{CRDS}?dryRun=All", schema_with("a", additionalProperties=others))
+    yield Ask("POST", f"{CRDS}?dryRun=All", schema_with("a", default=1.0))
+
+
+def schema_with(name: str, **fields: Any) -> dict[str, Any]:
+    """Return a definition with one more property, whose name comes first."""
+    body = definition()
+    properties = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties[name] = {"type": "array" if "items" in fields else "object", **fields}
+    return body
 
 
 def negotiation() -> Iterator[Ask]:
@@ -340,6 +376,13 @@ def custom() -> Iterator[Ask]:
     yield Ask("POST", THINGS, thing("two", spec={"n": "x"}))
     yield Ask("POST", THINGS, thing("two", spec={"n": 1.0, "x": 11}))
     yield Ask("POST", THINGS, thing("two", spec={"list": None, "n": 1.5}))
+    no_kinds: tuple[Any, ...] = (1, [], None, "")
+    for other in no_kinds:
+        named = {"kind": other, "metadata": {"name": "two"}, "spec": {"a": "b"}}
+        yield Ask("POST", THINGS, {**thing("two"), "apiVersion": other})
+        yield Ask("POST", THINGS, {**named, "apiVersion": f"{GROUP}/v1"})
+    yield Ask("POST", THINGS, {"kind": 1, "spec": 2**63})
+    yield Ask("POST", THINGS, {"kind": "Thing", "spec": 2**63})
     for body in ("", "80", "f6", "a0", "a1", "ff"):
         yield Ask("POST", THINGS, bytes.fromhex(body))
     yield Ask("PUT", f"{THINGS}/one", thing("one", spec={"n": 4, "x": 1}))

@@ -76,7 +76,7 @@ class CborBody:
 
     def value(self) -> tuple[Any, list[str]]:
         value = cbor.decode_unstructured(self.item) or {}
-        if not value.get("apiVersion"):
+        if not value.get("apiVersion") or not isinstance(value["apiVersion"], str):
             raise DecodeError(f"Object 'apiVersion' is missing in '{self.text()}'")
         return value, []
 

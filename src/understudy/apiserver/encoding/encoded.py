@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from understudy.apiserver.encoding.conversion import from_internal
 from understudy.apiserver.storage.interface import Entry, Kept
@@ -137,12 +137,8 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
 
 def encoded_cbor(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as a data item of CBOR. Encodes it once."""
-    key = Kept("cbor", kind.codec(version))
-    cached: bytes | None = entry.made(key)
-    if cached is None:
-        codec = kind.codec(version)
-        cached = entry.cache[key] = codec.encode_cbor(codec.named(versioned(entry, kind, version)))
-    return cached
+    codec = kind.codec(version)
+    return _encode_once(entry, codec, Kept("cbor", codec), lambda: codec.named(versioned(entry, kind, version)))
 
 
 def cbor_item_key(kind: Kind, version: str) -> Kept:
@@ -152,12 +148,20 @@ def cbor_item_key(kind: Kind, version: str) -> Kept:
 
 def cbor_item(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry as an item of a list in CBOR. Encodes it once."""
-    key = cbor_item_key(kind, version)
+    codec = kind.codec(version)
+    return _encode_once(
+        entry,
+        codec,
+        cbor_item_key(kind, version),
+        lambda: codec.list_of({}, [versioned(entry, kind, version)])["items"][0],
+    )
+
+
+def _encode_once(entry: Entry, codec: Codec, key: Kept, obj: Callable[[], Obj]) -> bytes:
+    """Return the object that `obj` makes in CBOR, which the entry keeps under a key."""
     cached: bytes | None = entry.made(key)
     if cached is None:
-        codec = kind.codec(version)
-        (item,) = codec.list_of({}, [versioned(entry, kind, version)])["items"]
-        cached = entry.cache[key] = codec.encode_cbor(item)
+        cached = entry.cache[key] = codec.encode_cbor(obj())
     return cached
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from scripts.common.comparing import Server as Asked
+from scripts.compare.cases.cbor_requests import Tag, item
 from scripts.compare.cbor import exchanges
 from understudy import Server
+from understudy.machinery.releases.version import V1_37
+from understudy.machinery.serializer.cbor.decode import decode_any
+from understudy.machinery.serializer.cbor.items import parse
 
 RECORDED = Path(__file__).with_name("recorded")
 GATE = {"CBORServingAndStorage": True}
@@ -35,3 +40,40 @@ def test_cbor_is_not_served_without_its_gate() -> None:
         applied = asked.exchange("PATCH", f"{path}/a", {"Content-Type": "application/apply-patch+cbor"}, b"\xa0")
     assert [read.status, written.status, applied.status] == [406, 415, 415]
     assert not any(b"cbor" in answer.body for answer in (read, written, applied))
+
+
+def test_audit_log_has_objects_as_json(tmp_path: Path) -> None:
+    """Bodies, answers and applied patches in CBOR stand in the audit log as the same ones in JSON do."""
+    policy, log, path = tmp_path / "policy", tmp_path / "log", "/api/v1/namespaces/default/secrets"
+    rules = [{"level": "RequestResponse", "omitStages": ["RequestReceived"]}]
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"b": Tag(22, b"c")}}
+    with (
+        Server(feature_gates=GATE, audit_policy_file=policy, audit_log_path=str(log)) as server,
+        Asked(server.url) as asked,
+    ):
+        headers = {"Content-Type": "application/cbor", "Accept": "application/cbor"}
+        asked.exchange("POST", path, headers, item(secret))
+        headers["Content-Type"] = "application/apply-patch+cbor"
+        asked.exchange(
+            "PATCH", f"{path}/a?fieldManager=m&force=true", headers, item({**secret, "data": {"b": b"ZA=="}})
+        )
+        stored = asked.must("GET", f"{path}/a")
+    created, applied = [
+        event for event in map(json.loads, log.read_text().splitlines()) if event["verb"] in ("create", "patch")
+    ]
+    assert created["requestObject"]["data"] == created["responseObject"]["data"] == {"b": "Yw=="}
+    assert applied["requestObject"] == {**secret, "data": {"b": "ZA=="}}
+    assert applied["responseObject"] == stored
+
+
+async def test_websocket_has_an_item_in_each_message() -> None:
+    """An event in CBOR is a binary message, from its first byte on."""
+    path = "/api/v1/namespaces?watch=1&timeoutSeconds=-1"
+    with Server(feature_gates=GATE, accept_hosts=["localhost"]) as server:
+        async with aiohttp.ClientSession() as session:
+            headers = {"Origin": "http://localhost", "Accept": "application/cbor"}
+            async with session.ws_connect(f"{server.url}{path}", headers=headers) as socket:
+                sent = [message async for message in socket]
+    assert {message.type for message in sent} == {aiohttp.WSMsgType.BINARY}
+    assert [decode_any(parse(message.data, V1_37))["type"] for message in sent] == ["ADDED"] * len(sent)

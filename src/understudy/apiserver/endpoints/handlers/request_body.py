@@ -37,7 +37,7 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
     )
     type_meta = "", ""
     try:
-        body, type_meta, strict = open_body(media, raw, request.release)
+        body, type_meta, strict = open_body(media, raw, request.release, expected if decoder.takes_any_kind else None)
         sent = decoder.sent_kind(*type_meta, body.text)
     except DecodeError as error:
         is_defaulted = validation == IGNORE and media != CBOR
@@ -60,15 +60,17 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
     return Sent(obj, sent)
 
 
-def open_body(media: str, raw: bytes, version: Version) -> tuple[Body, tuple[str, str], list[str]]:
+def open_body(
+    media: str, raw: bytes, version: Version, unstructured: GroupVersionKind | None = None
+) -> tuple[Body, tuple[str, str], list[str]]:
     """Return a body of a media type, its apiVersion and kind, and the strict error about duplicate keys of YAML.
 
-    Raises DecodeError.
+    `unstructured` is the expected kind of a custom resource. Raises DecodeError.
     """
     if media == PROTOBUF:
         return ProtobufBody(raw), read_protobuf_type_meta(raw), []
     if media == CBOR:
-        item, type_meta = parse_cbor(raw, Schemas.of(version))
+        item, type_meta = parse_cbor(raw, Schemas.of(version), unstructured)
         return CborBody(item), type_meta, []
     json, strict = yaml_to_json(raw) if media == YAML else (raw, [])
     parsed = parse_json(json)

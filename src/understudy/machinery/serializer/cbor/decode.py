@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_scalars import base64_error_offset
-from understudy.machinery.golang.json_writer import encode_sorted, with_source
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.json_writer import as_read_again, encode_sorted, with_source
+from understudy.machinery.golang.text import go_quote, go_scalar
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
 from understudy.machinery.serializer.cbor.items import (
     ARRAY,
@@ -39,7 +39,8 @@ from understudy.machinery.serializer.cbor.items import (
 from understudy.machinery.serializer.cbor.times import EPOCH, RFC3339, time_text
 from understudy.machinery.serializer.json_fast import struct_converter
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Schemas, Shape, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.typeinfo.scheme import gvk_with_defaults
+from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.util.deep_recursion import call_deeply
 
 _TYPE_META = "k8s.io/apimachinery/pkg/apis/meta/v1.TypeMeta"
@@ -49,6 +50,7 @@ _AS_TEXT: dict[int, Callable[[bytes], bytes]] = {  # by tag: how a byte string b
     23: lambda data: data.hex().encode(),
 }
 _TAGGED = {RFC3339: ("text string", (TEXT,)), EPOCH: ("integer or floating-point number", (POSITIVE, NEGATIVE))}
+_LAST_CORE_TAG = 5
 _BITS = {"int": 63, "int64": 63, "int32": 31, "int16": 15, "int8": 7}
 _UNSIGNED_BITS = {"uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
 _STRING, _INT32, _ANY = Scalar("string", "string"), Scalar("int32", "int32"), Scalar("interface", "interface {}")
@@ -65,7 +67,7 @@ def _decode(item: Item, struct: Struct) -> tuple[Obj, list[str]]:
     value = decoder.value(item, struct)
     decoder.check()
     unknown = decoder.unknown
-    strict = [] if unknown is None else [f"cbor: found unknown field at map element index {unknown}"]
+    strict = [] if unknown is None else [_unknown(unknown)]
     return struct_converter(struct)(value or {}, None), strict
 
 
@@ -87,15 +89,42 @@ def _json_value(item: Item, shape: Shape) -> Any:
     return value
 
 
-def parse_object(body: bytes, schemas: Schemas) -> tuple[Item, tuple[str, str]]:
+def parse_object(body: bytes, schemas: Schemas, unstructured: GroupVersionKind | None) -> tuple[Item, tuple[str, str]]:
     """Parse a body, and return its apiVersion and kind, "" where missing (upstream: `defaultMetaFactory.Interpret`).
-    Raises DecodeError."""
+
+    unstructured  the expected kind of an object without a Go type, which is decoded first, None for others; its kind
+                  counts for a body that cannot be
+
+    Raises DecodeError.
+    """
     try:
         item = parse(body, schemas.version)
-        type_meta = _decode(item, schemas.struct(_TYPE_META))[0]
+        if unstructured is not None:
+            return item, _unstructured_type_meta(item, schemas, unstructured)
+        return item, _type_meta(item, schemas)
     except DecodeError as error:
         raise DecodeError(f"unable to determine group/version/kind: {error}") from error
-    return item, (type_meta.get("apiVersion", ""), type_meta.get("kind", ""))
+
+
+def _unstructured_type_meta(item: Item, schemas: Schemas, expected: GroupVersionKind) -> tuple[str, str]:
+    try:
+        obj = decode_unstructured(item) or {}
+    except DecodeError:
+        gvk = gvk_with_defaults(*_type_meta(item, schemas), expected)
+        return gvk.api_version, gvk.kind
+    api_version, kind = (text if isinstance(text := obj.get(name), str) else "" for name in ("apiVersion", "kind"))
+    return api_version, kind
+
+
+def _type_meta(item: Item, schemas: Schemas) -> tuple[str, str]:
+    type_meta = _decode(item, schemas.struct(_TYPE_META))[0]
+    return type_meta.get("apiVersion", ""), type_meta.get("kind", "")
+
+
+class _Other(NamedTuple):
+    """A key of a struct that is neither a string nor a number, or has a tag; it is none of the same value without."""
+
+    value: Any
 
 
 class _MismatchError(DecodeError):
@@ -121,7 +150,8 @@ class _Decoder:
     raw       the error of the first raw part that is no JSON
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refuses_unknown: bool = False) -> None:
+        self._refuses_unknown = refuses_unknown
         self.error: DecodeError | None = None
         self.raw: DecodeError | None = None
         self.unknown: int | None = None
@@ -154,10 +184,14 @@ class _Decoder:
             return _CUSTOM[shape.name](self, item, shape)
         if isinstance(item.value, Simple):
             return self._fail(unrecognized(item.value))
-        if item.value is None:
+        if item.value is None or (item.kind == TEXT and self._text(item) is None):
             return None
+        if shape is _ANY or (isinstance(shape, Scalar) and shape.kind == "interface"):
+            return self._any(item)
+        if item.kind == NEGATIVE and item.value < -(2**63):
+            return self._mismatch(item, shape, f"{item.value} overflows Go's int64")
         if isinstance(shape, Scalar):
-            return self._any(item) if shape is _ANY or shape.kind == "interface" else self._scalar(item, shape)
+            return self._scalar(item, shape)
         if isinstance(shape, Struct):
             return self._struct(item, shape)
         if isinstance(shape, Map):
@@ -197,6 +231,10 @@ class _Decoder:
                 self.failures += 1
                 self.error = _duplicate(name, index)
                 break
+            if field is None and self._refuses_unknown:
+                self.failures += 1
+                self.error = DecodeError(_unknown(index))
+                break
             if field is None:
                 others.add(name)
                 own_unknown = index if own_unknown is None else own_unknown
@@ -227,17 +265,25 @@ class _Decoder:
         kind = TAG if key.tags else key.kind
         note = f"map key is of type {kind} and cannot be used to match struct field name"
         self._fail(_MismatchError(kind, "string", note))
-        return (None, key.value), key.kind not in (MAP, ARRAY)
+        failures = self.failures
+        value = self.value(key, _ANY)
+        return _Other(value), self.failures == failures and key.kind not in (MAP, ARRAY)
 
     def _map(self, item: Item, shape: Map) -> Obj:
+        """Return a map. Go reads null over what stands there: the key before, and the value if it is a scalar."""
         outer, self.error = self.error, None
+        keeps_value = isinstance(shape.value, Scalar) and shape.value.kind not in ("bytes", "interface")
         out: Obj = {}
+        name, value = "", None
         for index, (key, child) in enumerate(item.value):
             failures = self.failures
-            name = self.value(key, shape.key) or ""
+            sent = self.value(key, shape.key)
             if self.failures > failures:
                 continue
-            value = self.value(child, shape.value)
+            name = name if sent is None else sent
+            before, value = value, self.value(child, shape.value)
+            if value is None and keeps_value:
+                value = before
             if self.failures > failures:
                 continue
             if name in out:
@@ -279,8 +325,7 @@ class _Decoder:
         least = -(2 ** _BITS[shape.kind]) if shape.kind in _BITS else 0
         if least <= value < 2 ** (_BITS | _UNSIGNED_BITS)[shape.kind]:
             return value
-        of = "Go's int64" if value < -(2**63) else shape.go
-        return self._mismatch(item, shape, f"{value} overflows {of}")
+        return self._mismatch(item, shape, f"{value} overflows {shape.go}")
 
     def _bytes(self, item: Item, shape: Scalar) -> Any:
         """Return a []byte as base64 text."""
@@ -350,8 +395,17 @@ class _Decoder:
         return text or "" if other.error is None else self.value(item, _INT32)
 
     def any(self, item: Item) -> Any:
-        """Return a value that is JSON in Go, or a FieldsV1."""
-        return self.value(item, _ANY)
+        """Return a value that is JSON in Go, with the numbers of the JSON that it is transcoded to."""
+        return as_read_again(self.value(item, _ANY))
+
+    def fields(self, item: Item) -> Any:
+        """Return a FieldsV1, whose errors are those of the JSON that it is transcoded to."""
+        other = _Decoder()
+        value = other.value(item, _UNSTRUCTURED if _is_fields(item) else _ANY)
+        if other.error is not None:
+            of = "failed to transcode FieldsV1 to JSON: metav1.FieldsV1 cbor invalid"
+            self.raw = self.raw or DecodeError(f"{of}: {other.error}")
+        return value
 
     def raw_extension(self, item: Item) -> Any:
         """Return a RawExtension, with the JSON that it is transcoded to."""
@@ -363,19 +417,17 @@ class _Decoder:
         return with_source(value, encode_sorted(value))
 
     def schema_or(self, item: Item, shape: Custom) -> Any:
-        """Return a JSONSchemaPropsOr…, of which no unknown field is a strict error."""
+        """Return a JSONSchemaPropsOr…, whose schemas refuse unknown fields, whatever the field validation says."""
         assert shape.schema is not None
-        unknown = self.unknown
-        try:
-            if item.kind == MAP:
-                return self.value(item, shape.schema)
-            if shape.name == "JSONSchemaPropsOrBool":
-                is_bool = isinstance(item.value, bool)
-                return item.value if is_bool else self._fail(DecodeError("boolean or JSON schema expected"))
-            element = _STRING if shape.name == "JSONSchemaPropsOrStringArray" else shape.schema
-            return self.value(item, List(element, False)) if item.kind == ARRAY else None
-        finally:
-            self.unknown = unknown
+        if shape.name == "JSONSchemaPropsOrBool" and item.kind != MAP:
+            is_bool = isinstance(item.value, bool)
+            return item.value if is_bool else self._fail(DecodeError("boolean or JSON schema expected"))
+        if item.kind not in (MAP, ARRAY):
+            return None
+        element = _STRING if shape.name == "JSONSchemaPropsOrStringArray" else shape.schema
+        other = _Decoder(refuses_unknown=True)
+        value = other.value(item, shape.schema if item.kind == MAP else List(element, False))
+        return value if other.error is None else self._fail(other.error)
 
 
 _CUSTOM: dict[str, Callable[[_Decoder, Item, Custom], Any]] = {
@@ -384,7 +436,7 @@ _CUSTOM: dict[str, Callable[[_Decoder, Item, Custom], Any]] = {
     "Quantity": lambda decoder, item, shape: decoder.quantity(item),
     "IntOrString": lambda decoder, item, shape: decoder.int_or_string(item),
     "RawExtension": lambda decoder, item, shape: decoder.raw_extension(item),
-    "FieldsV1": lambda decoder, item, shape: decoder.any(item),
+    "FieldsV1": lambda decoder, item, shape: decoder.fields(item),
     "JSON": lambda decoder, item, shape: decoder.any(item),
     "JSONSchemaPropsOrArray": lambda decoder, item, shape: decoder.schema_or(item, shape),
     "JSONSchemaPropsOrBool": lambda decoder, item, shape: decoder.schema_or(item, shape),
@@ -392,13 +444,25 @@ _CUSTOM: dict[str, Callable[[_Decoder, Item, Custom], Any]] = {
 }
 
 
+def _is_fields(item: Item) -> bool:
+    """Report whether an item looks like a FieldsV1 by its first byte (`getContentType`)."""
+    return item.tags[0] > _LAST_CORE_TAG if item.tags else item.kind == MAP
+
+
 def _is_undefined(item: Item) -> bool:
     return isinstance(item.value, Simple) and item.value == 23
 
 
+def _unknown(index: int) -> str:
+    """Return the error for a field that nobody knows."""
+    return f"cbor: found unknown field at map element index {index}"
+
+
 def _duplicate(key: Any, index: int) -> DecodeError:
     """Return the error for the second of two equal keys in a map."""
-    text = go_quote(key) if isinstance(key, str) else key
+    if isinstance(key, _Other):
+        key = key.value
+    text = go_quote(key) if isinstance(key, str) else "<nil>" if key is None else go_scalar(key)
     return DecodeError(f"cbor: found duplicate map key {text} at map element index {index}")
 
 
