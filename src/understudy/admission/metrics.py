@@ -82,6 +82,38 @@ class Histogram:
 AnyFamily: TypeAlias = Counter | Gauge | Histogram
 
 
+class PodSecurityMetrics:
+    """Counts the evaluations of pods and templates by PodSecurity. Upstream: pod-security-admission/metrics."""
+
+    def __init__(self) -> None:
+        prefix, request = "pod_security", ("request_operation", "resource", "subresource")
+        self.errors = Counter(
+            f"{prefix}_errors_total",
+            "[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest "
+            "restricted profile being used for evaluation.",
+            ("fatal", *request),
+        )
+        self.evaluations = Counter(
+            f"{prefix}_evaluations_total",
+            "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.",
+            ("decision", "mode", "policy_level", "policy_version", *request),
+        )
+        self.exemptions = Counter(
+            f"{prefix}_exemptions_total",
+            "[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.",
+            request,
+        )
+        for operation in ("create", "update"):  # those that are there from the start
+            self.evaluations.series["allow", "enforce", "privileged", "latest", operation, "pod", ""] = 0
+            for resource in ("controller", "pod"):
+                self.exemptions.series[operation, resource, ""] = 0
+
+    @property
+    def families(self) -> tuple[Counter, ...]:
+        """Return all families, in the order of their names."""
+        return self.errors, self.evaluations, self.exemptions
+
+
 class AdmissionMetrics:
     """Counts the calls of webhooks and the evaluations of policies of one server.
 
@@ -92,6 +124,7 @@ class AdmissionMetrics:
     """
 
     def __init__(self, version: Version) -> None:
+        self.pod_security = PodSecurityMetrics()
         prefix, kinds = "apiserver_admission_webhook", _KINDS_OF_ADMISSION[version]
         self.webhook_durations = Histogram(
             f"{prefix}_admission_duration_seconds",
@@ -189,6 +222,7 @@ class AdmissionMetrics:
             self.mutations,
             self.validation_durations,
             self.validations,
+            *self.pod_security.families,
         )
 
     def observe_webhook(

@@ -136,7 +136,7 @@ def new_chain(
         NamespaceLifecycle(),
         LimitRanger(),
         TaintNodesByCondition(),
-        PodSecurity(settings.of(PodSecurity.name, PodSecurityConfiguration())),
+        PodSecurity(settings.of(PodSecurity.name, PodSecurityConfiguration()), metrics.pod_security),
         Priority(),
         DefaultTolerationSeconds(),
         DEFAULT_STORAGE_CLASS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.admission.asking import ask
 from tests.releases import NEWEST
+from understudy.admission.metrics import PodSecurityMetrics
 from understudy.admission.plugins.pod_security import enforcement
 from understudy.admission.plugins.pod_security.configuration import PodSecurityConfiguration
 from understudy.admission.plugins.pod_security.levels import policy
@@ -19,7 +21,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 PODS, NAMESPACES, DEPLOYMENTS = ("", "pods"), ("", "namespaces"), ("apps", "deployments")
-PLUGIN = enforcement.PodSecurity(PodSecurityConfiguration())
+PLUGIN = enforcement.PodSecurity(PodSecurityConfiguration(), PodSecurityMetrics())
 PREFIX = "pod-security.kubernetes.io/"
 DETAIL = 'privileged (container "a" must not set securityContext.privileged=true)'
 
@@ -148,7 +150,8 @@ def test_exemption_stands_in_the_audit_log() -> None:
     def annotated(**exempt: str) -> dict[str, str]:
         noted: dict[str, str] = {}
         names = {name: frozenset([value]) for name, value in exempt.items()}
-        plugin = enforcement.PodSecurity(PodSecurityConfiguration(policy({f"{PREFIX}warn": "baseline"})[0], **names))
+        configuration = PodSecurityConfiguration(policy({f"{PREFIX}warn": "baseline"})[0], **names)
+        plugin = enforcement.PodSecurity(configuration, PodSecurityMetrics())
         ctx = replace(context(), annotate=lambda key, value, detailed=False: noted.update({key: value}))
         sandboxed = pod()
         sandboxed["spec"]["runtimeClassName"] = "sandbox"
@@ -159,3 +162,45 @@ def test_exemption_stands_in_the_audit_log() -> None:
     assert annotated(usernames="u", runtime_classes="sandbox") == {f"{PREFIX}exempt": "user"}
     assert annotated(runtime_classes="sandbox") == {f"{PREFIX}exempt": "runtimeClass"}
     assert annotated() == {f"{PREFIX}enforce-policy": "privileged:latest"}
+
+
+def counted(ctx: Context, exempt: frozenset[str] = frozenset()) -> list[tuple[str, ...]]:
+    """Return the labels under which a new pod is counted, with the name of the family before them."""
+    metrics = PodSecurityMetrics()
+    plugin = enforcement.PodSecurity(PodSecurityConfiguration(namespaces=exempt), metrics)
+    with suppress(StatusError):
+        ask(plugin, PODS, pod(), ctx)
+    return [
+        (family.name.removeprefix("pod_security_"), *labels)
+        for family in metrics.families
+        for labels, count in family.series.items()
+        if count
+    ]
+
+
+@pytest.mark.parametrize(
+    ("modes", "labels"),
+    [
+        ({}, [("allow", "enforce", "privileged", "latest")]),
+        ({"enforce": "baseline"}, [("deny", "enforce", "baseline", "latest")]),
+        ({"audit": "baseline", "audit-version": "v1.99"}, [
+            ("allow", "enforce", "privileged", "latest"),
+            ("deny", "audit", "baseline", "future"),
+        ]),
+        ({"warn": "restricted", "warn-version": "v1.20"}, [
+            ("allow", "enforce", "privileged", "latest"),
+            ("deny", "warn", "restricted", "v1.20"),
+        ]),
+    ],
+)  # fmt: skip
+def test_evaluations_are_counted(modes: dict[str, Any], labels: list[tuple[str, ...]]) -> None:
+    """The enforced standard is counted in any case, others where a pod violates them; later versions are "future"."""
+    expected = [("evaluations_total", *each, "create", "pod", "") for each in labels]
+    assert counted(context(**modes)) == expected
+
+
+def test_exemptions_and_errors_are_counted() -> None:
+    """Exempt requests are counted by what they write, and labels that name no policy as errors that are not fatal."""
+    exempt = counted(context(enforce="baseline"), frozenset(["n"]))
+    assert exempt == [("exemptions_total", "create", "pod", "")]
+    assert ("errors_total", "false", "create", "pod", "") in counted(context(enforce="x"))

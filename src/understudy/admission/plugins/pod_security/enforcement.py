@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.metrics import PodSecurityMetrics
 from understudy.admission.plugins.pod_security.configuration import PodSecurityConfiguration
-from understudy.admission.plugins.pod_security.levels import MODES, PREFIX, PRIVILEGED, Policy, Standard, policy
+from understudy.admission.plugins.pod_security.levels import (
+    AUDIT,
+    ENFORCE,
+    MODES,
+    PREFIX,
+    PRIVILEGED,
+    WARN,
+    Policy,
+    Standard,
+    policy,
+)
 from understudy.admission.plugins.pod_security.pod import Pod, Violation
+from understudy.admission.plugins.pod_security.recorder import Recorder
 from understudy.admission.plugins.pod_security.standards import violations
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers_of import KINDS_OF_CONTAINERS
@@ -41,8 +53,9 @@ class PodSecurity:
 
     name = "PodSecurity"
 
-    def __init__(self, configuration: PodSecurityConfiguration) -> None:
+    def __init__(self, configuration: PodSecurityConfiguration, metrics: PodSecurityMetrics) -> None:
         self._configuration = configuration
+        self._metrics = metrics
 
     def handles(self, point: Point) -> bool:
         if point.operation not in (Operation.CREATE, Operation.UPDATE):
@@ -56,6 +69,7 @@ class PodSecurity:
         """Raise 403 for a pod that violates the enforced level, 422 for a namespace with wrong labels."""
         resource = (attributes.point.group, attributes.point.resource)
         obj, old = attributes.new, attributes.old_object
+        record = Recorder(self._metrics, attributes.point, ctx.release)
         if resource == _NAMESPACES:
             if old is None:
                 _check_new_namespace(obj, self._configuration, ctx)
@@ -63,10 +77,11 @@ class PodSecurity:
                 _check_namespace_update(obj, old, self._configuration, ctx)
         elif reason := self._exemption(attributes):
             ctx.annotate(f"{PREFIX}exempt", reason)
+            record.exemption()
         elif resource != _PODS:
-            _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), self._configuration, ctx)
+            _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), self._configuration, ctx, record)
         else:
-            _check_pod(obj, old, self._configuration, ctx)
+            _check_pod(obj, old, self._configuration, ctx, record)
 
     def _exemption(self, attributes: Attributes) -> str:
         """Return the reason not to check a pod or template, whatever it holds; "" if it is checked."""
@@ -75,25 +90,29 @@ class PodSecurity:
         return "user" if attributes.user.get("username") in self._configuration.usernames else ""
 
 
-def _check_pod(pod: Obj, old: Obj | None, configuration: PodSecurityConfiguration, ctx: Context) -> None:
+def _check_pod(
+    pod: Obj, old: Obj | None, configuration: PodSecurityConfiguration, ctx: Context, record: Recorder
+) -> None:
     """Raise 403 for a pod that violates the enforced level; warn if it violates the level of warnings."""
     standards, label_errors = _policy(pod, configuration, ctx)
     if not label_errors and _allows_everything(standards):
         ctx.annotate(f"{PREFIX}enforce-policy", str(Standard()))
+        record.evaluation(ENFORCE, standards.enforce, allowed=True)
         return
     if old is not None and _images(pod) == _images(old):
         return
-    if _is_sandboxed(pod["spec"], configuration, ctx):
+    if _is_sandboxed(pod["spec"], configuration, ctx, record):
         return
-    _annotate_errors(label_errors, ctx)
+    _note_errors(label_errors, ctx, record)
     ctx.annotate(f"{PREFIX}enforce-policy", str(standards.enforce))
     checked = _checked(pod["metadata"], pod["spec"], ctx)
     refused = violations(standards.enforce, checked, ctx.release)
-    _annotate_violations(standards.audit, checked, ctx)
+    record.evaluation(ENFORCE, standards.enforce, allowed=not refused)
+    _note_violations(standards.audit, checked, ctx, record)
     if refused:
         text = f'violates PodSecurity "{standards.enforce}": {_detail(refused)}'
         raise errors.admission_forbidden("", "pods", pod["metadata"], text)
-    _warn(standards.warn, checked, ctx)
+    _warn(standards.warn, checked, ctx, record)
 
 
 def _images(pod: Obj) -> list[list[tuple[str, str]]]:
@@ -106,15 +125,18 @@ def _allows_everything(standards: Policy) -> bool:
     return all(standard.level == PRIVILEGED for standard in standards)
 
 
-def _is_sandboxed(spec: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> bool:
+def _is_sandboxed(spec: Obj, configuration: PodSecurityConfiguration, ctx: Context, record: Recorder) -> bool:
     """Report, and annotate, that a pod has an exempt runtime class."""
     is_exempt = spec.get("runtimeClassName") in configuration.runtime_classes
     if is_exempt:
         ctx.annotate(f"{PREFIX}exempt", "runtimeClass")
+        record.exemption()
     return is_exempt
 
 
-def _warn_of_template(obj: Obj, template: Obj | None, configuration: PodSecurityConfiguration, ctx: Context) -> None:
+def _warn_of_template(
+    obj: Obj, template: Obj | None, configuration: PodSecurityConfiguration, ctx: Context, record: Recorder
+) -> None:
     """Warn if pods from a template would violate the level of warnings."""
     if template is None:
         return
@@ -122,12 +144,12 @@ def _warn_of_template(obj: Obj, template: Obj | None, configuration: PodSecurity
     if not label_errors and (standards.warn.level, standards.audit.level) == (PRIVILEGED, PRIVILEGED):
         return
     spec = template.get("spec") or {}
-    if _is_sandboxed(spec, configuration, ctx):
+    if _is_sandboxed(spec, configuration, ctx, record):
         return
-    _annotate_errors(label_errors, ctx)
+    _note_errors(label_errors, ctx, record)
     pod = _checked(template.get("metadata") or {}, spec, ctx)
-    _annotate_violations(standards.audit, pod, ctx)
-    _warn(standards.warn, pod, ctx)
+    _note_violations(standards.audit, pod, ctx, record)
+    _warn(standards.warn, pod, ctx, record)
 
 
 def _policy(obj: Obj, configuration: PodSecurityConfiguration, ctx: Context) -> tuple[Policy, Errors]:
@@ -142,23 +164,26 @@ def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
     return Pod(metadata, spec, relaxed, ctx.release >= V1_33)
 
 
-def _annotate_errors(label_errors: Errors, ctx: Context) -> None:
-    """Note in the audit log that labels name no policy."""
+def _note_errors(label_errors: Errors, ctx: Context, record: Recorder) -> None:
+    """Count, and note in the audit log, that labels name no policy."""
     if label_errors:
         texts = dict.fromkeys(error.text(ctx.release) for error in label_errors)
+        record.error()
         ctx.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregate(texts)}")
 
 
-def _annotate_violations(standard: Standard, pod: Pod, ctx: Context) -> None:
-    """Note in the audit log that a pod violates the level of audits."""
-    if standard.level != PRIVILEGED and ctx.is_audited and (violated := violations(standard, pod, ctx.release)):
+def _note_violations(standard: Standard, pod: Pod, ctx: Context, record: Recorder) -> None:
+    """Count, and note in the audit log, that a pod violates the level of audits."""
+    if standard.level != PRIVILEGED and (violated := violations(standard, pod, ctx.release)):
+        record.evaluation(AUDIT, standard, allowed=False)
         text = f'would violate PodSecurity "{standard}": {_detail(violated)}'
         ctx.annotate(f"{PREFIX}audit-violations", text)
 
 
-def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:
+def _warn(standard: Standard, pod: Pod, ctx: Context, record: Recorder) -> None:
     violated = violations(standard, pod, ctx.release)
     if violated:
+        record.evaluation(WARN, standard, allowed=False)
         ctx.warn(f'would violate PodSecurity "{standard}": {_detail(violated)}')
 
 
