@@ -148,7 +148,7 @@ async def test_answers_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> Non
     protocol.connection_lost(None)
 
 
-def test_bodies_of_streams_that_are_given_up() -> None:
+def test_bodies_of_abandoned_streams() -> None:
     """Bytes of them that nobody read make room for others on the connection."""
     with Server(tls=True, http2_max_streams_per_connection=2) as server, Client(server.url) as client:
         for _ in range(20):
