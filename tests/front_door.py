@@ -7,7 +7,7 @@ from typing import Any
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.wiring import director_with, new_authenticator, new_flow_control, new_parts
+from understudy.apiserver.server.wiring import new_authenticator, new_flow_control, new_parts
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.util.clock import Clock, SystemClock
 
@@ -20,5 +20,4 @@ def front_door(release: Version = V1_32, clock: Clock | None = None, **options: 
     state = new_parts(config).state
     authenticator = new_authenticator(config, state, LoopbackTokens())
     flow_control, limiter = new_flow_control(config, state)
-    director = director_with(limiter)
-    return director(state, authenticator, URL, flow_control=flow_control, limiter=limiter)
+    return Director(state, authenticator, URL, flow_control=flow_control, limiter=limiter)

@@ -79,7 +79,7 @@ class Request:
     response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
-    leave: Callable[[], None] | None = field(init=False)
+    leave: Callable[[], None] | None = field(default=None, init=False)
     clock: Clock = SYSTEM_CLOCK
     deadline: float = inf
     write_deadline: float = inf

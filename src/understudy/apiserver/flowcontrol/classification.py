@@ -90,7 +90,8 @@ class FlowControl:
 
     `levels` are told of each change of these, None where nothing is queued.
 
-    The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
+    The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written; then it
+    `is_stale`.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class FlowControl:
         self._watches: list[Watch] = []
         self._last_user: User | None = None  # None makes a new look necessary, after a write
         self._last_sieves: tuple[_Sieve, _Sieve]
-        self._stale = True
+        self.is_stale = True
         gives_back(self)
 
     @property
@@ -159,7 +160,7 @@ class FlowControl:
 
     def refresh(self) -> None:
         """Read what is stored, if it has changed."""
-        if self._stale:
+        if self.is_stale:
             self._digest()
 
     def _digest(self) -> None:
@@ -184,7 +185,7 @@ class FlowControl:
             if schema["metadata"]["name"] == CATCH_ALL:
                 self._catch_all = classification
         self._sieves.clear()
-        self._stale = False
+        self.is_stale = False
 
     def _count_seats(self) -> None:
         """Read how many seats each priority level has now, and forget all that is gone if the store was emptied."""
@@ -222,7 +223,7 @@ class FlowControl:
 
     def give_back(self) -> None:
         """Forget the rules, which are read again for the next request."""
-        self._stale = True
+        self.is_stale = True
         self._last_user = None
 
 

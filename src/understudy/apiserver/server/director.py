@@ -52,7 +52,12 @@ from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.replica import replica_of
 from understudy.apiserver.server.filters.hints.hints import Hints
 from understudy.apiserver.server.filters.impersonation.filter import ImpersonationError
-from understudy.apiserver.server.filters.limits.limiter import Limiter, TooManyRequestsError, too_many_requests
+from understudy.apiserver.server.filters.limits.limiter import (
+    Limiter,
+    TooManyRequestsError,
+    TurnAwaitedError,
+    too_many_requests,
+)
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
@@ -123,7 +128,7 @@ class Director:
     `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows, `hints` look at every answer,
     `requests` keeps the last ones, `faults` are those that they meet, `pauses` are those of the event loop, `ui`
     answers below /ui/, None where nothing is. `flow_control` classifies requests, None where they are not; `limiter`
-    admits those of a `LimitingDirector`.
+    admits them, None where nothing is limited.
 
     running  number of requests for resources that are being answered
     begun    number of those that were ever begun
@@ -163,7 +168,8 @@ class Director:
             authenticator,
             state.authorizer,
             state.gates,
-            None if limiter else flow_control,
+            flow_control,
+            limiter,
             state.permissions,
             accepted_hosts,
             auditor,
@@ -172,7 +178,6 @@ class Director:
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
         self._filters = (*self._chain.before, *self._chain.behind)
-        self._may_wait = state.asks_outside or limiter is not None
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
         self._metrics = Metrics(lambda: state.clock.now(), native=state.gates[features.NATIVE_HISTOGRAMS])
@@ -218,11 +223,15 @@ class Director:
             request.writes = []
         answer: Answer
         try:
-            if self._may_wait:
-                await self._check(request)
-            else:
-                for check in self._filters:
-                    check(request)
+            try:
+                if self.state.asks_outside:
+                    await self._pass(self._filters, request)
+                else:
+                    for check in self._filters:
+                        check(request)
+            except TurnAwaitedError as awaited:
+                await in_time(awaited.turn, request)
+                await self._pass(self._chain.behind, request)
             if request.audit is not None and not await self._written(request):
                 return _unwritten(request)
             answering = self._answer_with_body if not self._faults.rules else self._interfered
@@ -246,6 +255,10 @@ class Director:
             if request.audit is not None:
                 request.audit.panic(str(error))
             raise
+        finally:
+            if request.leave is not None:
+                leave, request.leave = request.leave, None
+                leave()
         if request.audit is not None and not await self._written(request):  # a filter has refused the request
             return _unwritten(request)
         answer.headers += request.response_headers
@@ -262,20 +275,9 @@ class Director:
             self._requests.note(request, answer, seconds)
         return answer
 
-    async def _check(self, request: Request) -> None:
-        """Let a request pass the filters, and wait until it is admitted. Raises as they do, or TooManyRequestsError."""
-        await self._pass(self._chain.before, request)
-        if self._limiter is not None and (turn := self._limiter.admit(request)) is not None:
-            await in_time(turn, request)
-        await self._pass(self._chain.behind, request)
-
     async def _pass(self, filters: Sequence[Filter], request: Request) -> None:
         """Let a request pass filters, and wait for webhooks that say whose it is and whether it may be. Raises as they
         do."""
-        if not self.state.asks_outside:
-            for check in filters:
-                check(request)
-            return
 
         def pass_anew(check: Filter, warnings: int) -> None:
             del request.warnings[warnings:]
@@ -434,20 +436,6 @@ class Director:
         """Return metrics in the form that the client prefers."""
         form = negotiate(request.headers.get("Accept", ""), self.state.release.version)
         return Response(200, await written(families, form), form.content_type)
-
-
-class LimitingDirector(Director):
-    """Answers the requests of one server that its limiter admits."""
-
-    async def __call__(self, request: Request) -> Answer:
-        """Answer a request; then another may have its place, however it ended."""
-        request.leave = None
-        try:
-            return await super().__call__(request)
-        finally:
-            leave, request.leave = request.leave, None
-            if leave is not None:
-                leave()
 
 
 def _unwritten(request: Request) -> Response:

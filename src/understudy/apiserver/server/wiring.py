@@ -30,7 +30,7 @@ from understudy.apiserver.permissions.log import PermissionLog
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.server.bootstrap import issuers
-from understudy.apiserver.server.director import Director, LimitingDirector
+from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.filters.audit.backends import Backend, backend_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.log import LogPlugin, Rotation
@@ -242,11 +242,6 @@ def new_flow_control(config: ServerConfig, state: ServerState) -> tuple[FlowCont
     return new_fair_queuing(state, config.concurrency)
 
 
-def director_with(limiter: Limiter | None) -> type[Director]:
-    """Return the class of a director with a limiter, or without one."""
-    return Director if limiter is None else LimitingDirector
-
-
 class FrontDoor(NamedTuple):
     """The director that answers at a server's address, and the clients that ask it from the inside.
 
@@ -285,7 +280,7 @@ def new_front_door(
     authenticator = new_authenticator(config, state, tokens)
     hosts, flags = config.accepted_hosts, config.flags()
     flow_control, limiter = new_flow_control(config, state)
-    director = director_with(limiter)(
+    director = Director(
         state,
         authenticator,
         url,

@@ -19,47 +19,40 @@ _MOST_OF_ONE = 0.15  # part of a level's seats that one request takes at most (`
 
 
 class Clocks(NamedTuple):
-    """The times of a server: seconds of a clock that goes on, a call after some seconds, seconds since 1970."""
+    """The times of a server: seconds of a clock that goes on, and a call after some seconds."""
 
     now: Callable[[], float]
     later: Callable[[float, Callable[[], None]], object]
-    time_of_day: Callable[[], float]
 
 
 class PriorityLevel:
     """A priority level.
 
-    limits     its nominal, lowest and highest number of seats
-    target     the seats that it was to have when they were lent last
-    quiescing  whether it is gone, and only ends what it has begun
+    limits      its nominal, lowest and highest number of seats
+    is_exempt   whether its requests are never refused
+    most_seats  the seats that one request takes at most, 0 where only general limits count (`GetMaxSeats`)
+    target      the seats that it was to have when they were lent last
+    quiescing   whether it is gone, and only ends what it has begun
     """
 
     def __init__(self, name: str, spec: Obj, limits: SeatLimits, clocks: Clocks) -> None:
         self.name = name
-        self.spec = spec
-        self.limits = limits
-        self.quiescing = False
         self.target = 0.0
+        self.set(spec, limits)
         lendable = limits.nominal - limits.lower
-        self.queues = QueueSet(_queuing(spec), limits.nominal - lendable // 2, *clocks)
+        self.queues = QueueSet(self._config, limits.nominal - lendable // 2, *clocks)
 
-    @property
-    def is_exempt(self) -> bool:
-        """Report whether its requests are never refused."""
-        return bool(self.spec["type"] == "Exempt")
+    def set(self, spec: Obj, limits: SeatLimits, *, quiescing: bool = False) -> None:
+        """Set what is stored of it, and the limits that follow."""
+        self.spec, self.limits, self.quiescing = spec, limits, quiescing
+        self.is_exempt = spec["type"] == "Exempt"
+        self._config = config = _queuing(spec)
+        part = min(ceil(limits.nominal * _MOST_OF_ONE), limits.nominal // config.hand_size)
+        self.most_seats = max(1, part) if config.queues >= 1 else 0
 
-    @property
-    def most_seats(self) -> int:
-        """Return the seats that one request takes at most, 0 where only general limits count (`GetMaxSeats`)."""
-        config = _queuing(self.spec)
-        if config.queues < 1:
-            return 0
-        nominal = self.limits.nominal
-        return max(1, min(ceil(nominal * _MOST_OF_ONE), nominal // config.hand_size))
-
-    def configure(self, limit: int) -> None:
+    def lend(self, limit: int) -> None:
         """Give it its queues, and some seats."""
-        self.queues.configure(_queuing(self.spec), limit)
+        self.queues.configure(self._config, limit)
 
     def least(self) -> int:
         """Return the seats that it keeps, by its demand in the last period."""
@@ -85,10 +78,10 @@ class PriorityLevels:
         busy = {name: level for name, level in self.by_name.items() if name not in specs and not level.queues.is_idle}
         limits = seat_limits({**specs, **{name: level.spec for name, level in busy.items()}}, self._concurrency)
         for name, level in busy.items():
-            level.quiescing, level.limits = True, limits[name]
+            level.set(level.spec, limits[name], quiescing=True)
         for name, spec in specs.items():
             level = self.by_name.get(name) or PriorityLevel(name, spec, limits[name], self._clocks)
-            level.spec, level.limits, level.quiescing = spec, limits[name], False
+            level.set(spec, limits[name])
             busy[name] = level
         self.by_name = busy
         self.adjust()
@@ -97,14 +90,14 @@ class PriorityLevels:
         """Lend seats anew, by the demand since the last time (`updateBorrowing`)."""
         levels = list(self.by_name.values())
         for level in levels:
-            level.queues.demand.end_period()
+            level.queues.demand.end_period(self._clocks.now())
         exempt = [level for level in levels if level.is_exempt]
         limited = [level for level in levels if not level.is_exempt]
         for level in exempt:
-            level.configure(level.least())
+            level.lend(level.least())
         nominal = sum(level.limits.nominal for level in levels)
         for level, seats in zip(limited, self._shared(nominal, exempt, limited), strict=True):
-            level.configure(floor(seats + 0.5))
+            level.lend(floor(seats + 0.5))
 
     def _shared(self, nominal: int, exempt: list[PriorityLevel], limited: list[PriorityLevel]) -> list[float]:
         """Return the seats of the limited levels: what exempt ones leave, no less than they may lend."""

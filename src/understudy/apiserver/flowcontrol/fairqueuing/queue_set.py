@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from understudy.apiserver.flowcontrol.fairqueuing.seat_demand import SeatDemand
@@ -53,30 +54,26 @@ class QueuingConfig(NamedTuple):
     length_limit: int = 0
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)  # with slots, each request would set what has a default
 class Place:
     """The place of one request in a queue set.
 
     distinguisher  names its flow within the flow schema
-    arrived        when it came, in seconds since 1970
-    on_dispatch    is called when it may be executed after it has waited
     details        anything that a dump shows of it
-    started        when it was dispatched, in seconds since 1970; 0 while it waits
-    waited         the seconds for which it has waited, at the end of that
+    came           when it came, in seconds of the server's clock
+    began          when it was dispatched, or gave up waiting; None while it waits
+    on_dispatch    is called when it may be executed after it has waited
     """
 
     schema: str
     distinguisher: str
     work: Work
-    arrived: float
     details: Any
-    on_dispatch: Callable[[], None] | None = None
-    queue: Queue | None = None
-    arrival_r: int = 0
-    came: float = 0.0
-    began: float = 0.0
-    started: float = 0.0
-    waited: float = 0.0
+    came: float
+    began: float | None = field(default=None, init=False)
+    on_dispatch: Callable[[], None] | None = field(default=None, init=False)
+    queue: Queue | None = field(default=None, init=False)
+    arrival_r: int = field(default=0, init=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -104,10 +101,9 @@ class Queue:
 class QueueSet:
     """The seats and queues of a priority level.
 
-    now          returns the time in seconds
-    later        calls a function after some seconds
-    time_of_day  returns the seconds since 1970
-    limit        the seats that there are now
+    now    returns the time in seconds
+    later  calls a function after some seconds
+    limit  the seats that there are now
     """
 
     def __init__(
@@ -116,26 +112,24 @@ class QueueSet:
         limit: int,
         now: Callable[[], float],
         later: Callable[[float, Callable[[], None]], object],
-        time_of_day: Callable[[], float],
     ) -> None:
         self.config = QueuingConfig(NO_QUEUES)
         self.limit = limit
         self.queues: list[Queue] = []
         self.without_queue: dict[Place, None] = {}
-        self.demand = SeatDemand(now)
-        self.waiting = self.executing = self.seats = self.seats_waiting = 0
+        self._synced = now()
+        self.demand = SeatDemand(self._synced)
+        self.waiting = self.seats = self.seats_waiting = 0
         self.dispatched = self.rejected = self.cancelled = 0
         self._now = now
         self._later = later
-        self._time_of_day = time_of_day
         self._r = self._active = self._enqueued = self._robin = 0
-        self._synced = now()
         self.configure(config, limit)
 
     @property
     def is_idle(self) -> bool:
         """Report whether no request waits or is executed."""
-        return not self.waiting and not self.executing
+        return not self.waiting and not any(self.all_executing())
 
     @property
     def virtual_time(self) -> int:
@@ -154,21 +148,21 @@ class QueueSet:
 
     def configure(self, config: QueuingConfig, limit: int) -> None:
         """Set the queues and the seats. Queues that are too many go when they are empty."""
-        self._sync()
+        now = self._now()
+        self._sync(now)
         self.config, self.limit = config, limit
         self.queues += [Queue() for _ in range(config.queues - len(self.queues))]
-        self._dispatch()
+        self._dispatch(now)
 
     def start(self, place: Place) -> str:
         """Execute a request or let it wait; return "", or the reason why it is refused (`StartRequest`)."""
-        self._sync()
-        place.came = self._synced
-        config, seats = self.config, place.work.most_seats
+        now, config, seats = place.came, self.config, place.work.most_seats
+        self._sync(now)
         if config.queues < 1:
             if config.queues == NO_QUEUES and not self._fits(seats):
                 self.rejected += 1
                 return CONCURRENCY_LIMIT
-            self._execute(place)
+            self._execute(place, now)
             return ""
         queue = self._choose(place)
         if self.seats >= self.limit and len(queue.waiting) >= config.length_limit:
@@ -180,61 +174,67 @@ class QueueSet:
             self._active += 1
         if not self.waiting and self.seats < self.limit and self._fits(seats):  # the usual case: nobody is before it
             queue.next_start = max(queue.next_start, self._r) + place.work.size
-            self._execute(place)
+            self._execute(place, now)
             return ""
         queue.waiting[place] = None
         queue.work += place.work.size
         self.waiting += 1
         self.seats_waiting += seats
         queue.bound()
-        self._note_demand()
-        self._dispatch()
+        self.demand.set(self.seats + self.seats_waiting, now)
+        self._dispatch(now)
         return ""
 
-    def finish(self, place: Place) -> None:
+    def finish(self, place: Place, now: float) -> None:
         """End the execution of a request; its seats are free, at once or after its latency."""
-        self._sync()
-        self.executing -= 1
+        self._sync(now)
         queue = place.queue
         if queue is None:
             del self.without_queue[place]
         else:
             del queue.executing[place]
-            queue.next_start -= round(SCALE * place.work.seats * (SERVICE - (self._now() - place.began)))
-            queue.bound()
-            if queue.is_empty:
+            assert place.began is not None
+            queue.next_start -= round(SCALE * place.work.seats * (SERVICE - (now - place.began)))
+            if queue.waiting:
+                queue.bound()
+            elif not queue.executing:
                 self._active -= 1
         if place.work.latency > 0:
-            self._later(place.work.latency, lambda: self._free(place))
+            self._later(place.work.latency, partial(self._free_late, place))
         else:
-            self._free(place)
+            self._free(place, now)
 
     def cancel(self, place: Place) -> bool:
         """Take a request that waits out of its queue, as its time is over; report whether it was there."""
         queue = place.queue
         if queue is None or place not in queue.waiting:
             return False
-        self._sync()
+        place.began = now = self._now()
+        self._sync(now)
         self._take_out(queue, place)
-        place.waited = self._synced - place.came
         self.rejected += 1
         self.cancelled += 1
         queue.bound()
         if queue.is_empty:
             self._active -= 1
-        self._note_demand()
+        self.demand.set(self.seats + self.seats_waiting, now)
         return True
 
-    def _free(self, place: Place) -> None:
-        self._sync()
+    def _free_late(self, place: Place) -> None:
+        now = self._now()
+        self._sync(now)
+        self._free(place, now)
+
+    def _free(self, place: Place, now: float) -> None:
         seats, queue = place.work.most_seats, place.queue
         self.seats -= seats
-        self._note_demand()
+        self.demand.set(self.seats + self.seats_waiting, now)
         if queue is not None:
             queue.seats -= seats
             if len(self.queues) > self.config.queues and queue.is_empty:
                 self._remove(queue)
-        self._dispatch()
+        if self.waiting:
+            self._dispatch(now)
 
     def _remove(self, queue: Queue) -> None:
         """Remove a queue that is empty, where there are too many."""
@@ -244,9 +244,8 @@ class QueueSet:
             if self._robin >= index:
                 self._robin -= 1
 
-    def _sync(self) -> None:
+    def _sync(self, now: float) -> None:
         """Let virtual time advance by what each queue with requests could have had since the last time."""
-        now = self._now()
         if self._active:
             seats = min(self.seats + self.seats_waiting, self.limit)
             self._r += round(SCALE * seats / self._active * (now - self._synced))
@@ -254,7 +253,7 @@ class QueueSet:
 
     def _fits(self, seats: int) -> bool:
         """Report whether there are free seats; a request that asks for more than all waits until it is alone."""
-        return not self.executing if seats > self.limit else self.seats + seats <= self.limit
+        return not any(self.all_executing()) if seats > self.limit else self.seats + seats <= self.limit
 
     def _choose(self, place: Place) -> Queue:
         """Return the queue of a flow's hand in which least work waits (`shuffleShardLocked`)."""
@@ -265,7 +264,7 @@ class QueueSet:
             return self.queues[hand[offset]]
         return min((self.queues[index] for index in (*hand[offset:], *hand[:offset])), key=lambda queue: queue.work)
 
-    def _dispatch(self) -> None:
+    def _dispatch(self, now: float) -> None:
         """Execute what waits while there are seats for it."""
         while self.waiting and self.seats < self.limit:
             queue = self._next_queue()
@@ -274,7 +273,7 @@ class QueueSet:
                 return
             self._take_out(queue, place)
             queue.next_start += place.work.size
-            self._execute(place)
+            self._execute(place, now)
             queue.bound()
             if place.on_dispatch is not None:
                 place.on_dispatch()
@@ -297,23 +296,18 @@ class QueueSet:
         self.waiting -= 1
         self.seats_waiting -= place.work.most_seats
 
-    def _execute(self, place: Place) -> None:
-        place.began, place.started = self._synced, self._time_of_day()
-        place.waited = place.began - place.came
+    def _execute(self, place: Place, now: float) -> None:
+        place.began = now
         seats, queue = place.work.most_seats, place.queue
-        if place.work.final_seats > self.limit and queue is not None:
+        if queue is not None and place.work.final_seats > self.limit:
             latency = place.work.final_seats * place.work.latency / self.limit
             place.work = work_of(place.work.seats, self.limit, latency)
             seats = place.work.most_seats
         self.dispatched += 1
-        self.executing += 1
         self.seats += seats
         if queue is None:
             self.without_queue[place] = None
         else:
             queue.executing[place] = None
             queue.seats += seats
-        self._note_demand()
-
-    def _note_demand(self) -> None:
-        self.demand.set(self.seats + self.seats_waiting)
+        self.demand.set(self.seats + self.seats_waiting, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
 from math import sqrt
 from typing import NamedTuple
 
@@ -24,37 +24,34 @@ class Demand(NamedTuple):
 class SeatDemand:
     """Follows how many seats are asked for: those that are taken, and those that requests wait for.
 
-    now  returns the time in seconds
+    now  the time in seconds
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._begun = self._since = now()
-        self._seats = self._highest = 0
-        self._sum = self._sum_of_squares = 0.0
+    def __init__(self, now: float) -> None:
+        self._begun = self._since = now
+        self._asked = 0
+        self._seconds = defaultdict[int, float](float)  # of the period, by how many seats were asked for
         self.last = Demand()
 
-    def set(self, seats: int) -> None:
+    def set(self, seats: int, now: float) -> None:
         """Note how many seats are asked for from now on."""
-        now, before = self._now(), self._seats
-        if before:
-            seat_seconds = before * (now - self._since)
-            self._sum += seat_seconds
-            self._sum_of_squares += before * seat_seconds
-        self._since, self._seats = now, seats
-        if seats > self._highest:
-            self._highest = seats
+        if self._asked:
+            self._seconds[self._asked] += now - self._since
+        self._since, self._asked = now, seats
 
-    def end_period(self) -> Demand:
+    def end_period(self, now: float) -> Demand:
         """Begin a new period; return the demand in the one that ends."""
-        self.set(self._seats)
-        seconds = self._since - self._begun
-        average, deviation, smoothed = self.last.average, self.last.deviation, self.last.smoothed
-        if seconds > 0:
-            average = self._sum / seconds
-            deviation = sqrt(max(self._sum_of_squares / seconds - average * average, 0.0))
+        self.set(self._asked, now)
+        period = now - self._begun
+        average, deviation, highest, smoothed = self.last
+        if period > 0:
+            average = sum(seats * seconds for seats, seconds in self._seconds.items()) / period
+            squares = sum(seats * seats * seconds for seats, seconds in self._seconds.items()) / period
+            deviation = sqrt(max(squares - average * average, 0.0))
             envelope = average + deviation
             smoothed = max(envelope, _SMOOTHING * smoothed + (1 - _SMOOTHING) * envelope)
-        self.last = Demand(average, deviation, self._highest, smoothed)
-        self._begun, self._highest, self._sum, self._sum_of_squares = self._since, self._seats, 0.0, 0.0
+        highest = max(self._seconds, default=0)
+        self.last = Demand(average, deviation, highest, smoothed)
+        self._begun = now
+        self._seconds.clear()
         return self.last

@@ -21,6 +21,7 @@ from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization, with_selectors
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
+from understudy.apiserver.server.filters.limits.limiter import Limiter
 from understudy.apiserver.server.filters.limits.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
@@ -36,7 +37,7 @@ Filter = Callable[[Request], None]
 
 
 class Chain(NamedTuple):
-    """The filters of one server, the outermost first: those before a request is admitted, and those behind."""
+    """The filters of one server, the outermost first: those until a request is admitted, and those behind."""
 
     before: tuple[Filter, ...]
     behind: tuple[Filter, ...]
@@ -47,6 +48,7 @@ def build_handler_chain(
     authorizer: Authorizer,
     gates: Gates,
     flow_control: FlowControl | None,
+    limiter: Limiter | None,
     permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     auditor: Auditor | None = None,
@@ -58,6 +60,7 @@ def build_handler_chain(
     """Return the filters of one server.
 
     flow_control    classifies requests, if they are classified
+    limiter         admits requests, if they are limited, and classifies them then
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
@@ -65,7 +68,7 @@ def build_handler_chain(
     cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
-    before = (
+    before: tuple[Filter, ...] = (
         *((with_cbor,) if cbor == CBOR_EVERYWHERE else ()),
         with_request_info,
         *((with_selectors,) if tells_selectors else ()),
@@ -75,8 +78,11 @@ def build_handler_chain(
         with_authentication(authenticator, auditor, gates),
         *(() if auditor is None else (auditor.receive,)),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
-        *(() if flow_control is None else (with_priority_and_fairness(flow_control),)),
     )
+    if limiter is not None:
+        before += (limiter.admit,)
+    elif flow_control is not None:
+        before += (with_priority_and_fairness(flow_control),)
     of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
     return Chain(before, (with_authorization(authorizer, permissions), *of_resources))
 

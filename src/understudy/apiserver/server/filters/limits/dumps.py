@@ -15,6 +15,7 @@ from understudy.apiserver.flowcontrol.fairqueuing.queue_set import SCALE, Place,
 from understudy.apiserver.server.pages.mux import Page, as_page
 from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.times import duration_text, fraction_text
+from understudy.machinery.util.clock import Clock
 
 PREFIX = "/debug/api_priority_and_fairness"
 _LEVELS = (
@@ -31,15 +32,16 @@ _REQUESTS = (
 )
 _DETAILS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 _NARROWEST = 8  # characters of a column
+_NEVER = "0001-01-01T00:00:00Z"
 Rows = Iterable[Sequence[str]]
 
 
-def pages(levels: PriorityLevels) -> Mapping[str, Page]:
+def pages(levels: PriorityLevels, clock: Clock) -> Mapping[str, Page]:
     """Return the pages by their paths."""
     rows: dict[str, Callable[[PriorityLevels, Request], Rows]] = {
         "dump_priority_levels": _level_rows,
         "dump_queues": _queue_rows,
-        "dump_requests": _request_rows,
+        "dump_requests": partial(_request_rows, clock),
     }
     return {f"{PREFIX}/{name}": as_page(partial(_page, levels, make)) for name, make in rows.items()}
 
@@ -68,7 +70,8 @@ def _level_rows(levels: PriorityLevels, _: Request) -> Iterator[Sequence[str]]:
     for level in _sorted(levels):
         queues = level.queues
         active = sum(bool(queue.waiting) for queue in queues.queues)
-        numbers = queues.waiting, queues.executing, queues.dispatched, queues.rejected, 0, queues.cancelled
+        executing = sum(1 for _ in queues.all_executing())
+        numbers = queues.waiting, executing, queues.dispatched, queues.rejected, 0, queues.cancelled
         yield (level.name, str(active), _flag(queues.is_idle), _flag(level.quiescing), *map(str, numbers))
 
 
@@ -83,12 +86,13 @@ def _queue_rows(levels: PriorityLevels, _: Request) -> Iterator[Sequence[str]]:
             yield (level.name, *map(str, numbers), *sums)
 
 
-def _request_rows(levels: PriorityLevels, request: Request) -> Iterator[Sequence[str]]:
+def _request_rows(clock: Clock, levels: PriorityLevels, request: Request) -> Iterator[Sequence[str]]:
+    ahead = clock.now() - clock.monotonic()
     has_details = bool(request.query.get("includeRequestDetails"))
     yield (*_REQUESTS, *_DETAILS) if has_details else _REQUESTS
     for level in _sorted(levels):
         for queue_index, index, place in _places(level.queues.queues, level.queues.without_queue):
-            row = (level.name, place.schema, str(queue_index), str(index), *_columns(place))
+            row = (level.name, place.schema, str(queue_index), str(index), *_columns(place, ahead))
             yield (*row, *_details(place.details)) if has_details else row
 
 
@@ -100,16 +104,17 @@ def _places(queues: Iterable[Queue], without: Iterable[Place]) -> Iterator[tuple
     yield from ((-1, -1, place) for place in without)
 
 
-def _columns(place: Place) -> Sequence[str]:
+def _columns(place: Place, ahead: float) -> Sequence[str]:
+    """Return the cells of a request; `ahead` is what the time of day is ahead of the clock of places, in seconds."""
     work = place.work
     latency = duration_text(round(work.latency * 10**9))
     return (
         place.distinguisher,
-        _time(place.arrived),
+        _time(place.came + ahead),
         str(work.seats),
         str(work.final_seats),
         latency,
-        _time(place.started),
+        _NEVER if place.began is None else _time(place.began + ahead),
     )
 
 
@@ -125,9 +130,7 @@ def _seat_seconds(amount: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time as Go prints it (`RFC3339Nano`); 0 stands for none."""
-    if not seconds:
-        return "0001-01-01T00:00:00Z"
+    """Return a time, in seconds since 1970, as Go prints it (`RFC3339Nano`)."""
     whole, fraction = divmod(round(seconds * 10**6), 10**6)
     return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}{fraction_text(fraction * 1000)}Z"
 

@@ -68,7 +68,7 @@ class FlowMetrics:
         waits = self._waits.get(key)
         if waits is None:
             waits = self._waits[key] = _Waits()
-        seconds = place.waited
+        seconds = 0.0 if place.began is None else place.began - place.came
         waits.counts[bisect_left(_BUCKETS, seconds)] += 1
         waits.seconds += seconds
 

@@ -19,6 +19,14 @@ class TooManyRequestsError(Exception):
         self.retry_after = retry_after
 
 
+class TurnAwaitedError(Exception):
+    """A request has to wait for its turn, which raises TooManyRequestsError if it does not come."""
+
+    def __init__(self, turn: Coroutine[Any, Any, None]) -> None:
+        super().__init__()
+        self.turn = turn
+
+
 class Limiter(Protocol):
     """Limits the requests that are answered at once.
 
@@ -27,11 +35,8 @@ class Limiter(Protocol):
 
     pages: Mapping[str, Page]
 
-    def admit(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """Admit a request, and set its `leave`; return what it has to wait for, None if that is nothing.
-
-        Raises TooManyRequestsError, as does what it waits for.
-        """
+    def admit(self, request: Request) -> None:
+        """Admit a request, and set its `leave`. Raises TurnAwaitedError, after which it is, or TooManyRequestsError."""
 
     async def adjust_periodically(self, pause: Callable[[float], Awaitable[None]]) -> None:
         """Adjust its limits now and then, where they change."""

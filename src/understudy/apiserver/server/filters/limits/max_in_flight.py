@@ -10,6 +10,7 @@ from understudy.apiserver.server.filters.limits.limiter import TooManyRequestsEr
 from understudy.apiserver.server.filters.limits.watermark import (
     MUTATING,
     READ_ONLY,
+    Watermark,
     Watermarks,
     inflight_family,
     kind_of,
@@ -31,6 +32,7 @@ class MaxInFlight:
     def __init__(self, read_only: int, mutating: int, now: Callable[[], float]) -> None:
         self._limits = {READ_ONLY: read_only, MUTATING: mutating}
         self._executing = Watermarks(now)
+        self._now = now
         self.pages: Mapping[str, Page] = {}
 
     def admit(self, request: Request) -> None:
@@ -43,10 +45,13 @@ class MaxInFlight:
         if request.info.long_running or not limit:
             return
         if executing.number < limit:
-            executing.add(1)
-            request.leave = partial(executing.add, -1)
+            executing.add(1, self._now())
+            request.leave = partial(self._leave, executing)
         elif MASTERS not in request.user.groups:
             raise TooManyRequestsError(_RETRY_AFTER)
+
+    def _leave(self, executing: Watermark) -> None:
+        executing.add(-1, self._now())
 
     async def adjust_periodically(self, _: Callable[[float], Awaitable[None]]) -> None:
         """Return at once: the limits stay as they are."""

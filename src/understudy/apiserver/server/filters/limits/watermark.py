@@ -21,33 +21,34 @@ class Watermark:
     now  returns the time in seconds
     """
 
-    __slots__ = ("_before", "_highest", "_now", "_second", "number")
+    __slots__ = ("_before", "_end", "_highest", "_now", "number")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._second = -1
+        self._end = 0
         self._highest = self._before = self.number = 0
 
-    def add(self, change: int) -> None:
+    def add(self, change: int, now: float) -> None:
         """Change the number."""
         self.number = number = self.number + change
-        if int(self._now()) != self._second:
-            self._turn()
+        if now >= self._end:
+            self._turn(now)
         if number > self._highest:
             self._highest = number
 
     @property
     def level(self) -> int:
         """Return the largest number of the last whole second, 0 if it has not changed then."""
-        self._turn()
+        now = self._now()
+        if now >= self._end:
+            self._turn(now)
         return self._before
 
-    def _turn(self) -> None:
-        """Begin a new second, if the last one is over."""
-        second = int(self._now())
-        if second != self._second:
-            self._before = self._highest if second == self._second + 1 else 0
-            self._second, self._highest = second, 0
+    def _turn(self, now: float) -> None:
+        """Begin a new second."""
+        second = int(now)
+        self._before = self._highest if second == self._end else 0
+        self._end, self._highest = second + 1, 0
 
 
 class Watermarks(dict[str, Watermark]):

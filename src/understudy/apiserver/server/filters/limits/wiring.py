@@ -19,7 +19,7 @@ _SAMPLE = 20  # objects whose size stands for that of all
 
 def new_fair_queuing(state: ServerState, concurrency: int) -> tuple[FlowControl, FairQueuing]:
     """Return the classification of the requests of a server, and what lets them wait for seats."""
-    clocks = Clocks(state.clock.monotonic, partial(call_later, state.clock), state.clock.now)
+    clocks = Clocks(state.clock.monotonic, partial(call_later, state.clock))
     levels = PriorityLevels(concurrency, clocks)
     flow_control = FlowControl(state.registry, state.release.version, concurrency, levels)
     by_size = state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]
