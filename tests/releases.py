@@ -17,7 +17,15 @@ RELEASES = releases()  # every release that can be emulated, oldest first
 NEWEST = Version.parse(DEFAULT)  # the newest one
 NEWEST_AND_PREVIEWS = [NEWEST, *previews()]  # for what holds in a preview too, of which there may be none
 
-every_release = pytest.mark.parametrize("release", RELEASES, ids=str)
+# The oldest and the newest release in every run; the others with -m every_recording.
+every_release = pytest.mark.parametrize(
+    "release",
+    [
+        pytest.param(release, marks=[] if release in {RELEASES[0], NEWEST} else [pytest.mark.every_recording])
+        for release in RELEASES
+    ],
+    ids=str,
+)
 
 
 def since(first: Version) -> list[Version]:

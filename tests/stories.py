@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from understudy.machinery.releases.version import Version
+
 
 def recorded_stories(folder: Path) -> dict[tuple[str, str], list[Any]]:
     """Return the lines of the stories in the files RELEASE.jsonl of a folder, by release and name."""
@@ -15,3 +19,13 @@ def recorded_stories(folder: Path) -> dict[tuple[str, str], list[Any]]:
             line = json.loads(text)
             stories.setdefault((path.stem, line.pop("story")), []).append(line)
     return stories
+
+
+def cases(stories: dict[tuple[str, str], list[Any]]) -> list[Any]:
+    """Return the releases and names of stories as parameters: the newest release of each for every run, and the others
+    for -m every_recording."""
+    newest = {name: release for release, name in sorted(stories, key=lambda key: Version.parse(key[0]))}
+    return [
+        pytest.param(release, name, marks=[] if release == newest[name] else [pytest.mark.every_recording])
+        for release, name in stories
+    ]

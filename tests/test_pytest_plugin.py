@@ -141,6 +141,7 @@ def test_marker_loads_worlds(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=1)
 
 
+@pytest.mark.maintenance
 def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
     """A marker with options that no server has fails its test in one line, which says why."""
     (project.path / "bad.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n")
@@ -179,6 +180,7 @@ def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
     ]
 
 
+@pytest.mark.maintenance
 def test_paths_mean_the_same_everywhere(project: pytest.Pytester) -> None:
     """A relative path is one of the test's folder, or else of the working directory, in the marker and in methods."""
     tests = project.mkdir("tests")
@@ -357,6 +359,7 @@ def test_wrong_release_of_a_suite(project: pytest.Pytester, flag: str, text: str
     result.stdout.no_fnmatch_line("*test_it*")
 
 
+@pytest.mark.maintenance
 @pytest.mark.parametrize("conftest", [True, False], ids=["conftest", "no-conftest"])
 def test_packages_of_the_same_names_stay_the_projects(tmp_path: Path, conftest: bool) -> None:
     """A project's own `schemas`, `admission` and `apiserver` packages are not hidden by understudy's."""
@@ -416,7 +419,9 @@ def test_modules_are_imported_as_they_are() -> None:
     assert type(importlib.import_module(__name__).__loader__) is AssertionRewritingHook
 
 
-@pytest.mark.parametrize("scope", ["class", "module", "session"])
+@pytest.mark.parametrize(
+    "scope", ["module", *(pytest.param(each, marks=pytest.mark.maintenance) for each in ("class", "session"))]
+)
 def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -> None:
     """A fixture that outlives a test cannot have the server of one; every test that needs it hears of the way out."""
     project.makepyfile(f"""
@@ -441,6 +446,7 @@ def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -
     assert errors.count("ScopeMismatch: You tried to access the function scoped fixture apiserver") == 3
 
 
+@pytest.mark.maintenance
 def test_other_scope_mismatches_are_left_alone(project: pytest.Pytester) -> None:
     """A mismatch of other fixtures, and a test that fails in its setup, say what they always say."""
     project.makepyfile("""
@@ -600,6 +606,7 @@ def test_failing_test_leaves_a_page(project: pytest.Pytester) -> None:
     assert all(page.endswith(".html") and len(Path(page).name) < 100 for page in pages)
 
 
+@pytest.mark.maintenance
 def test_page_of_a_teardown_that_fails(project: pytest.Pytester) -> None:
     """A page has what the server held when a fixture failed, before it was restored or stopped; others leave none."""
     project.makepyfile("""
@@ -646,6 +653,7 @@ def held_by(folder: Path) -> list[list[str]]:
     return sorted(map(sorted, named))
 
 
+@pytest.mark.maintenance
 def test_page_that_cannot_be_written(project: pytest.Pytester) -> None:
     """A test that fails says why it leaves no page."""
     project.makepyfile("def test_failed(apiserver): assert False")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.maintenance
+
 PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
 
 # A docstring begins with a verb and its object: "Return the number of keys". These words begin a noun clause ("how many

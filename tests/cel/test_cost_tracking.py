@@ -97,6 +97,7 @@ def test_failed_evaluation_costs() -> None:
     assert budget.remaining == 96
 
 
+@pytest.mark.maintenance
 def test_evaluation_is_cancelled_at_the_limit() -> None:
     """An evaluation that costs more than one call may is cancelled, even inside of an operator that ignores errors."""
     compiled = compile_expression("object.all(x, object.all(y, object.all(z, x + y + z < 0 || true)))", policy())

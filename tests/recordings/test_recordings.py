@@ -22,9 +22,7 @@ from .recorded import TOKEN, Recording, Started, recordings
 
 RECORDINGS = recordings()
 EMULATED = {str(release) for release in RELEASES}
-# Releases that are replayed in every run, beside the newest of each corpus; the others with -m every_recording.
-OFTEN = {"1.32"}
-SELDOM = {"authorization", "policies"}  # of these only the newest release
+# Every run replays the newest release of each corpus; -m every_recording replays the others.
 # Sessions of many commands, replayed with -m every_recording: they take half of the time of all recordings.
 LONG_SESSIONS = "apply change-delete core create-get describe-auth discovery errors watch-wait"
 LONG = {f"kubectl/1.32/{session}" for session in LONG_SESSIONS.split()}
@@ -37,10 +35,7 @@ def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     newest = {each.corpus: each.started.release for each in sorted(chosen, key=lambda each: each.version)}
     cases = []
     for each in chosen:
-        is_newest = each.started.release == newest[each.corpus]
-        is_often = each.name not in LONG and (
-            is_newest or (each.started.release in OFTEN and each.corpus not in SELDOM)
-        )
+        is_often = each.name not in LONG and each.started.release == newest[each.corpus]
         marks = [] if is_often else [pytest.mark.every_recording]
         cases.append(pytest.param(each.started, each, id=each.name, marks=marks))
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])

@@ -163,6 +163,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.maintenance
 @pytest.mark.parametrize("name", CASES)
 def test_work_grows_in_proportion(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request of four times the size takes about four times as long."""

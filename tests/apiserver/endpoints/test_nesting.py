@@ -48,8 +48,11 @@ def config_map(name: str, value: str) -> str:
         ("PATCH", "/patched?", MERGE_PATCH, '{"x":VALUE}', 200),
         ("PATCH", "/patched?", STRATEGIC, '{"x":VALUE}', 200),
         ("PATCH", "/patched?", JSON_PATCH, '[{"op":"add","path":"/x","value":VALUE}]', 200),
-        ("POST", "?dryRun=All&", YAML, config_map("new", "VALUE"), 201),
-        ("PATCH", "/patched?fieldManager=m&", APPLY, config_map("patched", "VALUE"), 500),
+        pytest.param("POST", "?dryRun=All&", YAML, config_map("new", "VALUE"), 201, marks=pytest.mark.maintenance),
+        pytest.param(
+            *("PATCH", "/patched?fieldManager=m&", APPLY, config_map("patched", "VALUE"), 500),
+            marks=pytest.mark.maintenance,
+        ),
     ],
 )
 def test_unknown_fields_nest(
@@ -67,7 +70,7 @@ def test_unknown_fields_nest(
     assert ("invalid JSON patch" if is_patch else "exceeded max depth") in response.json()["message"]
 
 
-@pytest.mark.parametrize("shape", ["objects", "arrays"])
+@pytest.mark.parametrize("shape", [pytest.param("objects", marks=pytest.mark.maintenance), "arrays"])
 def test_stored_values_nest(server: Server, shape: str) -> None:
     """A stored value that nests is read in every form, patched, applied to and deleted."""
     head = '{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"c"},'

@@ -126,7 +126,7 @@ def test_address_that_cannot_be_advertised(address: str, reason: str) -> None:
 SERVICE: Obj = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}], "type": "NodePort"}}
 
 
-@pytest.mark.parametrize("release", ["1.32", "1.33", "1.37"])
+@pytest.mark.parametrize("release", ["1.32", pytest.param("1.33", marks=pytest.mark.maintenance), "1.37"])
 def test_no_number_is_given_twice(etcd: Etcd, release: str) -> None:
     """Servers that create services at the same moment give each another cluster IP and node port."""
     place: Any = {"etcd_servers": etcd.url, "etcd_prefix": f"/numbers-{release}", "emulated_version": release}

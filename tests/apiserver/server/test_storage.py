@@ -365,7 +365,7 @@ def test_full_disk_fails_the_write_alone(tmp_path: Path, synchronous: str) -> No
         assert server.get("configmaps", "a")["data"] == {"key": "after"}
 
 
-@pytest.mark.parametrize("synchronous", ["normal", "full"])
+@pytest.mark.parametrize("synchronous", ["normal", pytest.param("full", marks=pytest.mark.maintenance)])
 def test_killed_server_loses_nothing(synchronous: str) -> None:
     """All that a server has acknowledged is there after kill -9 in the middle of writes, once, in the same order."""
     result = run("torture", "kills", "--kills", "1", "--synchronous", synchronous)

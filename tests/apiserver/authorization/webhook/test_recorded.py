@@ -11,12 +11,12 @@ import pytest
 
 from scripts.common.comparing import differences
 from scripts.compare.access import STORIES, played
-from tests.stories import recorded_stories
+from tests.stories import cases, recorded_stories
 
 RECORDED = recorded_stories(Path(__file__).with_name("recorded"))
 
 
-@pytest.mark.parametrize(("release", "name"), RECORDED)
+@pytest.mark.parametrize(("release", "name"), cases(RECORDED))
 def test_stories_go_as_with_the_real_server(release: str, name: str) -> None:
     """Every answer agrees, and every review that the webhook got: path, headers, body."""
     found, expected = played(STORIES[name], None, release), RECORDED[release, name]

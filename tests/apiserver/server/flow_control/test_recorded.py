@@ -11,12 +11,12 @@ import pytest
 
 from scripts.compare.cases.limit_stories import STORIES
 from scripts.compare.limits import played
-from tests.stories import recorded_stories
+from tests.stories import cases, recorded_stories
 
 RECORDED = recorded_stories(Path(__file__).with_name("recorded"))
 
 
-@pytest.mark.parametrize(("release", "name"), RECORDED)
+@pytest.mark.parametrize(("release", "name"), cases(RECORDED))
 def test_stories_go_as_with_the_real_server(release: str, name: str) -> None:
     """Status, headers and body of every answer agree, of requests that are held and of those that come meanwhile."""
     assert played(STORIES[name], None, release) == RECORDED[release, name]
