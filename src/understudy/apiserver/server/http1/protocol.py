@@ -51,6 +51,8 @@ class HTTPServer:
     async def shutdown(self, grace: float) -> None:
         """End all connections; requests that are being answered get some seconds to finish."""
         await asyncio.gather(*[connection.shutdown(grace) for connection in self._connections])
+        for connection in tuple(self._connections):
+            connection.leave()
 
 
 class HTTPProtocol(asyncio.Protocol):
@@ -293,6 +295,11 @@ class HTTPProtocol(asyncio.Protocol):
             await asyncio.wait([task], timeout=grace)
         task.cancel()
         await asyncio.wait([task], timeout=grace)
+
+    def leave(self) -> None:
+        """Close the connection without waiting until the client agrees (TLS), unless it has not read all yet."""
+        if self.transport is not None and not self.transport.get_write_buffer_size():
+            self.transport.abort()
 
 
 def _ignore(data: bytes) -> None:

@@ -35,6 +35,7 @@ _HEADERS = {"Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
+_SEEN_ENDED = 1.0  # seconds until the event loop has seen the ends of connections
 _QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
@@ -55,10 +56,17 @@ class _LentSocket(socket.socket):
     def __del__(self) -> None:
         self.detach()
 
+    def is_open(self) -> bool:
+        """Report whether the event loop has not closed the connection yet."""
+        try:
+            return self._inode() == self._opened
+        except OSError:
+            return False
+
     def end(self) -> None:
         """End the connection, unless it is closed."""
-        with suppress(OSError):
-            if self._inode() == self._opened:
+        if self.is_open():
+            with suppress(OSError):
                 self.shutdown(socket.SHUT_RDWR)
 
 
@@ -85,11 +93,18 @@ class Connections:
         return made
 
     async def close(self) -> None:
-        """Close all connections now: TLS would wait for webhooks to agree, for half a minute."""
+        """Close all connections now: TLS would wait for webhooks to agree, for half a minute.
+
+        The event loop must not end before it has seen the ends of the connections: uvloop's `close` would fail.
+        """
         await self.session.close()
         self.http2.close()
         for made in tuple(self._sockets):
             made.end()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SEEN_ENDED):
+                while any(made.is_open() for made in tuple(self._sockets)):
+                    await asyncio.sleep(_SEEN_ENDED / 1000)
 
 
 class OutgoingCall:
