@@ -118,10 +118,12 @@ async def test_a_watch_goes_on_until_the_client_leaves(client: Client, server: S
         for name in ("a", "b"):
             await asyncio.to_thread(server.create, config_map(name))
             assert json.loads(await response.content.readline())["object"]["metadata"]["name"] == name
-        watching = server.state.registry.store.watching("/registry/configmaps/")
+        watching = server.state.registry.store.watching("/registry/configmaps/default/")
         assert watching
         response.close()
-    await asyncio.to_thread(wait_until, lambda: not server.state.registry.store.watching("/registry/configmaps/"))
+    await asyncio.to_thread(
+        wait_until, lambda: not server.state.registry.store.watching("/registry/configmaps/default/")
+    )
 
 
 async def test_a_streaming_list(client: Client, server: Server) -> None:

@@ -175,7 +175,7 @@ def test_watches_end_at_their_timeout(server: Server) -> None:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    wait_until(lambda: server.state.registry.store.watching("/registry/configmaps/"))
+    wait_until(lambda: server.state.registry.store.watching("/registry/configmaps/default/"))
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
     server.clock.advance(seconds=61)
     wait_until(lambda: lines)
