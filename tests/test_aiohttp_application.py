@@ -43,6 +43,11 @@ def server(client: Client) -> Server:
     return client.app[SERVER]
 
 
+def watching(server: Server) -> int:
+    """Return the number of open watches of ConfigMaps in the namespace `default`."""
+    return server.state.registry.store.watching("/registry/configmaps/default/")
+
+
 async def of_both(client: Client, server: Server, method: str, path: str, **how: Any) -> list[tuple[Any, ...]]:
     """Return the answers of the application and of the server's own port: status, reason, headers, body."""
     answers = []

@@ -89,7 +89,8 @@ class ServerConfig(
                             "clusterrole-aggregation", "validatingadmissionpolicy-status", "serviceaccount",
                             "serviceaccount-token", "root-ca-certificate-publisher", "podgroup-protection",
                             "node-lifecycle", "taint-eviction", "resourceclaim", "device-taint-eviction"; and
-                            "scheduler", with which the part of "node-lifecycle" that looks at no heartbeats runs in any case
+                            "scheduler", with which the part of "node-lifecycle" that looks at no heartbeats runs in
+                            any case
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
