@@ -87,6 +87,7 @@ class Run:
     """The counts and failures of a run."""
 
     url: str
+    own: int = 0  # watches of the server's own
     counts: Counter[str] = field(default_factory=Counter)
     failures: int = 0
 
@@ -280,12 +281,12 @@ async def control(run: Run, action: str, body: Any = None) -> Any:
 
 
 async def open_watches(run: Run) -> int:
-    """Return the number of open watches of the collections by the server's metrics, which count its own, too."""
+    """Return the number of open watches of the collections by the server's metrics, without its own."""
     with closing(Connection(run.url)) as connection:
         answer = await connection.send(encoded("GET", "/metrics"))
     resources = "|".join(path.rpartition("/")[2] for path in CONTENT)
     pattern = rf'apiserver_longrunning_requests{{.*resource="(?:{resources})".*}} (\d+)'
-    return sum(map(int, re.findall(pattern, answer.body.decode())))
+    return sum(map(int, re.findall(pattern, answer.body.decode()))) - run.own
 
 
 async def longest_pauses(run: Run) -> tuple[float, float]:
@@ -369,6 +370,7 @@ async def soak(
 ) -> Run:
     """Run epochs for some minutes, then end the attacks, and check the counts and the resources of the server."""
     run, rng = Run(process.url), random.Random(seed)
+    run.own = await open_watches(run)
     before, memory = process.descriptors(), [process.memory_mib()]
     began = time.monotonic()
     while (left := began + minutes * 60 - time.monotonic()) > 0:
