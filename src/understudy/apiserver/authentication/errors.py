@@ -1,7 +1,8 @@
-"""The errors of credentials that are not good. Requests with them are answered 401, without the reason."""
+"""The errors of credentials that are not good, or not yet. Requests with bad ones get 401, without the reason."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 
 class TokenError(Exception):
@@ -59,3 +60,24 @@ class UseAwaitedError(TokenAwaitedError):
     def __init__(self, mark: Callable[[], Awaitable[None]], afterwards: AbstractContextManager[None]) -> None:
         super().__init__("the use of a token has to be noted", afterwards)
         self.mark = mark
+
+
+class LastTries:
+    """The tokens that are judged once more, after what they had to wait for; each as often as it is."""
+
+    def __init__(self) -> None:
+        self._tokens = Counter[str]()
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._tokens
+
+    @contextmanager
+    def of(self, token: str) -> Iterator[None]:
+        """Judge a token within this: it waits no more."""
+        self._tokens[token] += 1
+        try:
+            yield
+        finally:
+            self._tokens[token] -= 1
+            if not self._tokens[token]:
+                del self._tokens[token]

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.authentication.errors import KeysAwaitedError, ProviderError
+from understudy.apiserver.authentication.errors import KeysAwaitedError, LastTries, ProviderError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 
@@ -38,7 +35,7 @@ class KeySet:
         self._authority = authority
         self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
-        self._last_tries: Counter[str] = Counter()  # of tokens that newer keys may have signed
+        self._last_tries = LastTries()  # of tokens that newer keys may have signed
         self.is_initialized = False
 
     def has_signed(self, text: str, token: jose.Token) -> bool:
@@ -47,18 +44,7 @@ class KeySet:
             return True
         if text in self._last_tries:
             return False
-        raise KeysAwaitedError(self.fetch, self._last_try(text))
-
-    @contextmanager
-    def _last_try(self, text: str) -> Iterator[None]:
-        """Let a token be refused if none of the keys has signed it."""
-        self._last_tries[text] += 1
-        try:
-            yield
-        finally:
-            self._last_tries[text] -= 1
-            if not self._last_tries[text]:
-                del self._last_tries[text]
+        raise KeysAwaitedError(self.fetch, self._last_tries.of(text))
 
     def discover(self) -> None:
         """Fetch the discovery document, in a thread. The keys are fetched when a token needs them, unless the document

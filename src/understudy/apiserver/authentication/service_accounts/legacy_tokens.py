@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from hmac import compare_digest
 
-from understudy.apiserver.authentication.errors import TokenError, UseAwaitedError
+from understudy.apiserver.authentication.errors import LastTries, TokenError, UseAwaitedError
 from understudy.apiserver.authentication.service_accounts.token_notes import AUTOMATIC, INVALID, MANUAL, TokenNotes
 from understudy.machinery.auth.users import ACCOUNT, User, account_groups, account_name
 from understudy.machinery.errors import StatusError
@@ -77,7 +75,7 @@ class LegacyTokens:
     def __init__(self, clock: Clock, *, looks_up: bool) -> None:
         self._clock = clock
         self._looks_up = looks_up
-        self._marked: Counter[str] = Counter()  # tokens whose use is noted, or cannot be
+        self._last_tries = LastTries()  # of tokens whose use is noted, or cannot be
         self.mark_used: MarkUsed | None = None
 
     def user(self, token: str, claims: Obj, lookup: Lookup, notes: TokenNotes) -> User:
@@ -119,9 +117,9 @@ class LegacyTokens:
         now = self._clock.now()
         today, tomorrow = timestamp(now)[:10], timestamp(now + DAY)[:10]
         used = (secret["metadata"].get("labels") or {}).get(LAST_USED)
-        if self.mark_used is None or used in (today, tomorrow) or token in self._marked:
+        if self.mark_used is None or used in (today, tomorrow) or token in self._last_tries:
             return
-        raise UseAwaitedError(partial(self._mark, self.mark_used, secret, today), self._after_mark(token))
+        raise UseAwaitedError(partial(self._mark, self.mark_used, secret, today), self._last_tries.of(token))
 
     async def _mark(self, mark_used: MarkUsed, secret: Obj, today: str) -> None:
         try:
@@ -130,17 +128,6 @@ class LegacyTokens:
             metadata = secret["metadata"]
             named = f"{metadata['name']}/{metadata['namespace']}"
             log.error("Failed to label legacy service account token %s with last-used date, err: %s", named, error)
-
-    @contextmanager
-    def _after_mark(self, token: str) -> Iterator[None]:
-        """Let a token be judged whose use is noted, or cannot be."""
-        self._marked[token] += 1
-        try:
-            yield
-        finally:
-            self._marked[token] -= 1
-            if not self._marked[token]:
-                del self._marked[token]
 
 
 def _annotate(account: Obj, secret: Obj, notes: TokenNotes) -> None:

@@ -1,10 +1,11 @@
-"""Lets all connections of an event loop take turns, when much has come on several of them."""
+"""Lets all connections of an event loop take turns, when much has come on several of them, and their clients wait."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 
 class LargeParts:
@@ -34,3 +35,52 @@ class LargeParts:
 
 
 _END = object()
+
+
+class PacedProtocol(asyncio.Protocol):
+    """A connection that reads a lot of data in several turns, and whose client waits meanwhile.
+
+    part  bytes that are read in one turn
+    """
+
+    part: ClassVar[int]
+    transport: asyncio.Transport | None = None  # None once the client is gone
+    _receive: Callable[[bytes], None]
+
+    def __init__(self, large_parts: LargeParts) -> None:
+        self._large_parts = large_parts
+        self._waiting_parts = 0  # of what has come, to be read when it is their turn
+        self._is_paused = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the client has sent, a lot of it in several turns. Until all is read nothing more comes."""
+        if self.transport is None or (len(data) <= self.part and not self._waiting_parts):
+            self._receive(data)
+            return
+        self._waiting_parts += 1
+        self._regulate()
+        self._large_parts.add(self._receive_in_turns(data))
+
+    def _receive_in_turns(self, data: bytes) -> Iterator[None]:
+        """Read what has come, and yield after each part of it, but nothing once the client is gone."""
+        for begin in range(0, len(data), self.part):
+            if self.transport is None:
+                return
+            self._receive(data[begin : begin + self.part])
+            yield
+        self._waiting_parts -= 1
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Let the client wait as long as too much of what it has sent is not read yet."""
+        raise NotImplementedError
+
+    def _pause_reading(self, is_full: bool) -> None:
+        """Read nothing more, or go on."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        self._is_paused = is_full
+        if is_full:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()

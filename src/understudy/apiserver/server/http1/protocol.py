@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import cast
 
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
-from understudy.apiserver.server.http1.large_parts import LargeParts
+from understudy.apiserver.server.http1.large_parts import LargeParts, PacedProtocol
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
 
 log = logging.getLogger("understudy")
 
 IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
-_LARGE_PART = 64 * 1024  # bytes that are read in one turn: 10,000 pings take 40 ms
 _MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
 _LAST_CHUNK = b"0\r\n\r\n"
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
@@ -55,26 +54,25 @@ class HTTPServer:
             connection.leave()
 
 
-class HTTPProtocol(asyncio.Protocol):
+class HTTPProtocol(PacedProtocol):
     """One connection. It is among the open `connections` of its server as long as it lasts."""
+
+    part = 64 * 1024  # 10,000 pings take 40 ms
 
     def __init__(
         self, handle: Handler, give_up: GiveUp, connections: set[HTTPProtocol], large_parts: LargeParts
     ) -> None:
+        super().__init__(large_parts)
         self._handle = handle
         self._give_up = give_up
         self._connections = connections
-        self._large_parts = large_parts
         self._loop = asyncio.get_running_loop()
-        self.transport: asyncio.Transport | None = None
         self._parser = RequestParser(self._loop, self._close_if_idle, self._regulate)
-        self._receive: Callable[[bytes], None] = self._read_requests
+        self._receive = self._read_requests
         self._requests: deque[Received] = deque()
         self._arrived: asyncio.Future[None] | None = None  # the next request, while it is waited for
         self._current: Http1Exchange | None = None
         self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
-        self._is_paused = False
-        self._waiting_parts = 0  # of what has come, to be read when it is their turn
         self._is_upgraded = False  # the client speaks another protocol
         self._is_stopping = False
         self._idle_from = self._loop.time()
@@ -111,25 +109,6 @@ class HTTPProtocol(asyncio.Protocol):
         """Free the task that has ended: its exception has frames that refer to the connection."""
         self._task = self._current = self._arrived = None
         self._requests.clear()
-
-    def data_received(self, data: bytes) -> None:
-        """Read what the client has sent, a lot of it in several turns. Until all is read nothing more comes."""
-        if self.transport is None or (len(data) <= _LARGE_PART and not self._waiting_parts):
-            self._receive(data)
-            return
-        self._waiting_parts += 1
-        self._regulate()
-        self._large_parts.add(self._receive_in_turns(data))
-
-    def _receive_in_turns(self, data: bytes) -> Iterator[None]:
-        """Read what has come, and yield after each part of it, but nothing once the client is gone."""
-        for begin in range(0, len(data), _LARGE_PART):
-            if self.transport is None:
-                return
-            self._receive(data[begin : begin + _LARGE_PART])
-            yield
-        self._waiting_parts -= 1
-        self._regulate()
 
     def eof_received(self) -> bool:
         """Give up the requests that are not answered: the client sends nothing more, and may read on.
@@ -187,13 +166,8 @@ class HTTPProtocol(asyncio.Protocol):
         """
         is_full = self._waiting_parts > 0 or self._parser.is_full or len(self._requests) > _MOST_WAITING
         is_full = is_full or (self._is_upgraded and self._writable is not None)
-        if is_full == self._is_paused or self.transport is None or self.transport.is_closing():
-            return
-        self._is_paused = is_full
-        if is_full:
-            self.transport.pause_reading()
-        else:
-            self.transport.resume_reading()
+        if is_full != self._is_paused:
+            self._pause_reading(is_full)
 
     async def _next(self) -> Received:
         """Return the next request; wait for it."""

@@ -19,7 +19,7 @@ from h2.exceptions import ProtocolError
 from hpack import HPACKError, OversizedHeaderListError
 from multidict import CIMultiDict
 
-from understudy.apiserver.server.http1.large_parts import LargeParts
+from understudy.apiserver.server.http1.large_parts import LargeParts, PacedProtocol
 from understudy.apiserver.server.http1.protocol import IDLE_TIMEOUT, Handler
 from understudy.apiserver.server.http2.frames import go_away_frame
 from understudy.apiserver.server.http2.head import MalformedRequestError, Refusal, read_head
@@ -32,7 +32,6 @@ log = logging.getLogger("understudy")
 _GREETING = 10.0  # seconds that the first bytes of a client may take: `prefaceTimeout`
 _GOODBYE = 1.0  # seconds between a GOAWAY and the end of the connection: `goAwayTimeout`
 _LAST_TURNS = 3  # of the event loop, in which the last bytes are written: TLS waits for the client to say goodbye, too
-_PART = 8 * 1024  # bytes that are read in one turn: frames of no use take 25 µs each
 _MOST_UNREAD = 512 * 1024  # bytes that may wait for a client: frames that it asks for again and again (PING, SETTINGS)
 _QUEUED = 4  # requests that may wait for those that were given up and still run, for each that may run at once
 
@@ -72,14 +71,16 @@ class _Request:
         self.task: asyncio.Task[None] | None = None
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(PacedProtocol):
     """One connection. It is among the open ones of its server as long as it lasts."""
 
+    part = 8 * 1024  # frames of no use take 25 µs each
+
     def __init__(self, server: Http2Server) -> None:
+        super().__init__(server.large_parts)
         self._server = server
         self._loop = asyncio.get_running_loop()
         self.http2 = Rules(server.most_streams)
-        self.transport: asyncio.Transport | None = None
         self.goaway_chance = server.goaway_chance
         self.is_full = False  # the client reads too slowly
         self._reader = FrameReader(self.http2)
@@ -90,9 +91,7 @@ class Http2Connection(asyncio.Protocol):
         self._last = 0  # number of the newest stream
         self._is_going_away = False
         self._is_over = False  # nothing more is read
-        self._waiting_parts = 0  # of what has come, to be read when it is their turn
         self._decoding: asyncio.Task[None] | None = None  # reads large headers; nothing else is read meanwhile
-        self._is_paused = False
         self._idle_from = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -115,33 +114,11 @@ class Http2Connection(asyncio.Protocol):
         for number in list(self._requests):
             self._cancel(number)
 
-    def data_received(self, data: bytes) -> None:
-        """Read what the client has sent, a lot of it in several turns. Until all is read nothing more comes."""
-        if len(data) <= _PART and not self._waiting_parts:
-            self._receive(data)
-            return
-        self._waiting_parts += 1
-        self._regulate()
-        self._server.large_parts.add(self._receive_in_turns(data))
-
-    def _receive_in_turns(self, data: bytes) -> Iterator[None]:
-        """Read what has come, and yield after each part of it."""
-        for begin in range(0, len(data), _PART):
-            self._receive(data[begin : begin + _PART])
-            yield
-        self._waiting_parts -= 1
-        self._regulate()
-
     def _regulate(self) -> None:
         """Let the client wait as long as something of what it has sent is not read yet."""
         is_full = self._waiting_parts > 0 or self._decoding is not None
-        if is_full == self._is_paused or self.transport is None or self.transport.is_closing():
-            return
-        self._is_paused = is_full
-        if is_full:
-            self.transport.pause_reading()
-        else:
-            self.transport.resume_reading()
+        if is_full != self._is_paused:
+            self._pause_reading(is_full)
 
     def pause_writing(self) -> None:
         """Pause the senders: the client reads too slowly."""
