@@ -17,13 +17,16 @@ RELEASES = releases()  # every release that can be emulated, oldest first
 NEWEST = Version.parse(DEFAULT)  # the newest one
 NEWEST_AND_PREVIEWS = [NEWEST, *previews()]  # for what holds in a preview too, of which there may be none
 
+
+def often(yes: bool) -> list[pytest.MarkDecorator]:
+    """Return the marks of a case: none for one of every run, that of -m every_recording for any other."""
+    return [] if yes else [pytest.mark.every_recording]
+
+
 # The oldest and the newest release in every run; the others with -m every_recording.
 every_release = pytest.mark.parametrize(
     "release",
-    [
-        pytest.param(release, marks=[] if release in {RELEASES[0], NEWEST} else [pytest.mark.every_recording])
-        for release in RELEASES
-    ],
+    [pytest.param(release, marks=often(release in {RELEASES[0], NEWEST})) for release in RELEASES],
     ids=str,
 )
 

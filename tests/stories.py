@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.releases import often
 from understudy.machinery.releases.version import Version
 
 
@@ -25,7 +26,4 @@ def cases(stories: dict[tuple[str, str], list[Any]]) -> list[Any]:
     """Return the releases and names of stories as parameters: the newest release of each for every run, and the others
     for -m every_recording."""
     newest = {name: release for release, name in sorted(stories, key=lambda key: Version.parse(key[0]))}
-    return [
-        pytest.param(release, name, marks=[] if release == newest[name] else [pytest.mark.every_recording])
-        for release, name in stories
-    ]
+    return [pytest.param(release, name, marks=often(release == newest[name])) for release, name in stories]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.compare.cases import controller_stories as stories
+from tests.releases import often
 from understudy import Server
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -31,9 +32,7 @@ GATES = {
 }
 # Every run tells the stories of workloads on the newest release; -m every_recording tells the others.
 OFTEN = [path for path in RECORDED if path.stem.startswith("groups")][-1]
-CASES = [
-    pytest.param(path, id=path.stem, marks=[] if path == OFTEN else [pytest.mark.every_recording]) for path in RECORDED
-]
+CASES = [pytest.param(path, id=path.stem, marks=often(path == OFTEN)) for path in RECORDED]
 REST = 0.8  # seconds without a change, after which objects are at rest
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.etcd import running
-from tests.releases import NEWEST
+from tests.releases import NEWEST, often
 from understudy import Server
 
 from .client import Client
@@ -45,7 +45,7 @@ def cases() -> list[object]:
             shared.setdefault((each.started, engine), (each.started, engine)),
             each,
             id=f"{engine}-{each.name}",
-            marks=[] if each.name in OFTEN else [pytest.mark.every_recording],
+            marks=often(each.name in OFTEN),
         )
         for engine in ENGINES
         for each in chosen

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clock import FixedDate
-from tests.releases import RELEASES
+from tests.releases import RELEASES, often
 from understudy import Server
 from understudy.machinery.util.clock import SystemClock
 
@@ -35,8 +35,7 @@ def recorded(corpora: Collection[str]) -> pytest.MarkDecorator:
     newest = {each.corpus: each.started.release for each in sorted(chosen, key=lambda each: each.version)}
     cases = []
     for each in chosen:
-        is_often = each.name not in LONG and each.started.release == newest[each.corpus]
-        marks = [] if is_often else [pytest.mark.every_recording]
+        marks = often(each.name not in LONG and each.started.release == newest[each.corpus])
         cases.append(pytest.param(each.started, each, id=each.name, marks=marks))
     return pytest.mark.parametrize(("server", "recording"), cases, indirect=["server"])
 

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import hdrs, web
 
 from tests.clock import FixedDate
+from tests.releases import often
 from understudy import Server
 from understudy.aiohttp import SERVER, application
 from understudy.apiserver.server.worker.loop_thread import LoopThread
@@ -74,12 +75,7 @@ def unread(recording: Recording) -> list[int]:
 def cases() -> list[object]:
     """Return the recordings with the servers that they need."""
     chosen = [each for each in RECORDINGS if each.corpus != "kubectl" and each.started.release in EMULATED]
-    return [
-        pytest.param(
-            each.started, each, id=each.name, marks=[] if each.name in OFTEN else [pytest.mark.every_recording]
-        )
-        for each in chosen
-    ]
+    return [pytest.param(each.started, each, id=each.name, marks=often(each.name in OFTEN)) for each in chosen]
 
 
 @pytest.mark.parametrize(("application_of", "recording"), cases(), indirect=["application_of"])

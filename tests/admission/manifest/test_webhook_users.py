@@ -17,16 +17,16 @@ import trustme
 
 from tests.certificates import Holder, new_authority
 from tests.http import send
+from tests.releases import often
 from understudy import Server
 from understudy.machinery.types import Obj
 
 RECORDED = Path(__file__).with_name("recorded") / "webhook_users.jsonl"
 # Every run asks the newest release of a row; -m every_recording asks the others.
 ROWS = [
-    pytest.param(release, row, id=f"{release}, {row['why']}", marks=[] if first else [pytest.mark.every_recording])
+    pytest.param(release, row, id=f"{release}, {row['why']}", marks=often(release == row["releases"][0]))
     for row in map(orjson.loads, RECORDED.read_bytes().splitlines())
     for release in row["releases"]
-    for first in [release == row["releases"][0]]
 ]
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1

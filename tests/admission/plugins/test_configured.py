@@ -10,6 +10,7 @@ import pytest
 
 from tests.clock import FixedClock
 from tests.http import send
+from tests.releases import often
 from understudy import Server
 from understudy.machinery.types import Obj
 
@@ -20,7 +21,7 @@ ROWS = [
         release,
         row,
         id=f"{release}, {row['why']}",
-        marks=[] if release == row["releases"][0] else [pytest.mark.every_recording],
+        marks=often(release == row["releases"][0]),
     )
     for row in map(orjson.loads, RECORDED.read_bytes().splitlines())
     for release in row["releases"]

@@ -17,6 +17,7 @@ from scripts.common.comparing import differences
 from scripts.compare.audit import Log, recorded
 from scripts.compare.cases.audit_flows import HOOKS
 from scripts.compare.cases.webhook_server import WebhookServer
+from tests.releases import often
 from understudy import Server
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -27,7 +28,7 @@ FLOWS = [
     pytest.param(
         sys.intern(path.stem[:4]),
         path.stem[5:],
-        marks=[] if path.stem[:4] == PATHS[-1].stem[:4] else [pytest.mark.every_recording],
+        marks=often(path.stem[:4] == PATHS[-1].stem[:4]),
     )
     for path in PATHS
 ]
