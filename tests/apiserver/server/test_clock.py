@@ -12,12 +12,13 @@ import pytest
 
 from tests.http import exchange, send, watch
 from tests.waiting import wait_until
-from understudy import Server, StatusError
+from understudy import Fault, Server, StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import parse_timestamp, timestamp
 
 START = "2030-01-02T03:04:05Z"
 CONTROLLERS = ["scheduler", "resourceclaim", "device-taint-eviction"]
+CONTROLLER = "system:serviceaccount:kube-system:device-taint-eviction-controller"
 CONTAINERS = [{"name": "main", "image": "example.com/main"}]
 
 
@@ -290,8 +291,14 @@ def pod_with_gpu(name: str, **device: Any) -> list[Obj]:
     return [claim, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}]
 
 
-def test_device_taints_evict_after_the_time_that_they_are_tolerated(cluster: Server) -> None:
-    """A pod whose device has a NoExecute taint goes when the tolerationSeconds are over, and not a second before."""
+@pytest.mark.parametrize("bytes_per_second", [None, 20_000])
+def test_device_taints_evict_after_the_time_that_they_are_tolerated(
+    cluster: Server, bytes_per_second: int | None
+) -> None:
+    """A pod whose device has a NoExecute taint goes when the tolerationSeconds are over, and not a second before.
+
+    The clock waits for the controller, for however long an answer to it takes.
+    """
     tolerated = {"key": "example.com/bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for obj in pod_with_gpu("tolerant", tolerations=[tolerated]):
         cluster.create(obj)
@@ -309,10 +316,14 @@ def test_device_taints_evict_after_the_time_that_they_are_tolerated(cluster: Ser
     cluster.update(pool)
     cluster.clock.advance(seconds=299)
     assert names(cluster, "pods") == ["tolerant"]
+    if bytes_per_second is not None:
+        cluster.faults.add(Fault.slow(bytes_per_second), times=1, verb="get", user=CONTROLLER)
     cluster.clock.advance(seconds=2)
     assert names(cluster, "pods") == []
+    cluster.faults.clear()
     del device["taints"]
     cluster.update({**cluster.get("resourceslices", pool["metadata"]["name"]), "spec": pool["spec"]})
+    cluster.delete("resourceclaims", "tolerant")
 
 
 def test_the_scheduler_tries_again_by_the_clock(cluster: Server) -> None:

@@ -27,6 +27,7 @@ from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
+from understudy.machinery.util.timers import working
 
 Send = Callable[
     [str, str, bytes | None, Mapping[str, str], Query],
@@ -67,7 +68,7 @@ class APIClient:
     @property
     def verbs(self) -> Verbs:
         """Return the verbs on paths, with objects as JSON."""
-        return _HTTPVerbs(self.send, JSON_ENCODING)
+        return _HTTPVerbs(self.send, JSON_ENCODING, self.clock)
 
     async def server_version(self) -> Version:
         """Return the release that the server says it is, a preview for "v1.38.0-alpha.0"."""
@@ -187,7 +188,7 @@ class APIClient:
 
     def _of(self, resource: Resource) -> _HTTPVerbs:
         """Return the verbs on paths, in the encoding of a resource."""
-        return _HTTPVerbs(self.send, encoding_of(resource))
+        return _HTTPVerbs(self.send, encoding_of(resource), self.clock)
 
     @asynccontextmanager
     async def send(
@@ -210,11 +211,15 @@ class APIClient:
 
 
 class _HTTPVerbs(Verbs):
-    """The verbs of the API by HTTP, with objects in an encoding. Raises ConnectionError if there is no answer."""
+    """The verbs of the API by HTTP, with objects in an encoding. Raises ConnectionError if there is no answer.
 
-    def __init__(self, send: Send, encoding: Encoding) -> None:
+    Whoever moves the clock on waits until the answers are read: sockets may take longer than the server.
+    """
+
+    def __init__(self, send: Send, encoding: Encoding, clock: Clock) -> None:
         self._send = send
         self._encoding = encoding
+        self._clock = clock
 
     async def request(
         self, method: str, path: str, body: Any = None, content_type: str = "", query: Query | None = None
@@ -223,8 +228,9 @@ class _HTTPVerbs(Verbs):
         if body is not None:
             headers["Content-Type"] = content_type or self._encoding.media_type
             raw = encode(body) if content_type else self._encoding.encode(body)
-        async with self._send(method, path, raw, headers, query or {}) as response:
-            answer = await response.read()
+        with working(self._clock):
+            async with self._send(method, path, raw, headers, query or {}) as response:
+                answer = await response.read()
         if response.status >= 400:
             raise answered_error(response.status, answer, self._encoding.decode)
         try:

@@ -18,7 +18,7 @@ from understudy.machinery.util.clock import Clock, parse_timestamp
 from understudy.machinery.util.timers import SteeredClock
 
 QUIET_TURNS = 15  # of the event loop in which nothing happens, so that nothing more is expected: a request has five
-QUIET_SECONDS = 0.003  # real ones in which nothing happens after something has happened
+QUIET_SECONDS = 0.01  # real ones in which nothing happens after something has happened
 LONGEST_WORK = 5.0  # real seconds that work at one moment is waited for
 PAUSE = 0.0005  # real seconds until busy work is looked at again
 
