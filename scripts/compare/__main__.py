@@ -16,6 +16,7 @@ COMMANDS = (
     "interchange",
     "limits",
     "kinds",
+    "kubelets",
     "recordings",
     "metadata",
     "policies",

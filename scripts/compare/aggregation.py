@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,13 @@ class Scene:
     def __init__(self, server: Server, alice: str, aggregated: AggregatedServer, lag: float = 0.0) -> None:
         self.server, self.alice, self.aggregated, self.lag = server, alice, aggregated, lag
 
-    def exchanges(self, story: str, release: str) -> Iterator[Obj]:
-        """Yield the things that are compared: a request with its answer, or a condition."""
-        for number, step in enumerate(STORIES[story](self.aggregated.port, self.aggregated.bundle, release)):
+    def story(self, name: str, release: str) -> Iterator[Obj]:
+        """Yield the things that are compared in a story."""
+        return self.exchanges(STORIES[name](self.aggregated.port, self.aggregated.bundle, release))
+
+    def exchanges(self, steps: Iterable[Step]) -> Iterator[Obj]:
+        """Yield the things that are compared at some steps: a request with its answer, or a condition."""
+        for number, step in enumerate(steps):
             if isinstance(step, Write):
                 self._write(step)
             elif isinstance(step, Serve):
@@ -108,7 +112,8 @@ class Scene:
         return Answer(answer.status, answer.getheaders(), text)
 
     def _masked(self, value: Any) -> Any:
-        return json.loads(json.dumps(value).replace(str(self.aggregated.port), "PORT"))
+        text = json.dumps(value).replace(str(self.aggregated.port), "PORT")
+        return json.loads(text.replace(self.server.url.partition("//")[2], "SERVER"))
 
 
 def shown(body: str) -> Any:
@@ -135,14 +140,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    servers, tally = (Server(options.left, options.token), Server(options.right, options.token)), Tally()
+    servers = Server(options.left, options.token), Server(options.right, options.token)
     require_servers(*servers)
     with AggregatedServer(options.front_ca) as aggregated:
         scenes = [Scene(server, options.alice, aggregated, LAG) for server in servers]
-        left, right = (list(scene.exchanges(options.story, options.release)) for scene in scenes)
+        left, right = (list(scene.story(options.story, options.release)) for scene in scenes)
+    return judge(left, right, options.save)
+
+
+def judge(left: Sequence[Obj], right: Sequence[Obj], file: str | None) -> int:
+    """Print what differs between the exchanges of two servers, and save the left ones; return the exit status."""
+    tally = Tally()
     for one, other in zip(left, right, strict=True):
         tally.compare(one.get("request", "condition"), one, other)
-    if options.save:
-        Path(options.save).write_text("".join(f"{json.dumps(exchange)}\n" for exchange in left))
+    if file:
+        Path(file).write_text("".join(f"{json.dumps(exchange)}\n" for exchange in left))
     print(f"{tally.total} exchanges: {tally}")
     return tally.exit_status

@@ -1,4 +1,4 @@
-"""An aggregated API server over HTTPS that tells what it was asked, for `compare aggregation`."""
+"""A server over HTTPS that tells what it was asked: an aggregated API server, or the kubelet of a node."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ REPEATED = [
 class AggregatedServer:
     """A server on a port of 127.0.0.1, with a certificate that `bundle` (base64) vouches for.
 
-    front_ca  a file with the authorities (PEM) of the client certificates that it asks for
+    front_ca  a file with the authorities (PEM) of the client certificates that it asks for, "" if it asks for none
+    answers   begin of the paths below which there is more than pages
     """
 
-    def __init__(self, front_ca: str) -> None:
+    def __init__(self, front_ca: str = "", answers: str = PATH) -> None:
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(*NAMES).configure_cert(context)
-        context.load_verify_locations(front_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        self._server = _Pages(("127.0.0.1", 0), _Handler)
+        if front_ca:
+            context.load_verify_locations(front_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+        self._server = _Pages(("127.0.0.1", 0), _Handler, answers)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
@@ -74,8 +76,9 @@ class AggregatedServer:
 class _Pages(QuietServer):
     """The server, with its pages and their media types by path."""
 
-    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+    def __init__(self, address: tuple[str, int], handler: type[_Handler], answers: str) -> None:
         super().__init__(address, handler)
+        self.answers = answers
         self.pages: dict[str, tuple[Any, str]] = {PATH: (RESOURCES, "application/json")}
 
 
@@ -110,7 +113,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         match path.rpartition("/")[2]:
             case _ if page := self.server.pages.get(path, (None, ""))[0]:
                 self._send(200, json.dumps(page).encode(), [("Content-Type", self.server.pages[path][1])])
-            case _ if not path.startswith(PATH):
+            case _ if not path.startswith(self.server.answers):
                 self._send(404, b"404 page not found\n", text)
             case "moved":
                 self._send(302, b"go", [*text, ("Location", "/elsewhere")])
@@ -126,6 +129,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(json.dumps(told).encode() + b"\n")
                 self.wfile.write(self.rfile.readline().upper())
                 self.close_connection = True
+            case name if name.startswith("status-"):
+                self._send(int(name.removeprefix("status-")), b"a kubelet's words", text)
             case "refuse":
                 self._send(403, b"no", text)
             case _ if "watch=" in query:

@@ -223,7 +223,7 @@ def _error(reply: Reply, schemas: Schemas) -> CallError:
         return CallError(str(status.get("message", "")), status.get("code") or 0)
     is_text = not reply.content_type or reply.content_type.lower().startswith("text/")
     text = reply.body[:_LONGEST_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
-    return CallError(_text_of_code(reply.status, text), reply.status)
+    return CallError(text_of_code(reply.status, text), reply.status)
 
 
 _TEXTS = {
@@ -239,7 +239,7 @@ _TEXTS = {
 }
 
 
-def _text_of_code(code: int, text: str) -> str:
+def text_of_code(code: int, text: str) -> str:
     """Return the message for the status code of an answer that holds no Status (`NewGenericServerResponse`)."""
     if code in (403, 415):
         return text

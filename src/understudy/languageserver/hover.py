@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from understudy.apiserver.endpoints import deprecation
+from understudy.apiserver.endpoints.responsewriters import deprecation
 from understudy.apiserver.serving.release import Release
 from understudy.languageserver.descriptions import explained, explained_kind, releases_with, since
 from understudy.languageserver.outline import Entry

@@ -22,7 +22,7 @@ import orjson
 from understudy.apiserver.client.hints import unknown_kind
 from understudy.apiserver.encoding.bodies import JsonBody
 from understudy.apiserver.encoding.conversion import from_internal, to_internal
-from understudy.apiserver.endpoints import deprecation
+from understudy.apiserver.endpoints.responsewriters import deprecation
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry import rest

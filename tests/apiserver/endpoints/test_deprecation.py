@@ -6,7 +6,7 @@ import pytest
 
 from tests.http import send
 from understudy import Server
-from understudy.apiserver.endpoints.deprecation import warning
+from understudy.apiserver.endpoints.responsewriters.deprecation import warning
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind

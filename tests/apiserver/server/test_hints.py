@@ -23,7 +23,7 @@ KUBELET = (
 NO_PODS = "makes no pods: that takes kube-controller-manager beside this server, which has no flag for it"
 NO_NODE = "has no node: --controllers=scheduler finds one, as `understudy dev` does"
 NO_CONTAINERS = (
-    "no containers run here, and no flag changes that: logs are empty, and exec, attach and port-forward are refused"
+    "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, and proxy is refused"
 )
 NAMESPACE = "stays until its content is deleted: --controllers=namespace does that"
 ACCOUNT = "does not exist: --controllers=serviceaccount makes it in each namespace"
@@ -245,7 +245,7 @@ def test_kubectl_sees_the_same_answers(kubectl: str, tmp_path: Path) -> None:
         for command, text in (
             ("create token default", "serviceaccount shop/default does not exist: "),
             ("rollout status deployment/front", "deployment shop/front makes no pods: "),
-            ("port-forward deployment/front 8080:80", "no containers run here, "),
+            ("port-forward deployment/front 8080:80", "no containers run here: "),
             ("delete namespace shop", "namespace shop stays until its content is deleted: "),
         ):
             home = {"HOME": str(tmp_path), "PATH": "/usr/local/bin:/usr/bin:/bin"}

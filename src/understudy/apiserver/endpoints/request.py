@@ -117,6 +117,11 @@ class Request:
         """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""
         return min(self.deadline, self.write_deadline) - monotonic()
 
+    @property
+    def is_upgrade(self) -> bool:
+        """Report whether another protocol is asked for (upstream: `IsUpgradeRequest`)."""
+        return any(name.lower() == "connection" and "upgrade" in text.lower() for name, text in self.headers.items())
+
     def check_body(self) -> None:
         """Refuse a request whose body cannot be read, where the real server reads it. Raises 413 and 500."""
         _ = self.body

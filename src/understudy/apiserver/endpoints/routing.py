@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.endpoints.handlers import create, delete, get, patch, update
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.endpoints.responsewriters import deprecation
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources import table

@@ -17,6 +17,7 @@ from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.webhook.awaited import Decide, at_once
 from understudy.apiserver.encoding.interest import Interests
 from understudy.apiserver.encoding.versions import Versions
+from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
@@ -45,6 +46,7 @@ class ServerState:
     tokens    know the users of bearer tokens
     anonymous whether requests without credentials are those of `system:anonymous`
     webhooks  calls webhooks for admission and conversion
+    kubelets  asks kubelets for logs, commands and ports
     settings  of admission plugins, from their file
     reloaded  files of authentication and authorization, which are read again when they change
     asks_outside
@@ -72,6 +74,7 @@ class ServerState:
     clock: Clock = field(default_factory=SystemClock)
     event_ttl: float = 0.0
     webhooks: WebhookClient = field(default_factory=NoWebhooks)
+    kubelets: KubeletClient = field(default_factory=NoKubelets)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     settings: AdmissionSettings = NO_SETTINGS

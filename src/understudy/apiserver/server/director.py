@@ -22,7 +22,7 @@ from understudy.apiserver.authentication.errors import (
     UseAwaitedError,
 )
 from understudy.apiserver.authorization.webhook.awaited import decided
-from understudy.apiserver.endpoints import deprecation, routing
+from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
     OPENID_KEYS,
@@ -33,6 +33,7 @@ from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import BodyAwaitedError, Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
+from understudy.apiserver.endpoints.responsewriters import deprecation
 from understudy.apiserver.endpoints.responsewriters.writers import (
     error_response,
     render_document,

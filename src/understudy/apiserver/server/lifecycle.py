@@ -433,6 +433,7 @@ class Lifecycle:
             await self._manager.stop_components()  # which are clients, and would complain
         finally:
             await self._parts.aggregator.close()
+            await self._parts.kubelets.close()
             listener, self._listener = self._listener, None
             if listener is not None:
                 await listener.stop()

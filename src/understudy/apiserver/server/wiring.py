@@ -47,6 +47,7 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.kubelets import Kubelets
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.auth.users import MASTERS, User
@@ -72,12 +73,14 @@ class Parts(NamedTuple):
     """The parts of a server that has not started yet.
 
     webhooks     calls webhooks, once it is opened
+    kubelets     asks kubelets
     definitions  keeps the state's `serving` up to date
     aggregator   asks aggregated API servers
     """
 
     state: ServerState
     webhooks: HttpWebhookClient
+    kubelets: Kubelets
     definitions: ServedDefinitions
     aggregator: Aggregator
 
@@ -90,6 +93,7 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
     webhooks = HttpWebhookClient(services)
+    kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types)
     objects = RegistryObjects(registry, Schemas.of(version))
     authorization = authorization_of(config, objects, webhooks, gates)
     tokens = _tokens(config, registry, webhooks)
@@ -106,6 +110,7 @@ def new_parts(config: ServerConfig) -> Parts:
         clock=config.clock,
         event_ttl=config.event_seconds,
         webhooks=webhooks,
+        kubelets=kubelets,
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
         settings=_settings(config, gates),
@@ -113,7 +118,7 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
-    return Parts(state, webhooks, ServedDefinitions(state), aggregator)
+    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator)
 
 
 def _values(config: ServerConfig, gates: Gates) -> StoredValues:

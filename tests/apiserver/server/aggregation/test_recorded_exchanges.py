@@ -41,5 +41,5 @@ def test_exchanges_are_as_recorded(release: str, story: str, tmp_path: Path) -> 
         Asked(server.url, "admin-token") as asked,
         AggregatedServer(str(tmp_path / "ca")) as aggregated,
     ):
-        actual = list(Scene(asked, "alice-token", aggregated).exchanges(story, release))
+        actual = list(Scene(asked, "alice-token", aggregated).story(story, release))
     assert actual == [json.loads(line) for line in (RECORDED / story / f"{release}.jsonl").read_text().splitlines()]

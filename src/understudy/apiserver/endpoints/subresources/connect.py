@@ -1,13 +1,23 @@
 """Requests that the real server passes on to a kubelet or a workload: logs, commands, ports, proxied requests.
 
-No kubelet runs here. Requests are checked as far as the real server checks them before it connects.
+Kubelets are asked where their nodes say they are. Nothing is proxied to pods, services and nodes: these requests are
+checked as far as the real server checks them before it connects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from understudy.admission.chain import Operation
+from understudy.admission.webhooks import CallError
+from understudy.apiserver.endpoints.kubelets import (
+    Location,
+    location_of,
+    log_parameters,
+    port_parameters,
+    preferred_address,
+    stream_parameters,
+)
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope
@@ -22,11 +32,6 @@ from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
-
-# Types of a node's addresses in the order in which kube-apiserver takes them by default.
-_PREFERRED_ADDRESSES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
-NO_ADDRESS = "no preferred addresses found; known addresses: []"
-
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 
@@ -83,8 +88,13 @@ async def log(state: ServerState, request: Request, scope: RequestScope) -> Resp
     container = _container(pod, request.query.get("container"))
     if not pod["spec"].get("nodeName"):
         return Response(204, b"", "")
-    path = f"containerLogs/{scope.namespace}/{scope.name}/{container}"
-    raise _unreachable(state, pod["spec"]["nodeName"], path)
+    kubelet = _kubelet(state, pod["spec"]["nodeName"])
+    location = kubelet.at(f"/containerLogs/{scope.namespace}/{scope.name}/{container}", log_parameters(request.query))
+    insecure = boolean(request.query, "insecureSkipTLSVerifyBackend") or False
+    try:
+        return await state.kubelets.log(location, request, insecure=insecure)
+    except CallError as why:
+        raise errors.unknown_error(str(why)) from None
 
 
 @_admitted
@@ -92,15 +102,27 @@ async def run(state: ServerState, request: Request, scope: RequestScope) -> Resp
     """Answer pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
-    path = f"{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
-    raise _unreachable(state, _node_name(pod), path)
+    kubelet = _kubelet(state, _node_name(pod))
+    path = f"/{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
+    return await _connected(state, request, kubelet.at(path, stream_parameters(request.query)))
 
 
 @_admitted
 async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer pods/NAME/portforward. Raises 400, 404, 500."""
-    node_name = _node_name(await _pod(state, scope))
-    raise _unreachable(state, node_name, f"portForward/{scope.namespace}/{scope.name}")
+    kubelet = _kubelet(state, _node_name(await _pod(state, scope)))
+    path = f"/portForward/{scope.namespace}/{scope.name}"
+    return await _connected(state, request, kubelet.at(path, port_parameters(request.query)))
+
+
+async def _connected(state: ServerState, request: Request, location: Location) -> Response:
+    """Return the answer of a kubelet to a request for another protocol. Raises 400 for any other one, and 500."""
+    if not request.is_upgrade:
+        raise errors.bad_request("Upgrade request required")
+    try:
+        return await state.kubelets.connect(location, request)
+    except CallError as why:
+        raise errors.unknown_error(str(why)) from None
 
 
 @_admitted
@@ -115,7 +137,7 @@ async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Re
     if scope.kind.name == "Service":
         raise await _without_endpoints(state, scope, name, port)
     obj = (await state.registry.get(scope.kind, scope.namespace, name)).object
-    address = _pod_address(obj) if scope.kind.name == "Pod" else _node_address(obj)
+    address = _pod_address(obj) if scope.kind.name == "Pod" else _node_address(obj, state.kubelets.address_types)
     if len(scope.info.parts) == 3 and request.method in ("GET", "HEAD") and not scope.info.path.endswith("/"):
         location = f"{scope.info.path}/" + (f"?{request.query.text}" if request.query.text else "")
         return Response(301, b"", "", headers=[("Location", location)])
@@ -140,15 +162,12 @@ def _pod_address(pod: Obj) -> str:
     return _global_unicast(str(ips[0].get("ip", "")))
 
 
-def _node_address(node: Obj) -> str:
+def _node_address(node: Obj, address_types: Sequence[str]) -> str:
     """Return the address at which a node would be reached. Raises 400 and 500."""
-    by_type = {each["type"]: each["address"] for each in reversed((node.get("status") or {}).get("addresses") or ())}
-    preferred = [by_type[kind] for kind in _PREFERRED_ADDRESSES if kind in by_type]
-    if not preferred:
-        raise errors.unknown_error(NO_ADDRESS)
-    if parse_ip(preferred[0]) is None:
-        raise errors.bad_request(f"lookup {preferred[0]}: no such host")
-    return _global_unicast(str(preferred[0]))
+    address = preferred_address(node, address_types)
+    if parse_ip(address) is None:
+        raise errors.bad_request(f"lookup {address}: no such host")
+    return _global_unicast(address)
 
 
 def _global_unicast(address: str) -> str:
@@ -201,15 +220,9 @@ def _node_name(pod: Obj) -> str:
     return str(pod["spec"]["nodeName"])
 
 
-def _unreachable(state: ServerState, node_name: str, path: str) -> errors.StatusError:
-    """Return the error for a kubelet that cannot be reached. Like the real server, calls a missing node a pod."""
-    node = state.registry.lookup("", "nodes", "", node_name)
-    if node is None:
-        return errors.not_found("", "pods", node_name)
-    addresses = (node.get("status") or {}).get("addresses")
-    if not addresses:
-        return errors.unknown_error(NO_ADDRESS)
-    return errors.internal_error(f'Get "https://{addresses[0]["address"]}:10250/{path}": there is no kubelet here')
+def _kubelet(state: ServerState, node_name: str) -> Location:
+    """Return the place of a node's kubelet. Raises 404 and 500."""
+    return location_of(state.registry.lookup("", "nodes", "", node_name), node_name, state.kubelets)
 
 
 def _log_errors(query: Query) -> Errors:

@@ -1,12 +1,15 @@
-"""The options of a server that passes requests on to aggregated API servers. Upstream: `ServerRunOptions`."""
+"""The options of a server that asks kubelets and aggregated API servers. Upstream: `ServerRunOptions`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from understudy.apiserver.authentication.options import PathLike, flag
+from understudy.apiserver.endpoints.kubelets import PREFERRED_ADDRESS_TYPES
+from understudy.apiserver.server.webhooks.kubelets import KubeletTLS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,5 +36,46 @@ class AggregationOptions:
             return None, None
         try:
             return Path(files[0]).read_bytes(), Path(files[1]).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{error.filename}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KubeletOptions:
+    """The options that say how kubelets are reached. Raises ValueError for options without sense.
+
+    kubelet_client_certificate, kubelet_client_key
+                            the client certificate and its key (PEM) that kubelets are shown
+    kubelet_certificate_authority
+                            certificates (PEM) that verify those of kubelets, which are not verified without
+    kubelet_preferred_address_types
+                            the types of a node's addresses, the one to dial first: "InternalIP", "Hostname", …
+    """
+
+    kubelet_client_certificate: PathLike | None = field(
+        default=None, metadata=flag("the certificate (PEM) that kubelets are shown", "PATH")
+    )
+    kubelet_client_key: PathLike | None = field(default=None, metadata=flag("its key (PEM)", "PATH"))
+    kubelet_certificate_authority: PathLike | None = field(
+        default=None, metadata=flag("certificates (PEM) that verify kubelets (default: they are not verified)", "PATH")
+    )
+    kubelet_preferred_address_types: Sequence[str] = field(
+        default=PREFERRED_ADDRESS_TYPES,
+        metadata=flag(f"the addresses of nodes to dial (default: {','.join(PREFERRED_ADDRESS_TYPES)})", "A,B"),
+    )
+
+    @cached_property
+    def kubelet_tls(self) -> KubeletTLS:
+        """Return the certificates for connections to kubelets. Raises ValueError."""
+        certificate, key = self.kubelet_client_certificate, self.kubelet_client_key
+        if bool(certificate) != bool(key):
+            raise ValueError("--kubelet-client-certificate and --kubelet-client-key go together")
+        try:
+            return KubeletTLS(
+                *(
+                    Path(path).read_bytes() if path else None
+                    for path in (certificate, key, self.kubelet_certificate_authority)
+                )
+            )
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import RBAC
-from understudy.apiserver.server.options.aggregation import AggregationOptions
+from understudy.apiserver.server.options.aggregation import AggregationOptions, KubeletOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
@@ -51,6 +51,7 @@ class ServerConfig(
     TokenWebhookOptions,
     AuthorizationOptions,
     AggregationOptions,
+    KubeletOptions,
     AuditOptions,
     LimitOptions,
     Http2Options,
@@ -58,7 +59,7 @@ class ServerConfig(
     ReplicaOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
-    `AggregationOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`, `StorageOptions`
+    `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`, `StorageOptions`
     and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
@@ -219,7 +220,7 @@ class ServerConfig(
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
-        _ = self.authentication, self.proxy_certificate
+        _ = self.authentication, self.proxy_certificate, self.kubelet_tls
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
         self.check_token_webhook()

@@ -19,6 +19,7 @@ from understudy.apiserver.endpoints.request import Request, Response, WatchRespo
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.hints.waits import Hint, Waits
+from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.types import Obj
 
@@ -28,7 +29,7 @@ TO_CONTAINERS = frozenset({"kubectl logs", "kubectl exec", "kubectl attach", "ku
 CONNECTIONS = frozenset({"log", "exec", "attach", "portforward", "proxy"})  # subresources
 NO_CONTAINERS = Hint(
     "containers",
-    "no containers run here, and no flag changes that: logs are empty, and exec, attach and port-forward are refused",
+    "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, and proxy is refused",
 )
 ACCOUNT = "default"
 
@@ -59,7 +60,7 @@ class Hints:
         """Look at a request that has been answered. Those of the server's own controllers do not count."""
         info, headers = request.info, request.headers
         if headers.get(COMMAND) in TO_CONTAINERS or info.subresource in CONNECTIONS:
-            if info.is_resource:
+            if info.is_resource and not isinstance(answer, StreamedResponse):  # of a kubelet
                 self._give(NO_CONTAINERS)
         elif info.verb == "delete" or (info.verb == "watch" and info.name):
             if not request.is_internal or headers.get("User-Agent") == USER_AGENT:

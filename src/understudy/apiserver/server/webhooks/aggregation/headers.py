@@ -53,12 +53,12 @@ def user_headers(user: User, *, tells_uid: bool) -> list[tuple[str, str]]:
 def _escaped(key: str) -> str:
     """Return a key as a part of the name of a header, as Go writes names (`headerKeyEscape`)."""
     text = "".join(chr(byte) if byte in _TOKEN else f"%{byte:02x}" for byte in key.encode("utf-8", "surrogateescape"))
-    return "-".join(part[:1].upper() + part[1:].lower() for part in text.split("-"))
+    return canonical_name(text)
 
 
-def is_upgrade(request: Request) -> bool:
-    """Report whether a request asks for another protocol (upstream: `IsUpgradeRequest`)."""
-    return any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in request.headers.items())
+def canonical_name(name: str) -> str:
+    """Return the name of a header as Go writes it (`CanonicalMIMEHeaderKey`)."""
+    return "-".join(part[:1].upper() + part[1:].lower() for part in name.split("-"))
 
 
 def upgrade_headers(request: Request, host: str, *, tells_uid: bool) -> Headers:
@@ -89,16 +89,26 @@ def _passed_on(request: Request, host: str, *, tells_uid: bool) -> Headers:
         if lower not in _NOT_PASSED_ON and not lower.startswith(_PREFIXES_NOT_PASSED_ON):
             headers.add(name, value)
     headers["Host"] = host
-    headers[AUDIT_ID] = _audit_id(request)
+    headers[AUDIT_ID] = audit_id_of(request)
     if PROTOCOLS in headers:
         headers[PROTOCOLS] = ", ".join(spoken_protocols(request.headers))
-    hosts = [*headers.getall(f"{_FORWARDED}For", ()), request.source()]
-    headers[f"{_FORWARDED}For"] = ", ".join(hosts)
+    add_source(headers, request)
     headers.extend(user_headers(request.user, tells_uid=tells_uid))
     return headers
 
 
-def _audit_id(request: Request) -> str:
+def add_source(headers: Headers, request: Request) -> None:
+    """Add the address of a client to the hosts that a request came through (upstream: `AppendForwardedForHeader`)."""
+    headers[f"{_FORWARDED}For"] = ", ".join([*headers.getall(f"{_FORWARDED}For", ()), request.source()])
+
+
+def own_headers(request: Request, audit_id: str) -> list[tuple[str, str]]:
+    """Return the headers that every answer of the server has, without those that its audit log adds."""
+    own = [("Cache-Control", "no-cache, private")]
+    return own if request.audit is not None else [*own, (AUDIT_ID, audit_id)]
+
+
+def audit_id_of(request: Request) -> str:
     """Return the audit id of a request, a new one if neither the client nor the audit log has one."""
     return request.audit.audit_id if request.audit else request.headers.get(AUDIT_ID) or new_uid()
 

@@ -28,7 +28,7 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
     Headers,
     answered_headers,
     forwarded_headers,
-    is_upgrade,
+    own_headers,
     upgrade_headers,
     user_headers,
 )
@@ -101,7 +101,7 @@ class Proxy:
         path = quote(request.path, PATH_CHARACTERS, errors="surrogateescape")
         target = f"{path}?{_encoded(request.query)}" if request.query else path
         try:
-            if is_upgrade(request):
+            if request.is_upgrade:
                 connection = await Upgrade.dial(place.address, place.port, backend.service.host, place.context)
                 headers = upgrade_headers(request, place.host, tells_uid=self._tells_uid)
                 return await connection.ask(request.method, target, headers)
@@ -213,12 +213,11 @@ def _answer(request: Request, received: aiohttp.ClientResponse, audit_id: str, *
     if is_gzipped:
         del headers["Content-Encoding"]
         headers.popall("Content-Length", None)
-    own = [("Cache-Control", "no-cache, private")]
-    if request.audit is None:  # whose log adds it
-        own.append((AUDIT_ID, audit_id))
     seconds = None if request.deadline == inf else request.seconds_left()
     sender = _Sender(received, is_gzipped=is_gzipped, seconds=seconds)
-    return StreamedResponse(received.status, received.content_type, [*own, *headers.items()], sender)
+    return StreamedResponse(
+        received.status, received.content_type, [*own_headers(request, audit_id), *headers.items()], sender
+    )
 
 
 class _Sender:

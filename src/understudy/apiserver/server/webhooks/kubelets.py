@@ -1,0 +1,163 @@
+"""Asks kubelets for logs, and relays the connections of commands and ports. Upstream: `LocationStreamer`.
+
+A server that asks none imports no HTTP client.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from multidict import CIMultiDict
+
+from understudy.admission.webhooks import Caller, CallError, text_of_code
+from understudy.apiserver.endpoints.kubelets import Location
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.streamed import StreamedResponse
+from understudy.apiserver.server.webhooks.aggregation.headers import (
+    add_source,
+    audit_id_of,
+    canonical_name,
+    own_headers,
+)
+from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
+from understudy.apiserver.server.webhooks.certificates import client_context
+from understudy.machinery import errors
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from understudy.apiserver.server.webhooks.exchange import Connections
+
+_LONGEST_ERROR = 50_000  # bytes of an answer that an error quotes
+_AGENT = "Go-http-client/1.1"
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class KubeletTLS(NamedTuple):
+    """The client certificate and its key that kubelets are shown, and the authorities of theirs (PEM)."""
+
+    certificate: bytes | None = None
+    key: bytes | None = None
+    authorities: bytes | None = None
+
+
+class Kubelets:
+    """Asks kubelets over HTTPS. `address_types` are those of a node's addresses, the one to dial first."""
+
+    def __init__(self, tls: KubeletTLS, address_types: Sequence[str]) -> None:
+        self.address_types = address_types
+        self._tls = tls
+        self._connections: Connections | None = None
+
+    async def close(self) -> None:
+        """End all connections to kubelets."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close()
+
+    def _context(self, host: str, *, insecure: bool) -> ssl.SSLContext:
+        """Return the context of connections to a kubelet."""
+        certificate, key, authorities = self._tls
+        verifies = authorities is not None and not insecure
+        bundle = base64.b64encode(authorities).decode() if authorities is not None and verifies else ""
+        caller = Caller("", insecure=not verifies, certificate=certificate, key=key)
+        return client_context(bundle, host, ("http/1.1",), caller)
+
+    async def log(self, location: Location, request: Request, *, insecure: bool) -> Response:
+        received = await self._get(location, insecure=insecure)
+        if not 200 <= received.status <= 206:
+            raise await _refusal(received, request.info.name)
+        headers = [*own_headers(request, audit_id_of(request)), ("Content-Type", "text/plain")]
+        return StreamedResponse(200, "text/plain", headers, _LogSender(received))
+
+    async def _get(self, location: Location, *, insecure: bool) -> aiohttp.ClientResponse:
+        """Return the answer of a kubelet to a GET, its body yet to be read. Raises CallError."""
+        import aiohttp
+        from yarl import URL
+
+        from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
+
+        if self._connections is None:
+            self._connections = Connections()
+        try:
+            received = await self._connections.session.get(
+                URL(location.url, encoded=True),
+                headers={"User-Agent": _AGENT, "Accept-Encoding": "gzip"},
+                allow_redirects=False,
+                ssl=self._context(location.host, insecure=insecure),
+                server_hostname=location.host,
+                skip_auto_headers=("Accept",),
+            )
+        except aiohttp.ClientError as error:
+            why = await failure_text(error, location.host, location.port, location.host)
+            raise CallError(f'Get "{location.url}": {why}') from None
+        if 300 <= received.status <= 399 and (target := received.headers.get("Location")):
+            received.close()
+            raise CallError(f'Get "{target}": redirects forbidden')
+        return received
+
+    async def connect(self, location: Location, request: Request) -> Response:
+        context = self._context(location.host, insecure=False)
+        connection = await Upgrade.dial(location.host, location.port, location.host, context)
+        return await connection.ask(request.method, location.target, _passed_on(request))
+
+
+def _passed_on(request: Request) -> CIMultiDict[str]:
+    """Return the headers of a request that a kubelet gets: all but the credentials, with the address it came from."""
+    named = ((canonical_name(name), value) for name, value in request.headers.items())
+    headers = CIMultiDict((name, value) for name, value in named if name != "Authorization")
+    headers.setdefault("User-Agent", _AGENT)
+    add_source(headers, request)
+    return headers
+
+
+async def _refusal(received: aiohttp.ClientResponse, name: str) -> errors.StatusError:
+    """Return the error for what a kubelet answers instead of a log (`GenericHttpResponseChecker`)."""
+    text = (await received.content.read(_LONGEST_ERROR)).decode("utf-8", "replace")
+    received.close()
+    match received.status:
+        case 500:
+            return errors.internal_error(text)
+        case 400:
+            return errors.bad_request(text)
+        case status:
+            message = f"{text_of_code(status, text)} ( pods/log {name})"
+            reason = _REASONS.get(status, "InternalError" if status > 500 else "")
+            return errors.StatusError(status, reason, message, {"name": name, "kind": "pods/log"})
+
+
+class _LogSender:
+    """Sends a log as it comes."""
+
+    def __init__(self, received: aiohttp.ClientResponse) -> None:
+        self._received = received
+
+    async def __call__(self, exchange: Exchange, headers: CIMultiDict[str]) -> None:
+        """Send the log; one that breaks off ends like any other."""
+        import aiohttp
+
+        try:
+            await exchange.begin(200, headers)
+            with suppress(aiohttp.ClientError):
+                async for part in self._received.content.iter_any():
+                    await exchange.send_chunk(part)
+            await exchange.end()
+        finally:
+            self._received.close()
