@@ -35,6 +35,7 @@ _HEADERS = {"Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
+DIAL = 30.0  # seconds until a server that does not take a connection is given up (`net.Dialer`)
 _SEEN_ENDED = 1.0  # seconds until the event loop has seen the ends of connections
 _QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
@@ -230,6 +231,8 @@ async def failure_text(error: aiohttp.ClientError, address: str, port: int, name
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"tls: failed to verify certificate: x509: {await verification_error(address, port, name)}"
+        case aiohttp.ConnectionTimeoutError():
+            return f"dial tcp {joined(address, port)}: i/o timeout"
         case aiohttp.ClientConnectorDNSError():
             return f"dial tcp: lookup {address}: no such host"
         case aiohttp.ClientConnectorSSLError():

@@ -92,7 +92,7 @@ class Kubelets:
         import aiohttp
         from yarl import URL
 
-        from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
+        from understudy.apiserver.server.webhooks.exchange import DIAL, Connections, failure_text
 
         if self._connections is None:
             self._connections = Connections()
@@ -104,6 +104,7 @@ class Kubelets:
                 ssl=self._context(location.host, insecure=insecure),
                 server_hostname=location.host,
                 skip_auto_headers=("Accept",),
+                timeout=aiohttp.ClientTimeout(sock_connect=DIAL),
             )
         except aiohttp.ClientError as error:
             why = await failure_text(error, location.host, location.port, location.host)

@@ -16,7 +16,7 @@ from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
-from understudy.apiserver.server.webhooks.exchange import joined, os_reason
+from understudy.apiserver.server.webhooks.exchange import DIAL, joined, os_reason
 
 _PORTION = 64 * 1024  # bytes that are passed on at once
 _LONGEST_ANSWER = 10.0  # seconds that a refusal may take
@@ -33,10 +33,13 @@ class Upgrade:
     async def dial(cls, address: str, port: int, name: str, context: ssl.SSLContext) -> Upgrade:
         """Return a new connection. Raises CallError."""
         try:
-            return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=name))
+            async with asyncio.timeout(DIAL):
+                return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=name))
         except ssl.SSLCertVerificationError:
             why = await verification_error(address, port, name)
             text = f"tls: failed to verify certificate: x509: {why}"
+        except TimeoutError:
+            text = f"dial tcp {joined(address, port)}: i/o timeout"
         except OSError as error:
             text = f"dial tcp {joined(address, port)}: connect: {os_reason(error)}"
         raise CallError(f"error dialing backend: {text}")
