@@ -168,11 +168,22 @@ def end_namespace(server: Server, name: str) -> None:
     server.call("PUT", f"{path}/finalize", {"metadata": {"name": name}, "spec": {"finalizers": []}})
 
 
-def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of every command that sends random requests to two servers."""
+def add_pair_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every command that compares two servers."""
     parser.add_argument("left", help="URL of a real server")
     parser.add_argument("right", help="URL of the server to compare")
     parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
+
+
+def add_saving_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every command that compares exchanges and can save them."""
+    add_pair_arguments(parser)
+    parser.add_argument("--save", metavar="FILE", help="write the exchanges of the left server there")
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of every command that sends random requests to two servers."""
+    add_pair_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, help="of everything random")
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.common.comparing import Answer, Obj, Server, Tally, require_servers
+from scripts.common.comparing import Answer, Obj, Server, Tally, add_saving_arguments, require_servers
 from scripts.compare.cases import aggregation_discovery, aggregation_requests
 from scripts.compare.cases.aggregated_server import AggregatedServer
 from scripts.compare.cases.aggregation_steps import API_SERVICES, Ask, Reason, Serve, Step, Write
@@ -129,14 +129,11 @@ def shown(body: str) -> Any:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
+    add_saving_arguments(parser)
     parser.add_argument("--alice", default="", help="bearer token of another user")
     parser.add_argument("--front-ca", required=True, metavar="FILE", help="authorities of --proxy-client-cert-file")
     parser.add_argument("--story", choices=STORIES, default="requests", help="what happens (default: %(default)s)")
     parser.add_argument("--release", default="1.37", help="the release of both (default: %(default)s)")
-    parser.add_argument("--save", metavar="FILE", help="write the exchanges of the left server there")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,7 +26,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scripts.common.comparing import Obj, Server, Tally, differences, end_namespace, print_difference, require_servers
+from scripts.common.comparing import (
+    Obj,
+    Server,
+    Tally,
+    add_pair_arguments,
+    differences,
+    end_namespace,
+    print_difference,
+    require_servers,
+)
 from scripts.compare.cases.audit_flows import FLOWS, HOOKS, NS, POLICY, Ask, Settle
 from scripts.compare.cases.webhook_server import WebhookServer
 from scripts.compare.sequences.answers import AGE, in_order, mask
@@ -190,9 +199,7 @@ def order(value: Any) -> Any:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
+    add_pair_arguments(parser)
     parser.add_argument("--left-log", required=True, metavar="FILE", help="the audit log of the real server")
     parser.add_argument("--right-log", required=True, metavar="FILE", help="that of the other")
     parser.add_argument("--flow", action="append", choices=FLOWS, help="only this flow; may be repeated")

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.common.comparing import Answer, Obj, Server, Tally, end_namespace, require_servers
+from scripts.common.comparing import Answer, Obj, Server, Tally, add_saving_arguments, end_namespace, require_servers
 from scripts.compare.cases.cbor_requests import CRDS, FLOWS, GROUP, NS, Ask, item
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.serializer.cbor.items import MAP, Item, diagnose, parse
@@ -159,10 +159,7 @@ def _masked(text: str, run: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
-    parser.add_argument("--save", metavar="FILE", help="write the exchanges of the left server there")
+    add_saving_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from scripts.common.comparing import Server, require_servers
+from scripts.common.comparing import Server, add_saving_arguments, require_servers
 from scripts.compare.aggregation import Scene, judge
 from scripts.compare.cases.aggregated_server import AggregatedServer
 from scripts.compare.cases.aggregation_requests import UPGRADE
@@ -79,10 +79,7 @@ def connections() -> Iterator[Ask]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("left", help="URL of a real server")
-    parser.add_argument("right", help="URL of the server to compare")
-    parser.add_argument("--token", default="", help="bearer token of a member of system:masters, for both")
-    parser.add_argument("--save", metavar="FILE", help="write the exchanges of the left server there")
+    add_saving_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -84,6 +84,7 @@ class _Pages(QuietServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms
     server: _Pages
 
     def log_message(self, *_: Any) -> None:
