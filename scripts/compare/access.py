@@ -11,13 +11,14 @@ agree, and the calls of the webhook with paths, headers and bodies. `--save` wri
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import re
 import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,14 +27,18 @@ from scripts.common.comparing import PATIENCE, Answer, Obj, Server, Tally, diffe
 from scripts.compare.cases.access_stories import STORIES as ACCESS
 from scripts.compare.cases.access_stories import TOKENS, Ask, Hook, Story, review
 from scripts.compare.cases.configuration_stories import CONFIGURED, Metrics, Write
+from scripts.compare.cases.token_stories import TOKENS_IN_SECRETS, Annotations, Keep, Show
 from scripts.compare.cases.webhook_server import WebhookServer
+from scripts.compare.controllers import controllers_beside
 from scripts.compare.sequences.answers import mask
-from scripts.record.upstream.server import api_server
+from scripts.record.upstream.server import api_server, new_key
 from understudy import Server as Understudy
 
-STORIES = {**ACCESS, **CONFIGURED}
+STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS}
 CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
 ADMIN = TOKENS.partition(",")[0]
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+CONTROLLER_SECONDS = 60.0  # that controllers may take to start, and to do what they do
 SENT = ("content-type", "accept", "user-agent", "authorization")
 
 
@@ -59,18 +64,33 @@ def refused_address() -> Iterator[str]:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def started(story: Story, words: Obj, real: Real | None, release: str) -> AbstractContextManager[Any]:
-    """Return the server of a story: a real one, or this one."""
+@contextmanager
+def started(story: Story, words: Obj, real: Real | None, release: str) -> Iterator[Any]:
+    """Run the server of a story, a real one or this one, with the controllers that it names."""
     folder = Path(words["dir"])
     for name, content in story.files.items():
         (folder / name).write_text(filled(content, words))
     options: Obj = {name: filled(value, words) for name, value in story.options.items()}
-    if real is not None:
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        return api_server(real.program, real.etcd, *flags, tokens=TOKENS)
-    tokens = folder / "tokens.csv"
-    tokens.write_text(TOKENS)
-    return Understudy(emulated_version=release, token_auth_file=tokens, **options)
+    if real is None:
+        tokens = folder / "tokens.csv"
+        tokens.write_text(TOKENS)
+        with Understudy(emulated_version=release, token_auth_file=tokens, **options) as server:
+            yield server
+        return
+    controllers, key, authority = options.pop("controllers", ""), folder / "key.pem", folder / "ca.pem"
+    if controllers:
+        key.write_bytes(new_key())
+        authority.write_bytes(base64.b64decode(words["ca"]))
+        options |= dict.fromkeys(("service_account_key_file", "service_account_signing_key_file"), key)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    manager = f"{real.program.with_name('kube-controller-manager')} --controllers={controllers} --leader-elect=false"
+    manager += f" --secure-port=0 --service-account-private-key-file={key} --kubeconfig={{kubeconfig}}"
+    manager += f" --root-ca-file={authority}"
+    with ExitStack() as stack:
+        running = stack.enter_context(api_server(real.program, real.etcd, *flags, tokens=TOKENS))
+        if controllers:
+            stack.enter_context(controllers_beside(manager, running.url, ADMIN, 0))
+        yield running
 
 
 def played(story: Story, real: Real | None, release: str) -> list[Obj]:
@@ -79,23 +99,78 @@ def played(story: Story, real: Real | None, release: str) -> list[Obj]:
         words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle}
         with started(story, words, real, release) as server, Server(server.url) as client:
             hook.taken()
-            lines: list[Obj] = []
-            for step in story.steps:
-                if isinstance(step, Hook):
-                    hook.answers[step.path] = step.answer or review(step.status)
-                    continue
-                if isinstance(step, Write):
-                    rewrite(client, folder, step, words)
-                    continue
-                if isinstance(step, Metrics):
-                    lines.append(
-                        {"request": step.prefix, "body": [without_time(line) for line in counted(client, step)]}
-                    )
-                    continue
-                answer = asked(client, step)
-                calls = [call_of(call) for call in hook.taken()]
-                lines.append({"request": f"{step.method} {step.path}", **compared(answer), "calls": calls})
+            lines = [
+                line for number, step in enumerate(story.steps) for line in taken(number, step, client, hook, words)
+            ]
         return [hidden(line, words) for line in lines]
+
+
+def taken(number: int, step: Any, client: Server, hook: WebhookServer, words: Obj) -> Iterator[Obj]:
+    """Take a step of a story; yield its outcome, if it has one."""
+    match step:
+        case Hook():
+            hook.answers[step.path] = step.answer or review(step.status)
+        case Write():
+            rewrite(client, words["dir"], step, words)
+        case Metrics():
+            yield {"request": step.prefix, "body": [without_time(line) for line in counted(client, step)]}
+        case Keep():
+            token = waited(client, step.path, lambda obj: (obj.get("data") or {}).get("token"))["data"]["token"]
+            words[step.name] = base64.b64decode(token).decode()
+        case Show():
+            obj = waited(client, step.path, lambda obj: obj["kind"] == "Status" if step.gone else held(obj, step.field))
+            yield {"request": f"show {step.path}", "body": shown(obj)}
+        case Annotations():
+            yield {"request": "annotations", "body": annotations_of(Path(words["dir"]) / "audit.log", number - 1)}
+        case _:
+            headers = {"Audit-ID": f"step-{number}", **step.headers}
+            answer = asked(client, step._replace(token=step.token and filled(step.token, words), headers=headers))
+            calls = [call_of(call) for call in hook.taken()]
+            yield {"request": f"{step.method} {step.path}", **compared(answer), "calls": calls}
+
+
+def held(obj: Obj, path: str) -> Any:
+    """Return the field of an object at a dotted path, None for none."""
+    for name in path.split("."):
+        obj = obj.get(name) or {}
+    return obj or None
+
+
+def waited(client: Server, path: str, is_there: Callable[[Obj], Any]) -> Obj:
+    """Return an object once it is as it has to become; a Status if there is none. Raises TimeoutError."""
+    until = time.monotonic() + CONTROLLER_SECONDS
+    while True:
+        obj: Obj = json.loads(client.exchange("GET", path, {"Authorization": f"Bearer {ADMIN}"}).body)
+        if is_there(obj):
+            return obj
+        if time.monotonic() > until:
+            raise TimeoutError(f"{path} is {obj}")
+        time.sleep(0.02)
+
+
+def shown(obj: Obj) -> Obj:
+    """Return the compared parts of a stored object: the data of a Secret as texts, but for tokens and days."""
+    metadata = obj.get("metadata") or {}
+    entries = [{**entry, "time": ""} for entry in metadata.get("managedFields") or ()]
+    data = {name: mask(base64.b64decode(value).decode()) for name, value in (obj.get("data") or {}).items()}
+    data |= dict.fromkeys(data.keys() & {"ca.crt"}, "AUTHORITY")
+    labels = {name: DAY.sub("DAY", value) for name, value in (metadata.get("labels") or {}).items()}
+    kept = {name: metadata.get(name) for name in ("name", "annotations")}
+    managers = sorted(entries, key=lambda entry: str(entry["manager"]))  # by time, which is not the same, and by name
+    described = {"labels": labels, "data": data, "managers": managers}
+    return {**{name: obj.get(name) for name in ("kind", "type", "code")}, **kept, **described}
+
+
+def annotations_of(log: Path, number: int) -> Obj:
+    """Return the annotations of the request of a step in the audit log, once it is there. Raises TimeoutError."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for line in log.read_text().splitlines() if log.exists() else ():
+            if f'"step-{number}"' in line and '"ResponseComplete"' in line and line.endswith("}"):
+                annotations: Obj = json.loads(line).get("annotations") or {}
+                return annotations
+        time.sleep(0.02)
+    raise TimeoutError(f"step {number} is not in {log}")
 
 
 def rewrite(client: Server, folder: str, step: Write, words: Obj) -> None:
@@ -146,7 +221,8 @@ def compared(answer: Answer) -> Obj:
         body = json.loads(text)
         if answer.status < 300 and not str(body.get("kind")).endswith("Review"):
             body = body.get("kind")
-    return {"status": answer.status, "type": answer.all("content-type"), "body": body}
+    warnings = {"warnings": answer.all("warning")} if answer.all("warning") else {}
+    return {"status": answer.status, "type": answer.all("content-type"), "body": body, **warnings}
 
 
 def hidden(line: Obj, words: Obj) -> Obj:
