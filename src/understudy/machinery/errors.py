@@ -6,7 +6,7 @@ one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -180,8 +180,9 @@ def invalid(
     value, since each check decodes the metadata of a custom resource anew (releases before 1.34 print addresses).
     """
     errors = [error.of(version) for error in errors]
-    texts = list(_distinct(errors, version, pointers_differ))
-    causes = [{"reason": e.type.reason, "message": e.body(version), "field": e.field} for e in errors]
+    bodies = {key: error.body(version) for key, error in {id(error): error for error in errors}.items()}
+    causes = [{"reason": e.type.reason, "message": bodies[id(e)], "field": e.field} for e in errors]
+    texts = list(_distinct(errors, bodies, pointers_differ))
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
         message = listed(texts, f"{message}: ")
@@ -192,11 +193,11 @@ def invalid(
     return StatusError(422, "Invalid", message, details)
 
 
-def _distinct(errors: Sequence[FieldError], version: Version, pointers_differ: bool) -> Iterator[str]:
-    """Yield the texts of errors, equal ones once."""
+def _distinct(errors: Sequence[FieldError], bodies: Mapping[int, str], pointers_differ: bool) -> Iterator[str]:
+    """Yield the texts of errors, equal ones once. `bodies`: by the `id` of an error."""
     seen = set[object]()
     for error in errors:
-        text = error.text(version)
+        text = f"{error.field}: {bodies[id(error)]}"
         key = (text, id(error.bad_value)) if pointers_differ and ADDRESS in text else text
         if key not in seen:
             seen.add(key)

@@ -22,8 +22,8 @@ from understudy.machinery.util.regex import regex
 
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _SEPARATORS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
-_SPACE_OR_STRING = regex(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
-_TOKEN = regex(rb'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
+_SPACE_OR_STRING = regex(rb'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', re.DOTALL)
+_TOKEN = regex(rb'"[^"\\]*(?:\\.[^"\\]*)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
 _SPACE = regex(rb"[ \t\r\n]")
 _SURROGATE = regex("[\ud800-\udfff]")
 

@@ -31,7 +31,7 @@ from understudy.apiserver.endpoints.subresources import scale
 from understudy.apiserver.registry import rest, store
 from understudy.apiserver.registry.rest import before_create
 from understudy.apiserver.server import director
-from understudy.apiserver.server.worker.executor import LARGE
+from understudy.apiserver.server.worker.executor import LARGE, LARGE_YAML
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
 from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.apiserver.server.worker.worker import TRIES
@@ -51,13 +51,15 @@ def create(server: Server, name: str, text: str) -> Response:
     return send(server, "POST", MAPS, {"metadata": {"name": name}, "data": {"text": text}})
 
 
+@pytest.mark.parametrize(("media", "size"), [("application/json", LARGE), ("application/yaml", LARGE_YAML)])
 def test_others_are_answered_while_a_large_body_is_read(
-    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, media: str, size: int
 ) -> None:
     """Health checks, reads and small writes are answered while a large object is created, and do not see it yet."""
     stop = Stop(request_body.read_object)
     monkeypatch.setattr(request_body, "read_object", stop)
-    large = beside.submit(create, server, "large", TEXT)
+    body = {"metadata": {"name": "large"}, "data": {"text": "x" * size}}
+    large = beside.submit(send, server, "POST", MAPS, body, media)
     assert stop.reached.wait(SECONDS)
     assert send(server, "GET", "/healthz").body == b"ok"
     assert create(server, "small", "").status == 201
@@ -66,7 +68,7 @@ def test_others_are_answered_while_a_large_body_is_read(
     ]
     stop.released.set()
     assert large.result().status == 201
-    assert send(server, "GET", f"{MAPS}/large").json()["data"] == {"text": TEXT}
+    assert send(server, "GET", f"{MAPS}/large").json()["data"] == body["data"]
 
 
 def test_update_sees_what_was_written_meanwhile(

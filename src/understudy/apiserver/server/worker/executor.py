@@ -44,6 +44,7 @@ WRITES = (  # of one object
 )
 SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
+LARGE_YAML = 4 * 1024  # bytes of a body in YAML: what nests in brackets takes libyaml 2 ms for the square of each KiB
 
 
 class _TooDeepError(Exception):
@@ -69,7 +70,7 @@ class Executor:
         warnings = len(request.warnings)
         if self._waits_between_writes(request, route):
             return await self._worker.wait(handle, request)
-        is_large = isinstance(request.content, bytes) and len(request.content) > LARGE
+        is_large = _has_large_body(request)
         if route is not None and self._takes_long(request, route, is_large):
             return await self._worker.answer(handle, request)
         try:
@@ -147,6 +148,12 @@ class Executor:
     async def finish(self) -> None:
         """Wait for the requests that are answered beside the event loop."""
         await self._worker.finish()
+
+
+def _has_large_body(request: Request) -> bool:
+    """Report whether the body of a request may take long to read."""
+    size = len(request.content) if isinstance(request.content, bytes) else 0
+    return size > LARGE or (size > LARGE_YAML and "yaml" in request.headers.get("Content-Type", ""))
 
 
 def _key_of(route: Route) -> str:

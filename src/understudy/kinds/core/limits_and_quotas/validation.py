@@ -180,11 +180,12 @@ def _is_quota(name: str) -> bool:
 def _scopes(spec: Obj, path: Path, ctx: Context) -> Errors:
     scopes: Sequence[str] = spec.get("scopes") or []
     bad_value = Typed(scopes, _SCOPE_LIST)
-    errors: Errors = []
+    unknown, unsupported = invalid(path, bad_value, "unsupported scope"), invalid(path, bad_value, _UNSUPPORTED)
+    errors: Errors = []  # equal ones are one object, so that all the scopes are printed once
     for scope in scopes:
         if scope not in _SCOPES[ctx.release]:
-            errors.append(invalid(path, bad_value, "unsupported scope"))
-        errors += [invalid(path, bad_value, _UNSUPPORTED) for _ in _not_in_scope(spec, scope, ctx)]
+            errors.append(unknown)
+        errors += [unsupported for _ in _not_in_scope(spec, scope, ctx)]
     return errors + [invalid(path, bad_value, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(scopes)]
 
 
