@@ -63,17 +63,11 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
     info = (_of_path if len(method) <= SHORT_KEPT else _read_path)(path, method)
     if info.verb != "get" or info.name or not info.is_resource:
         return _with_field_selector(info, query) if query and info.verb in COLLECTION_VERBS else info
-    if not query:
-        return _listing(path, method)
-    verb = "watch" if watches(query) else "list"
-    selector = query.get("fieldSelector")
-    return replace(
-        info,
-        verb=verb,
-        name=selected_name(selector),
-        long_running=verb == "watch",
-        field_selector=authorization.field_terms(selector) if selector else (),
-    )
+    of_collection = _of_collection(path, method, "watch" if query and watches(query) else "list")
+    if not query or not (selector := query.get("fieldSelector")):
+        return of_collection
+    terms = authorization.field_terms(selector)
+    return replace(of_collection, name=selected_name(selector), field_selector=terms)
 
 
 def _with_field_selector(info: RequestInfo, query: Query) -> RequestInfo:
@@ -161,6 +155,6 @@ _of_path = cache_short_texts(4096)(_read_path)
 
 
 @cache_short_texts(1024)
-def _listing(path: str, method: str) -> RequestInfo:
-    """Return the info of a GET without a name and a query: a list."""
-    return replace(_of_path(path, method), verb="list")
+def _of_collection(path: str, method: str, verb: str) -> RequestInfo:
+    """Return the info of a GET without a name and a field selector: a list or a watch."""
+    return replace(_of_path(path, method), verb=verb, long_running=verb == "watch")

@@ -157,13 +157,15 @@ class QueueSet:
     def start(self, place: Place) -> str:
         """Execute a request or let it wait; return "", or the reason why it is refused (`StartRequest`)."""
         now, config, seats = place.came, self.config, place.work.most_seats
-        self._sync(now)
         if config.queues < 1:
+            if self._active:
+                self._sync(now)
             if config.queues == NO_QUEUES and not self._fits(seats):
                 self.rejected += 1
                 return CONCURRENCY_LIMIT
             self._execute(place, now)
             return ""
+        self._sync(now)
         queue = self._choose(place)
         if self.seats >= self.limit and len(queue.waiting) >= config.length_limit:
             self.rejected += 1
@@ -187,7 +189,8 @@ class QueueSet:
 
     def finish(self, place: Place, now: float) -> None:
         """End the execution of a request; its seats are free, at once or after its latency."""
-        self._sync(now)
+        if self._active:
+            self._sync(now)
         queue = place.queue
         if queue is None:
             del self.without_queue[place]

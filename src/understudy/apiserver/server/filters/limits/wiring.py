@@ -24,21 +24,37 @@ def new_fair_queuing(state: ServerState, concurrency: int) -> tuple[FlowControl,
     flow_control = FlowControl(state.registry, state.release.version, concurrency, levels)
     by_size = state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]
     lists = state.gates[features.WATCH_LIST]
-    estimator = WorkEstimator(partial(_stats, state), partial(_watches, state), by_size=by_size, lists=lists)
+    estimator = WorkEstimator(_ResourceStats(state), partial(_watches, state), by_size=by_size, lists=lists)
     return flow_control, FairQueuing(flow_control, levels, estimator, state.clock)
 
 
-def _stats(state: ServerState, request: Attributes) -> Stats | None:
-    """Return the number of objects of a resource, and their size; None for a resource that is not stored."""
-    kind = state.serving.resource(request.group, request.version, request.resource)
-    if kind is None or kind.virtual:
-        return None
-    store, prefix = state.registry.store, prefix_of(kind)
-    count = store.count(prefix)
-    if not count or not state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]:
-        return Stats(count, 0)
-    sample = store.scan(prefix)[:_SAMPLE]
-    return Stats(count, sum(entry.encoded_size for entry in sample) // max(len(sample), 1))
+class _ResourceStats:
+    """Counts the objects of resources. The counts are kept until the next write."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._kept: dict[tuple[str, str, str], Stats] = {}
+        self._revision = 0
+
+    def __call__(self, request: Attributes) -> Stats | None:
+        """Return the number of objects of a resource, and their size; None for a resource that is not stored."""
+        revision = self._state.registry.store.revision
+        if revision != self._revision:
+            self._kept.clear()
+            self._revision = revision
+        key = request.group, request.version, request.resource
+        stats = self._kept.get(key)
+        if stats is None and (kind := self._state.serving.resource(*key)) is not None and not kind.virtual:
+            stats = self._kept[key] = self._count(prefix_of(kind))
+        return stats
+
+    def _count(self, prefix: str) -> Stats:
+        store = self._state.registry.store
+        count = store.count(prefix)
+        if not count or not self._state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]:
+            return Stats(count, 0)
+        sample = store.scan(prefix)[:_SAMPLE]
+        return Stats(count, sum(entry.encoded_size for entry in sample) // max(len(sample), 1))
 
 
 def _watches(state: ServerState, request: Attributes) -> int:
