@@ -1,6 +1,6 @@
-"""The metrics of admission webhooks and policies (upstream: k8s.io/apiserver/pkg/admission/metrics).
+"""The metrics of admission webhooks, policies and certificates (upstream: k8s.io/apiserver/pkg/admission/metrics).
 
-They are counted where webhooks and policies are asked, and written by the page /metrics.
+They are counted where webhooks and policies are asked and certificates stored, and written by the page /metrics.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from understudy.kinds.certificates.durations import HONORED, REQUESTED
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
@@ -112,6 +113,27 @@ class PodSecurityMetrics:
     def families(self) -> tuple[Counter, ...]:
         """Return all families, in the order of their names."""
         return self.errors, self.evaluations, self.exemptions
+
+
+class CertificateMetrics:
+    """Counts certificates that were issued, by signer. Upstream: pkg/registry/certificates/certificates/storage."""
+
+    def __init__(self) -> None:
+        about = "[ALPHA] Total number of issued CSRs with a requested duration{}, sliced by signer (only kubernetes.io "
+        about += "signer names are specifically identified)"
+        self._counters = {
+            name: Counter(f"apiserver_certificates_registry_{name}", about.format(which), ("signerName",))
+            for name, which in ((HONORED, " that was honored"), (REQUESTED, ""))
+        }
+
+    @property
+    def families(self) -> tuple[Counter, ...]:
+        """Return all families, in the order of their names."""
+        return tuple(self._counters.values())
+
+    def count(self, name: str, signer: str) -> None:
+        """Add one to a counter for a signer."""
+        self._counters[name].add(signer)
 
 
 class AdmissionMetrics:

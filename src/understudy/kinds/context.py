@@ -50,6 +50,7 @@ class Context:
 
     annotate sets an annotation of the request in the audit log
     track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
+    count    adds one to a counter of /metrics: its name, and the value of its label
     writes   takes the entries that the request writes; None if nobody wants to know
 
     The first four read the store without waiting. Without a store, as in offline validation, nothing exists.
@@ -76,6 +77,7 @@ class Context:
     authorizer: Authorizer = _ALWAYS_ALLOW
     annotate: Annotate = _annotate_nothing
     track: Callable[[str, float], None] = lambda layer, seconds: None
+    count: Callable[[str, str], None] = lambda name, label: None
     writes: list[Any] | None = None
 
     @property

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
-from understudy.admission.metrics import AdmissionMetrics, AnyFamily
+from understudy.admission.metrics import AdmissionMetrics, AnyFamily, CertificateMetrics
 from understudy.admission.reloads import ReloadedFile
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
@@ -22,6 +23,7 @@ from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
@@ -81,6 +83,8 @@ class ServerState:
     reloaded: Sequence[ReloadedFile] = ()
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
+    audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
+    certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
     _chain_lasts: bool = field(default=True, init=False)
@@ -128,10 +132,13 @@ class ServerState:
 
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
-        """Return the metrics of admission, of files that are read again, and of tokens of service accounts."""
+        """Return the metrics of admission, of the audit log, of files that are read again, of tokens of service
+        accounts, and of certificates."""
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
-        return *self.admission_metrics.families, *manifests, *files, *self.tokens.accounts.uses.families
+        tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
+        counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
+        return [*chain.from_iterable(counted)]
 
     @property
     def release(self) -> Release:
@@ -172,6 +179,7 @@ class ServerState:
             allocated=self.registry.allocations.ranges.allocated,
             allocate=self.registry.allocations.allocate,
             action=request.info,
+            count=self.certificate_metrics.count,
             authorizer=self._authorizer_of(request),
         )
         context.writes = request.writes

@@ -259,7 +259,10 @@ class Registry:
             obj = current.value  # it is stored in the form of now
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
-        return await self.replace(kind, current, obj, target.ctx)
+        written = await self.replace(kind, current, obj, target.ctx)
+        if target.strategy.after_update is not None:
+            target.strategy.after_update(obj, old, target.ctx)
+        return written
 
     async def replace(self, kind: Kind, entry: Entry, value: Obj, ctx: Context) -> Entry:
         """Put a value, in the form in which it is stored, in the place of an entry; return the new one.

@@ -62,7 +62,7 @@ from understudy.apiserver.server.filters.limits.limiter import (
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
-from understudy.apiserver.server.pages import control, healthz, held, zpages
+from understudy.apiserver.server.pages import control, healthz, held, process, zpages
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.exposition import Family, negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
@@ -234,7 +234,7 @@ class Director:
                 await in_time(awaited.turn, request)
                 await self._pass(self._chain.behind, request)
             if request.audit is not None and not await self._written(request):
-                return _unwritten(request)
+                return self._unwritten(request)
             answering = self._answer_with_body if not self._faults.rules else self._interfered
             answer = await in_time(answering(request), request)
         except OpenPageError:
@@ -261,7 +261,7 @@ class Director:
                 leave, request.leave = request.leave, None
                 leave()
         if request.audit is not None and not await self._written(request):  # a filter has refused the request
-            return _unwritten(request)
+            return self._unwritten(request)
         answer.headers += request.response_headers
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
@@ -298,6 +298,11 @@ class Director:
     async def _written(self, request: Request) -> bool:
         """Wait for the audit log to write the events of a request so far; report whether it has, if it must."""
         return self._auditor is None or await self._auditor.written(request)
+
+    def _unwritten(self, request: Request) -> Response:
+        """Return the answer to a request whose first event must be written to the audit log, and was not."""
+        self.state.audit_metrics.reject()
+        return _internal_error(request, "failed to store audit event")
 
     async def _again(self, request: Request, awaited: TokenAwaitedError) -> Answer:
         """Answer a request from the beginning, when its token can be judged."""
@@ -424,7 +429,10 @@ class Director:
             if turns.is_over:
                 await turns.next()
         families = self._metrics.families(
-            held=held.families(state, objects, self._metrics.requested),
+            held=(
+                *held.families(state, objects, self._metrics.requested),
+                *process.families(state.release.version),
+            ),
             watches=watches,
             admission=state.counted_families,
             flow_control=None if self._flow_control is None else self._flow_control.usage,
@@ -437,11 +445,6 @@ class Director:
         """Return metrics in the form that the client prefers."""
         form = negotiate(request.headers.get("Accept", ""), self.state.release.version)
         return Response(200, await written(families, form), form.content_type)
-
-
-def _unwritten(request: Request) -> Response:
-    """Return the answer to a request whose first event must be written to the audit log, and was not."""
-    return _internal_error(request, "failed to store audit event")
 
 
 def _internal_error(request: Request, message: str) -> Response:

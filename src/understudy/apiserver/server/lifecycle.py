@@ -254,10 +254,10 @@ class Lifecycle:
         if policy is None:
             return None
         self._audit_client.open()
-        backends = new_backends(config, self._audit_client)
         state = self.state
-        of_token = state.tokens.annotations
-        auditor = Auditor(policy, self.audit_events, backends, state.clock, state.release.version, of_token)
+        metrics, of_token = state.audit_metrics, state.tokens.annotations
+        backends = new_backends(config, self._audit_client, metrics.report)
+        auditor = Auditor(policy, self.audit_events, backends, state.clock, state.release.version, of_token, metrics)
         auditor.waits = not self._is_inside  # else real time would decide what happens next
         return auditor
 

@@ -31,7 +31,7 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.server.bootstrap import issuers
 from understudy.apiserver.server.director import Director
-from understudy.apiserver.server.filters.audit.backends import Backend, backend_of
+from understudy.apiserver.server.filters.audit.backends import Backend, Report, backend_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.log import LogPlugin, Rotation
 from understudy.apiserver.server.filters.audit.webhook import WebhookPlugin
@@ -319,16 +319,19 @@ async def _mark_used(clients: ClientBuilder, secret: Obj, day: str) -> None:
     await clients.client(APISERVER_AGENT).patch(path, changes)
 
 
-def new_backends(config: ServerConfig, client: HttpWebhookClient) -> list[Backend]:
-    """Return the backends of the audit log, which write events to a file and send them. Raises OSError."""
+def new_backends(config: ServerConfig, client: HttpWebhookClient, report: Report) -> list[Backend]:
+    """Return the backends of the audit log, which write events to a file and send them; `report` takes their errors.
+
+    Raises OSError.
+    """
     backends = list[Backend]()
     if config.audit_log_path:
         path, rotation = os.fspath(config.audit_log_path), _rotation(config)
         plugin = LogPlugin(path, config.audit_log_format, rotation)
-        backends.append(backend_of(plugin, config.audit_backend("log"), at_once=False))
+        backends.append(backend_of(plugin, config.audit_backend("log"), report, at_once=False))
     if config.audit_webhook is not None:
         hook = WebhookPlugin(config.audit_webhook, client, config.audit_backoff)
-        backends.append(backend_of(hook, config.audit_backend("webhook"), at_once=True))
+        backends.append(backend_of(hook, config.audit_backend("webhook"), report, at_once=True))
     return backends
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.kinds.certificates import signing_requests, trust_bundles
+from understudy.kinds.certificates.durations import count_duration
 from understudy.kinds.certificates.signing_requests import APPROVED, DENIED, GROUP
 from understudy.kinds.common.compose import all_of
 from understudy.kinds.common.objectmeta import CORE
@@ -170,12 +171,15 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
                 validate=signing_requests.create,
                 validate_metadata=signing_requests.METADATA.created,
             ),
-            status=_strategy(
-                keep_stored("spec"),
-                _keep_decisions,
-                _set_condition_times,
-                reset=(("spec",), ("status", "conditions")),
-                signs=True,
+            status=replace(
+                _strategy(
+                    keep_stored("spec"),
+                    _keep_decisions,
+                    _set_condition_times,
+                    reset=(("spec",), ("status", "conditions")),
+                    signs=True,
+                ),
+                after_update=count_duration,
             ),
             subresources={
                 "approval": _strategy(

@@ -55,6 +55,7 @@ class Strategy:
     validate, validate_update   every error found, never only the first; on update with what it asks of the metadata
     warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
     canonicalize                after validation, before storing
+    after_update                when a change is stored (`BeginUpdate`, which returns it); None: nothing
     """
 
     prepare_for_create: Callable[[Obj, Context], None] = _nothing
@@ -65,6 +66,7 @@ class Strategy:
     warn_create: Callable[[Obj, Context], None] = _nothing
     warn_update: Callable[[Obj, Obj, Context], None] = _nothing_new
     canonicalize: Callable[[Obj, Context], None] = _nothing
+    after_update: Callable[[Obj, Obj, Context], None] | None = None
     create_on_update: bool = False  # PUT of a missing object creates it (leases)
     unconditional_update: bool = True  # PUT without resourceVersion is allowed
     conditional_in: frozenset[str] = frozenset()  # versions in which it is not allowed nevertheless

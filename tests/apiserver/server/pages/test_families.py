@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.apiserver.server.pages.counted_flows import ISSUED, issue_certificates
 from tests.http import send
 from understudy import Server
+from understudy.admission.metrics import AdmissionMetrics
+from understudy.machinery.releases.version import Version
 
 FOLDER = Path(__file__).parent / "families"  # NAME TYPE LABEL,LABEL HELP of each family, as kube-apiserver has them
+LIMITS = Path(__file__).parents[4] / "docs/limits.md"
+FLOWS = "apiserver_flowcontrol"
+OF_WAITING = {f"{FLOWS}_current_inqueue_requests", f"{FLOWS}_current_inqueue_seats",
+              f"{FLOWS}_request_wait_duration_seconds"}  # fmt: skip
+POLICY = {"omitStages": ["RequestReceived"], "rules": [{"level": "None", "nonResourceURLs": ["/metrics"]},
+          {"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}]}  # fmt: skip
 WITHOUT_SCOPE = "apiserver_longrunning_requests"  # watches are counted by what they watch
 
 
@@ -40,16 +50,68 @@ def recorded(release: str) -> dict[str, Family]:
     return {name: Family(*rest) for name, *rest in (line.split(" ", 3) for line in lines)}
 
 
-@pytest.mark.parametrize("release", ["1.32", "1.37"])
-def test_families_are_those_of_the_release(release: str) -> None:
-    """Names, types, labels and help texts are those of kube-apiserver of the release after the same requests."""
-    with Server(emulated_version=release) as server:
+def missing() -> list[str]:
+    """Return the names and patterns of the families that the documentation says are missing."""
+    section = LIMITS.read_text().partition("## Metrics that are missing")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall("`([^`]+)`", row)]
+
+
+@pytest.fixture(scope="module", params=["1.32", "1.37"])
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def page(release: str) -> str:
+    """Return /metrics of a server of the release after requests that leave traces."""
+    options: dict[str, Any] = {"audit_policy": POLICY, "enable_priority_and_fairness": True}
+    with Server(emulated_version=release, **options) as server:
         send(server, "GET", "/api/v1/componentstatuses")
-        own = families_of(send(server, "GET", "/metrics").body.decode())
-    expected = recorded(release)
+        issue_certificates(lambda method, path, body: send(server, method, path, body))
+        return send(server, "GET", "/metrics").body.decode()
+
+
+def test_families_are_those_of_the_release(release: str, page: str) -> None:
+    """Names, types, labels and help texts are those of kube-apiserver of the release."""
+    own, expected = families_of(page), recorded(release)
     compared = {*own} & {*expected} - {WITHOUT_SCOPE}
     assert {name: own[name] for name in compared} == {name: expected[name] for name in compared}
-    assert {*expected} - {*own} == set()
+    assert [name for name in own if name not in expected and not name.startswith("understudy_")] == []
+
+
+def test_missing_families_are_documented(release: str, page: str) -> None:
+    """The documentation names all families of kube-apiserver that are missing, and no others."""
+    later = {family.name for family in AdmissionMetrics(Version.parse(release)).families}
+    own, patterns = {*families_of(page), *later, *OF_WAITING}, missing()
+    unlisted = [
+        name for name in recorded(release) if (name in own) == any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    assert unlisted == []
+
+
+def test_certificates_with_a_duration_are_counted(page: str) -> None:
+    """Count certificates whose request asks for a duration, and those that have it, by signer."""
+    assert [line for line in page.splitlines() if line.startswith("apiserver_certificates_registry_")] == [
+        f'apiserver_certificates_registry_csr_{name}_duration_total{{signerName="{signer}"}} {count}'
+        for name, signer, count in (
+            ("honored", "kubernetes.io/kube-apiserver-client", 2),
+            ("honored", "other", 1),
+            ("requested", "kubernetes.io/kube-apiserver-client", 3),
+            ("requested", "other", 2),
+        )
+    ]
+
+
+def test_audit_events_are_counted(page: str) -> None:
+    """Levels are those of requests, "None" included; events are what the backends get, without omitted stages."""
+    asked = 1 + 5 * len(ISSUED)
+    assert [line for line in page.splitlines() if line.startswith("apiserver_audit_") and "None" not in line] == [
+        f"apiserver_audit_event_total {asked}",
+        f'apiserver_audit_level_total{{level="Metadata"}} {asked}',
+        "apiserver_audit_requests_rejected_total 0",
+    ]
+    assert 'apiserver_audit_level_total{level="None"} ' in page
 
 
 @pytest.mark.parametrize(

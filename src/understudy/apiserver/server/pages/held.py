@@ -38,6 +38,10 @@ _BUILD_LABELS = {
     "minor": "minor",
     "platform": "platform",
 }
+_ABOUT_COMPATIBILITY = (
+    "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the "
+    "component, usually kube, but is relevant for aggregated-apiservers."
+)
 _ABOUT_GATES = "[BETA] This metric records the data about the stage and enablement of a k8s feature."
 _ABOUT_DEPRECATED = (
     "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, "
@@ -67,6 +71,8 @@ def families(
     gates = sorted(state.gates.described().items())
     enabled = [Sample({"name": name, "stage": stage}, int(on)) for name, (stage, on) in gates]
     yield Family("kubernetes_feature_enabled", GAUGE, _ABOUT_GATES, enabled)
+    if release >= V1_34:
+        yield _compatibility(state.release.version_info)
 
 
 def _build(version: Mapping[str, str], release: Version) -> Family:
@@ -74,6 +80,14 @@ def _build(version: Mapping[str, str], release: Version) -> Family:
     labels = {label: version[name] for label, name in _BUILD_LABELS.items()}
     about = f"[{_BUILD_STABILITY[release]}] {_ABOUT_BUILD}"
     return Family("kubernetes_build_info", GAUGE, about, [Sample(labels, 1)])
+
+
+def _compatibility(version: Mapping[str, str]) -> Family:
+    """Return the family of the releases that the server is, emulates, and is compatible with."""
+    major, minor = version["major"], int(version["minor"])
+    emulation, oldest = f"{major}.{minor}", f"{major}.{minor - 1}"
+    named = {"binary": version["gitVersion"].removeprefix("v"), "component": "kube", "emulation": emulation}
+    return Family("version_info", GAUGE, _ABOUT_COMPATIBILITY, [Sample({**named, "min_compat": oldest}, 1)])
 
 
 def _deprecated(state: ServerState, requested: Iterable[Requested]) -> Iterator[Sample]:

@@ -123,13 +123,13 @@ class Metrics:
         watches     {(group, version, resource): how many are open}
         admission   the families of webhooks and policies; one without samples is left out
         flow_control  how requests are classified, None where they are not
-        limiter     the families of requests that are admitted
+        limiter     the families of requests that are admitted; one without samples is left out
         pauses      those of the event loop
         """
         families = (
             *(_admission(family) for family in admission if family.series),
             *(() if flow_control is None else _flow_control(flow_control)),
-            *limiter,
+            *(family._replace(samples=samples) for family in limiter if (samples := [*family.samples])),
             *held,
             Family("apiserver_request_total", COUNTER, _ABOUT_TOTALS, self._totals()),
             Family("apiserver_request_duration_seconds", HISTOGRAM, _ABOUT_TIMES, self._times()),

@@ -14,6 +14,7 @@ import pytest
 
 from understudy import Server
 from understudy.apiserver.permissions.audit.event import Answer, NotedEvent
+from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.audit.policy import Level, RequestAudit
 from understudy.apiserver.server.filters.audit import log as audit_log
 from understudy.apiserver.server.filters.audit.backends import backend_of
@@ -48,7 +49,9 @@ def test_what_waits_is_written_when_the_log_is_closed(tmp_path: Path) -> None:
         assert readable.wait(30)
 
     plugin = LogPlugin(str(tmp_path / "audit.log"), "json", Rotation())
-    written = backend_of(plugin, BackendOptions(BLOCKING, Batching(1, 1, 0, None, 0), None), at_once=False)
+    written = backend_of(
+        plugin, BackendOptions(BLOCKING, Batching(1, 1, 0, None, 0), None), AuditMetrics().report, at_once=False
+    )
     audit = RequestAudit(Level.METADATA, frozenset(), False)
     for number in range(3):
         fields = {"auditID": str(number), "stage": "ResponseComplete"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.apiserver.permissions.audit.event import NotedEvent
+from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.audit.policy import Level, RequestAudit
 from understudy.apiserver.server.filters.audit.backends import backend_of
 from understudy.apiserver.server.filters.audit.batching import BLOCKING, BackendOptions, Batching
@@ -39,7 +40,9 @@ class SlowAtFirst:
 def test_events_of_a_request_keep_their_order() -> None:
     """Each event of a request is written after the one before; other requests do not wait for them."""
     plugin = SlowAtFirst()
-    backend = backend_of(plugin, BackendOptions(BLOCKING, Batching(1, 1, 0, None, 0), None), at_once=True)
+    backend = backend_of(
+        plugin, BackendOptions(BLOCKING, Batching(1, 1, 0, None, 0), None), AuditMetrics().report, at_once=True
+    )
     audit = RequestAudit(Level.METADATA, frozenset(), False)
 
     def put(audit_id: str, stage: str) -> Any:

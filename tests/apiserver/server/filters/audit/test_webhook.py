@@ -91,7 +91,10 @@ def test_blocking_answers_wait(hook: WebhookServer, kubeconfig: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["blocking", "blocking-strict"])
 def test_strict_requests_fail_if_they_are_not_logged(hook: WebhookServer, kubeconfig: Path, mode: str) -> None:
-    """A webhook that fails is asked five times; then only a strict server refuses the request, and does nothing."""
+    """A webhook that fails is asked five times; then only a strict server refuses the request, and does nothing.
+
+    Metrics count both.
+    """
     options: dict[str, Any] = {"audit_webhook_mode": mode, "audit_webhook_initial_backoff": "1ms"}
     with Server(audit_policy=POLICY, audit_webhook_config_file=kubeconfig, **options) as server:
         hook.answers[PATH] = Answer(review=False, status=500, raw="broken")
@@ -107,6 +110,10 @@ def test_strict_requests_fail_if_they_are_not_logged(hook: WebhookServer, kubeco
             assert (answer.status, answer.body.decode()) == (500, text)
             with pytest.raises(StatusError, match=r"not found"):
                 server.get("configmap", "a")
+        lines = send(server, "GET", "/metrics").body.decode().splitlines()
+        lost, rejected = (2, 0) if mode == "blocking" else (1, 1)
+        assert f'apiserver_audit_error_total{{plugin="webhook"}} {lost}' in lines
+        assert f"apiserver_audit_requests_rejected_total {rejected}" in lines
 
 
 def test_events_that_a_webhook_does_not_take_are_lost(

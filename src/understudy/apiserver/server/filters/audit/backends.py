@@ -8,7 +8,6 @@ Upstream: k8s.io/apiserver/plugin/pkg/audit/buffered and truncate, and `AuditBat
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,12 +25,13 @@ from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
 from understudy.machinery.util.rate_limit import TokenBucket
 
-log = logging.getLogger("understudy")
-
 TRUNCATED = "audit.k8s.io/truncated"
 SENDERS = 32  # threads of a plugin that may be slow
 MOST_AT_ONCE = 1000  # events of requests that wait, which are written together
 POLL = 0.1  # seconds after which a thread looks whether it is to end
+
+
+Report = Callable[[str, str, int], None]  # takes the name of a plugin, why events were lost, and how many
 
 
 class Plugin(Protocol):
@@ -56,31 +56,32 @@ class Backend(Protocol):
         """Write what waits to be written."""
 
 
-def backend_of(plugin: Plugin, options: BackendOptions, *, at_once: bool) -> Backend:
+def backend_of(plugin: Plugin, options: BackendOptions, report: Report, *, at_once: bool) -> Backend:
     """Return the backend of a plugin.
 
+    report   takes its errors
     at_once  whether several threads may call the plugin, as for one that waits for others
     """
     if options.mode == BATCH:
-        return Buffered(plugin, options, at_once=at_once)
-    return Blocking(plugin, options, at_once=at_once)
+        return Buffered(plugin, options, report, at_once=at_once)
+    return Blocking(plugin, options, report, at_once=at_once)
 
 
-def readable(noted: NotedEvent, name: str) -> Obj | None:
+def readable(noted: NotedEvent, name: str, report: Report) -> Obj | None:
     """Return an event, None for one with a patch that is no JSON: the real server loses it as well, before 1.37."""
     try:
         return noted.event()
     except orjson.JSONDecodeError as why:
-        _report(name, str(why), 1)
+        report(name, str(why), 1)
         return None
 
 
-def fitting(noted: NotedEvent, name: str, largest: int | None) -> Obj | None:
+def fitting(noted: NotedEvent, name: str, largest: int | None, report: Report) -> Obj | None:
     """Return an event, without its objects if it is too large; None for one that is too large even then.
 
     largest  bytes of an event; None for any size
     """
-    event = readable(noted, name)
+    event = readable(noted, name, report)
     if event is None or largest is None or _size(event) <= largest:
         return event
     if noted.audit.level >= Level.REQUEST:
@@ -89,7 +90,7 @@ def fitting(noted: NotedEvent, name: str, largest: int | None) -> Obj | None:
         event["annotations"] = dict(sorted(annotations.items()))
         if _size(event) <= largest:
             return event
-    _report("truncate", "event is too large even after truncating", 1)
+    report("truncate", "event is too large even after truncating", 1)
     return None
 
 
@@ -97,25 +98,23 @@ def _size(event: Obj) -> int:
     return len(encode(event)) + 1
 
 
-def _report(plugin: str, why: str, count: int) -> None:
-    log.error("Error in audit plugin '%s' affecting %d audit events: %s", plugin, count, why)
-
-
 class _Processing:
     """Calls a plugin, and reports its errors."""
 
-    def __init__(self, plugin: Plugin, largest: int | None) -> None:
+    def __init__(self, plugin: Plugin, largest: int | None, report: Report) -> None:
         self._plugin = plugin
         self._largest = largest
+        self._report = report
 
     def __call__(self, batch: Sequence[NotedEvent]) -> bool:
         """Report whether events were written; those that cannot be encoded count as written."""
-        events = [event for noted in batch if (event := fitting(noted, self._plugin.name, self._largest)) is not None]
+        name, largest, report = self._plugin.name, self._largest, self._report
+        events = [event for noted in batch if (event := fitting(noted, name, largest, report)) is not None]
         try:
             if events:
                 self._plugin.process(events)
         except Exception as why:
-            _report(self._plugin.name, str(why), len(events))
+            report(name, str(why), len(events))
             return False
         return True
 
@@ -126,9 +125,9 @@ class Blocking:
     The events of one request are written one after the other.
     """
 
-    def __init__(self, plugin: Plugin, options: BackendOptions, *, at_once: bool) -> None:
+    def __init__(self, plugin: Plugin, options: BackendOptions, report: Report, *, at_once: bool) -> None:
         self._plugin = plugin
-        self._process = _Processing(plugin, options.largest_event)
+        self._process = _Processing(plugin, options.largest_event, report)
         self._is_strict = options.mode == BLOCKING_STRICT
         threads = SENDERS if at_once else 1
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"audit-{plugin.name}")
@@ -158,10 +157,11 @@ class Blocking:
 class Buffered:
     """Gathers events and writes them in batches, in one thread or, if that takes time, in one for each batch."""
 
-    def __init__(self, plugin: Plugin, options: BackendOptions, *, at_once: bool) -> None:
+    def __init__(self, plugin: Plugin, options: BackendOptions, report: Report, *, at_once: bool) -> None:
         self._plugin = plugin
-        self._process = _Processing(plugin, options.largest_event)
+        self._process = _Processing(plugin, options.largest_event, report)
         self._batching: Batching = options.batching
+        self._report = report
         self._waiting: Queue[NotedEvent] = Queue(options.batching.buffer_size)
         self._closed = threading.Event()
         per_second, burst = options.batching.per_second, options.batching.burst
@@ -174,7 +174,7 @@ class Buffered:
         try:
             self._waiting.put_nowait(event)
         except Full:
-            _report("buffered", "audit buffer queue blocked", 1)
+            self._report("buffered", "audit buffer queue blocked", 1)
 
     def close(self) -> None:
         """Write what waits to be written."""

@@ -16,6 +16,7 @@ from understudy.apiserver.endpoints.request import Request, Response, WatchRespo
 from understudy.apiserver.permissions.audit import event
 from understudy.apiserver.permissions.audit.event import Metadata, NotedEvent, RequestEvents
 from understudy.apiserver.permissions.audit.latencies import Latencies
+from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.audit.policy import Policy
 from understudy.apiserver.server.filters.audit.backends import Backend
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
@@ -43,6 +44,7 @@ class Auditor:
     backends  write or send them
     annotations_of
               returns the annotations about a token of a service account that is good
+    metrics   count the events
     waits     whether answers wait for backends that want it
     """
 
@@ -54,7 +56,9 @@ class Auditor:
         clock: Clock,
         version: Version,
         annotations_of: Callable[[str], Mapping[str, str]],
+        metrics: AuditMetrics,
     ) -> None:
+        self._metrics = metrics
         self._annotations_of = annotations_of
         self.waits = True
         self._policy = policy
@@ -65,6 +69,7 @@ class Auditor:
 
     def put(self, noted: NotedEvent) -> list[Future[bool]]:
         """Give an event to all backends; return what its request waits for."""
+        self._metrics.observe_event()
         self._kept.put(noted)
         given = [backend.put(noted) for backend in self._backends]
         return [future for future in given if future is not None and self.waits]
@@ -121,6 +126,7 @@ class Auditor:
 
     def _begin(self, request: Request, user: User | None, failure: str = "") -> RequestEvents | None:
         audit = self._policy.evaluate(user, request.info)
+        self._metrics.observe_level(audit and audit.level)
         if audit is None:
             return None
         headers, query = request.headers, request.query.text

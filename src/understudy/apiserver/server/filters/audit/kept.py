@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
 from understudy.apiserver.permissions.audit.event import NotedEvent
@@ -9,6 +10,12 @@ from understudy.apiserver.server.filters.audit.backends import readable
 from understudy.machinery.types import Obj
 
 KEPT = 10_000  # events
+
+log = logging.getLogger("understudy")
+
+
+def _log(keeper: str, why: str, count: int) -> None:
+    log.error("%d audit events are not %s: %s", count, keeper, why)
 
 
 class KeptEvents:
@@ -29,4 +36,4 @@ class KeptEvents:
 
     def events(self) -> list[Obj]:
         """Return the events that are kept, in their order."""
-        return [event for noted in list(self._kept) if (event := readable(noted, "kept")) is not None]
+        return [event for noted in list(self._kept) if (event := readable(noted, "kept", _log)) is not None]
