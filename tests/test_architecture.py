@@ -344,6 +344,7 @@ REAL_TIME = {
         "apiserver.storage.engines.etcd",
     },
     "files that somebody changes, and sockets of drivers": {
+        "apiserver.authentication.certificates.authorities",
         "apiserver.server.filters.audit",
         "apiserver.server.lifecycle",
         "controlplane.kubelet.pluginmanager",

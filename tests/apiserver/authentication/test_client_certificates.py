@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from cryptography import x509
 
 from tests.certificates import CN, UID, Holder, O, issue, new_authority
 from tests.clock import FixedDate
-from understudy.apiserver.authentication.client_certificates import ClientCertificates
+from understudy.apiserver.authentication.certificates.authorities import Authorities
+from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.auth.users import User
@@ -17,13 +19,21 @@ DAY = 24 * 60 * 60
 EXTRA = "authentication.kubernetes.io/credential-id"
 
 
+class Trusted(Authorities):
+    """Authorities that are in no file."""
+
+    def __init__(self, *certificates: x509.Certificate) -> None:
+        self.certificates = certificates
+        self.listeners = set()
+
+
 def users(release: str = "1.36", clock: FixedDate | None = None) -> ClientCertificates:
     config = ServerConfig(emulated_version=release)
-    return ClientCertificates([CA.certificate], clock or FixedDate(), config.gates(), config.release.version)
+    return ClientCertificates(Trusted(CA.certificate), clock or FixedDate(), config.gates(), config.release.version)
 
 
 def user(*chain: Holder, release: str = "1.36") -> User | None:
-    return users(release).user(tuple(holder.der for holder in chain))
+    return users(release).user(tuple(holder.der for holder in chain), {})
 
 
 @pytest.mark.parametrize(("release", "has_extra"), [("1.31", False), ("1.32", True), ("1.36", True)])
@@ -57,7 +67,7 @@ def test_nobody_without_common_name() -> None:
 def test_malformed(chain: tuple[bytes, ...]) -> None:
     """Bytes that are no certificate are refused, also among the intermediates."""
     with pytest.raises(CertificateError, match="malformed certificate"):
-        users().user(chain)
+        users().user(chain, {})
 
 
 def test_a_certificate_expires_on_an_open_connection() -> None:
@@ -65,7 +75,7 @@ def test_a_certificate_expires_on_an_open_connection() -> None:
     clock = FixedDate()
     known, leaf = users(clock=clock), issue([(CN, "alice")], MIDDLE, days=(-1, 2))
     chain = (leaf.der, MIDDLE.der)
-    assert known.user(chain) == known.user(chain)
+    assert known.user(chain, {}) == known.user(chain, {})
     clock.seconds += 3 * DAY
     with pytest.raises(CertificateError, match="verifying certificate"):
-        known.user(chain)
+        known.user(chain, {})

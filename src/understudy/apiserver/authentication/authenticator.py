@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_token, protocol_token
+from understudy.apiserver.authentication.certificates.user_headers import STANDARD
 from understudy.apiserver.authentication.errors import CertificateError, TokenError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.machinery.auth.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from understudy.machinery.errors import unauthorized
 
 if TYPE_CHECKING:
-    from understudy.apiserver.authentication.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.certificates.request_headers import FrontProxies
 
 log = logging.getLogger("understudy")
 
@@ -74,10 +76,14 @@ class Authenticator:
     loopback   the tokens of the clients inside this process
     certificates
                knows the users of client certificates; None where clients are not asked for any
+    front_proxies
+               knows the users whom front proxies name in headers; None where there are none
     is_open    whether everybody is an administrator, also with a wrong token or certificate
     anonymous  whether requests without token and certificate are those of `system:anonymous`; wrong ones are refused
     anonymous_paths
                the paths for which they are, none for all
+    user_headers
+               the headers that name users
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class Authenticator:
         user_of: UserOf,
         loopback: LoopbackTokens,
         certificates: ClientCertificates | None = None,
+        front_proxies: FrontProxies | None = None,
         *,
         is_open: bool = False,
         anonymous: bool = False,
@@ -99,6 +106,8 @@ class Authenticator:
         self._user_of = user_of
         self._loopback = loopback
         self._certificates = certificates
+        self._front_proxies = front_proxies
+        self.user_headers = STANDARD if front_proxies is None else front_proxies.user_headers
         self._anonymous_paths = frozenset(anonymous_paths)
 
     def authenticate(
@@ -106,17 +115,16 @@ class Authenticator:
     ) -> User:
         """Return the user who sends a request with these headers; may add to `warnings`. Raises 401, TokenAwaitedError.
 
-        A good certificate goes before a token. `certificates` are in DER, the client's own first.
+        The headers of a front proxy go before a good certificate, and that before a token. `certificates` are in DER,
+        the client's own first.
         """
         authorization, protocols = headers.get("Authorization"), headers.get(PROTOCOLS)
         anyone = self._nobody
-        if certificates and self._certificates is not None:
-            try:
-                if (owner := self._certificates.user(certificates)) is not None:
-                    return completed(owner)
-            except CertificateError as error:
-                log.debug("client certificate: %s", error)
-                anyone = self._wrong
+        if certificates:
+            owner, is_wrong = self._certified(certificates, headers)
+            if owner is not None:
+                return completed(owner)
+            anyone = self._wrong if is_wrong else anyone
         if authorization and (token := header_token(authorization, warnings)):
             if (user := self._bearer(token, warnings)) is not None:
                 return user
@@ -128,6 +136,18 @@ class Authenticator:
         if anyone is None or (anyone is NOBODY and self._anonymous_paths and path not in self._anonymous_paths):
             raise unauthorized()
         return anyone
+
+    def _certified(self, certificates: tuple[bytes, ...], headers: Mapping[str, str]) -> tuple[User | None, bool]:
+        """Return the user of certificates, None if they name none, and whether they are refused in any way."""
+        is_wrong = False
+        for way in (self._front_proxies, self._certificates):
+            try:
+                if way is not None and (owner := way.user(certificates, headers)) is not None:
+                    return owner, False
+            except CertificateError as error:
+                log.debug("client certificate: %s", error)
+                is_wrong = True
+        return None, is_wrong
 
     def _bearer(self, token: str, warnings: list[str]) -> User | None:
         """Return the user of a token, None if it is not good."""

@@ -19,8 +19,7 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
-
+    from understudy.apiserver.authentication.certificates.authorities import Authorities
     from understudy.apiserver.authentication.jose import PublicKey
     from understudy.apiserver.authentication.oidc.configuration import Configuration
 
@@ -39,7 +38,8 @@ class AuthenticationOptions:
 
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
     client_ca_file          certificates (PEM) of the authorities that sign client certificates: the common name is the
-                            user, organizations are the groups. With it, too, every request must name its user
+                            user, organizations are the groups. With it, too, every request must name its user. It is
+                            read again when it changes
     enable_bootstrap_token_auth
                             whether Secrets of the type "bootstrap.kubernetes.io/token" in kube-system are tokens of
                             nodes that join
@@ -114,13 +114,9 @@ class AuthenticationOptions:
         return read_tokens(Path(self.token_auth_file)) if self.token_auth_file else None
 
     @cached_property
-    def client_authorities(self) -> Sequence[Certificate]:
-        """Return the certificates of `client_ca_file`, none without one. Raises ValueError."""
-        if not self.client_ca_file:
-            return ()
-        from cryptography.x509 import load_pem_x509_certificates
-
-        return _read("client-ca-file", lambda path: load_pem_x509_certificates(path.read_bytes()), self.client_ca_file)
+    def client_authorities(self) -> Authorities | None:
+        """Return the certificates of `client_ca_file`, None without one. Raises ValueError."""
+        return read_authorities("client-ca-file", self.client_ca_file)
 
     @cached_property
     def account_tokens(self) -> AccountTokenOptions:
@@ -137,18 +133,18 @@ class AuthenticationOptions:
             return AccountTokenOptions(issuers, self.api_audiences, looks_up=self.service_account_lookup)
         from understudy.apiserver.authentication import jose  # cryptography
 
-        signing_key = _read("service-account-signing-key-file", jose.read_private_key, file)
+        signing_key = read_flag_file("service-account-signing-key-file", jose.read_private_key, file)
         jose.algorithm_of(signing_key.public_key())
         keys: list[PublicKey] = []
         for key_file in self.service_account_key_file:
-            keys += _read("service-account-key-file", jose.read_public_keys, key_file)
+            keys += read_flag_file("service-account-key-file", jose.read_public_keys, key_file)
         return AccountTokenOptions(issuers, self.api_audiences, signing_key, keys, self.service_account_lookup)
 
     @cached_property
     def authentication_data(self) -> bytes:
         """Return the bytes of the file of `authentication_config`, as it is read first. Raises ValueError."""
         assert self.authentication_config is not None
-        return _read("authentication-config", Path.read_bytes, self.authentication_config)
+        return read_flag_file("authentication-config", Path.read_bytes, self.authentication_config)
 
     def configuration(self, version: Version, gates: Gates) -> Configuration | None:
         """Return the configuration in `authentication_config` or the `oidc` options, if any. Raises ValueError."""
@@ -179,7 +175,7 @@ class AuthenticationOptions:
     def _configuration_of_flags(self) -> Obj:
         from understudy.apiserver.authentication.oidc.configuration import configuration_of_flags  # CEL
 
-        authority = _read("oidc-ca-file", Path.read_text, self.oidc_ca_file) if self.oidc_ca_file else ""
+        authority = read_flag_file("oidc-ca-file", Path.read_text, self.oidc_ca_file) if self.oidc_ca_file else ""
         return configuration_of_flags(
             self.oidc_issuer_url,
             self.oidc_client_id,
@@ -192,7 +188,7 @@ class AuthenticationOptions:
         )
 
 
-def _read(name: str, read: Callable[[Path], T], path: PathLike) -> T:
+def read_flag_file(name: str, read: Callable[[Path], T], path: PathLike) -> T:
     """Read the file of a flag. Raises ValueError that names flag and file."""
     try:
         return read(Path(path))
@@ -200,3 +196,12 @@ def _read(name: str, read: Callable[[Path], T], path: PathLike) -> T:
         raise ValueError(f"--{name}: {path}: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"--{name}: {path}: {error}") from None
+
+
+def read_authorities(name: str, path: PathLike | None) -> Authorities | None:
+    """Read the certificates (PEM) in the file of a flag; return None without one. Raises ValueError."""
+    if not path:
+        return None
+    from understudy.apiserver.authentication.certificates.authorities import Authorities  # cryptography
+
+    return read_flag_file(name, Authorities, path)

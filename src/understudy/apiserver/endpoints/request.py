@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
 
+from understudy.apiserver.authentication.certificates.user_headers import STANDARD, UserHeaders
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.permissions.audit.event import RequestEvents
 from understudy.apiserver.permissions.audit.latencies import Latencies
@@ -65,6 +66,7 @@ class Request:
     writes            entries as the request writes them; None if nobody wants to know
     refused_by        the name of what has refused the request, for people; see `StatusError`
     refusal           the message of the Status that is answered, if that is an error
+    user_headers      those that name users; set by authentication
     """
 
     method: str
@@ -93,6 +95,11 @@ class Request:
     writes: list[Entry] | None = None
     refused_by: str = ""
     refusal: str = ""
+    user_headers: UserHeaders = STANDARD
+
+    def headers_to_pass_on(self) -> Iterator[tuple[str, str]]:
+        """Yield the headers that another server may see: all but credentials and those that name the user."""
+        return ((name, value) for name, value in self.headers.items() if name not in self.user_headers)
 
     async def receive_body(self) -> None:
         """Wait for a body that has not come yet."""

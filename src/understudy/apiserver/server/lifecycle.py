@@ -25,6 +25,7 @@ from understudy.apiserver.controllers.controller import APISERVER_AGENT, Control
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.bootstrap import fill, flow_control, issuers, policy, ranges
+from understudy.apiserver.server.bootstrap.cluster_authentication_trust import ClusterAuthenticationTrust, Trusted
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.apiserver.server.filters.faults.faults import Faults
@@ -163,7 +164,7 @@ class Lifecycle:
             self._warn_of_preview()
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             self.url = url = f"{'https' if self._certificates else 'http'}://{address}"
-            context, asks = self._certificates.context(config.protocols), bool(config.client_ca_file)
+            context, asks = self._certificates.context(config.protocols), config.asks_for_certificates
             door = self._open(url)
             self._parts.webhooks.open()
             await issuers.discover(self.state.tokens.jwt_authenticators)
@@ -244,7 +245,9 @@ class Lifecycle:
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
         outside = () if self._is_inside else (AvailabilityController, DiscoveryController)
-        own = [partial(controller, aggregator=self._parts.aggregator) for controller in outside]
+        trusted = Trusted(config.client_authorities, config.front_proxies)
+        trust = partial(ClusterAuthenticationTrust, trusted=trusted)
+        own = [trust, *(partial(controller, aggregator=self._parts.aggregator) for controller in outside)]
         self._controllers = Controllers(context, self._manager, own)
         return door
 
@@ -338,6 +341,7 @@ class Lifecycle:
             manifests = state.settings.manifests
             periodic.append(manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         periodic += [file.reload_periodically(asyncio.sleep) for file in state.reloaded]
+        periodic += [file.reload_periodically(asyncio.sleep) for file in self._config.authorities]
         if self._config.etcd_servers:
             from understudy.apiserver.controllers.replicas.replica import Replica
 

@@ -59,7 +59,8 @@ from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens
-    from understudy.apiserver.authentication.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
+    from understudy.apiserver.authentication.certificates.request_headers import FrontProxies
     from understudy.apiserver.authentication.oidc.configuration import Configuration
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
@@ -220,6 +221,7 @@ def new_authenticator(config: ServerConfig, state: ServerState, loopback: Loopba
         state.tokens.user_of,
         loopback,
         _client_certificates(config, state),
+        _front_proxies(config),
         is_open=not config.authenticated,
         anonymous=config.anonymous,
         anonymous_paths=(config.authentication and config.authentication.anonymous_paths) or (),
@@ -228,11 +230,20 @@ def new_authenticator(config: ServerConfig, state: ServerState, loopback: Loopba
 
 def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCertificates | None:
     """Return the authenticator for client certificates, None for a server that asks for none."""
-    if not config.client_authorities:
+    if config.client_authorities is None:
         return None
-    from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
+    from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates  # cryptography
 
     return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
+
+
+def _front_proxies(config: ServerConfig) -> FrontProxies | None:
+    """Return the authenticator of users whom front proxies name, None for a server that believes none."""
+    if config.front_proxies is None:
+        return None
+    from understudy.apiserver.authentication.certificates.request_headers import FrontProxies  # cryptography
+
+    return FrontProxies(config.front_proxies, config.clock)
 
 
 def new_flow_control(config: ServerConfig, state: ServerState) -> tuple[FlowControl | None, Limiter | None]:

@@ -17,7 +17,9 @@ from understudy.machinery.releases.features import Gates
 def with_authentication(
     authenticator: Authenticator, auditor: Auditor | None, gates: Gates
 ) -> Callable[[Request], None]:
-    """Return the filter that sets `request.user`. It raises 401 for credentials that are not valid.
+    """Return the filter that sets `request.user` and `request.user_headers`.
+
+    It raises 401 for credentials that are not valid.
 
     Clients that are nobody cannot keep connections of HTTP/2, unless a gate (`UnauthenticatedHTTP2DOSMitigation`) is
     off.
@@ -27,7 +29,7 @@ def with_authentication(
 
     def authenticate(request: Request) -> None:
         begun, latencies = monotonic(), None if auditor is None else Latencies(request.release)
-        request.latencies = latencies
+        request.latencies, request.user_headers = latencies, authenticator.user_headers
         try:
             request.user = authenticator.authenticate(
                 request.headers, request.warnings, request.path, request.certificates

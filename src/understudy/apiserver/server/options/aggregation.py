@@ -1,15 +1,36 @@
-"""The options of a server that asks kubelets and aggregated API servers. Upstream: `ServerRunOptions`."""
+"""The options of a server that asks kubelets and aggregated API servers, and believes front proxies.
+
+Upstream: `ServerRunOptions` and `RequestHeaderAuthenticationOptions`.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from understudy.apiserver.authentication.options import PathLike, flag
+from understudy.apiserver.authentication.options import PathLike, flag, read_authorities
 from understudy.apiserver.endpoints.kubelets import PREFERRED_ADDRESS_TYPES
 from understudy.apiserver.server.webhooks.kubelets import KubeletTLS
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_32, Version
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.certificates.request_headers import RequestHeaders
+
+log = logging.getLogger("understudy")
+_UIDS = "uid-headers"
+_STANDARD = {
+    "username-headers": "X-Remote-User header",
+    "group-headers": "X-Remote-Group header",
+    "extra-headers-prefix": "X-Remote-Extra- header prefix",
+    _UIDS: "X-Remote-Uid header",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,3 +100,79 @@ class KubeletOptions:
             )
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrontProxyOptions:
+    """The options that say which front proxies name the user of a request, and in which headers.
+
+    Aggregated servers read all of them in the ConfigMap `extension-apiserver-authentication` of `kube-system`.
+
+    requestheader_client_ca_file
+                            certificates (PEM) of the authorities that sign those of front proxies; without it there
+                            are none. It is read again when it changes
+    requestheader_allowed_names
+                            common names of front proxies' certificates, by default any
+    requestheader_username_headers, requestheader_uid_headers, requestheader_group_headers
+                            the headers with user, uid (from 1.32 on, with the gate RemoteRequestHeaderUID) and groups
+    requestheader_extra_headers_prefix
+                            the beginnings of headers with extra fields of the user
+    """
+
+    requestheader_client_ca_file: PathLike | None = field(
+        default=None, metadata=flag("authorities (PEM) of front proxies, which name users in headers", "PATH")
+    )
+    requestheader_allowed_names: Sequence[str] = field(
+        default=(), metadata=flag("common names of front proxies (default: any)", "A,B")
+    )
+    requestheader_username_headers: Sequence[str] = field(
+        default=(), metadata=flag("headers with the user", "HEADER,HEADER")
+    )
+    requestheader_uid_headers: Sequence[str] = field(
+        default=(), metadata=flag("headers with the uid of the user", "HEADER,HEADER")
+    )
+    requestheader_group_headers: Sequence[str] = field(
+        default=(), metadata=flag("headers with the groups of the user", "HEADER,HEADER")
+    )
+    requestheader_extra_headers_prefix: Sequence[str] = field(
+        default=(), metadata=flag("beginnings of headers with extra fields of the user", "PREFIX,PREFIX")
+    )
+
+    def check_front_proxies(self, version: Version, gates: Gates) -> None:
+        """Raise ValueError for names of headers and proxies without sense (`Validate`)."""
+        tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
+        if self.requestheader_uid_headers and not tells_uid:
+            gate = go_quote(features.REMOTE_REQUEST_HEADER_UID)
+            raise ValueError(f"--requestheader-uid-headers requires the {gate} feature to be enabled")
+        for name in ("username-headers", "group-headers", "extra-headers-prefix", "allowed-names", _UIDS):
+            values = self._values(name)
+            if not all(value.strip() for value in values):
+                raise ValueError(f"empty value in {go_quote(f'requestheader-{name}')}")
+            if values and name in _STANDARD:
+                _check_standard(name, values)
+
+    @cached_property
+    def front_proxies(self) -> RequestHeaders | None:
+        """Return the headers that front proxies use, None without authorities. Raises ValueError."""
+        authorities = read_authorities("requestheader-client-ca-file", self.requestheader_client_ca_file)
+        if authorities is None:
+            return None
+        from understudy.apiserver.authentication.certificates.request_headers import RequestHeaders
+
+        names = ("allowed-names", "username-headers", _UIDS, "group-headers", "extra-headers-prefix")
+        return RequestHeaders(authorities, *map(self._values, names))
+
+    def _values(self, name: str) -> Sequence[str]:
+        values: Sequence[str] = getattr(self, f"requestheader_{name.replace('-', '_')}")
+        return values
+
+
+def _check_standard(name: str, values: Sequence[str]) -> None:
+    """Warn of values without the standard one, which aggregated servers use. Raises ValueError for those of uids."""
+    standard = _STANDARD[name]
+    if standard.partition(" ")[0].lower() in map(str.lower, values):
+        return
+    text = f"--requestheader-{name} is set without specifying the standard {standard} - API aggregation will not work"
+    if name == _UIDS:
+        raise ValueError(text)
+    log.warning("%s", text)

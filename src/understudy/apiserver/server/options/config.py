@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import RBAC
-from understudy.apiserver.server.options.aggregation import AggregationOptions, KubeletOptions
+from understudy.apiserver.server.options.aggregation import AggregationOptions, FrontProxyOptions, KubeletOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
@@ -35,6 +35,7 @@ from understudy.machinery.util.timers import SteeredClock
 from understudy.machinery.validation.field import Path as FieldPath
 
 if TYPE_CHECKING:
+    from understudy.apiserver.authentication.certificates.authorities import Authorities
     from understudy.apiserver.authentication.oidc.configuration import Configuration
     from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
     from understudy.apiserver.controllers.framework.leader_election import Election
@@ -48,6 +49,7 @@ Manifest = str | os.PathLike[str] | Obj
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ServerConfig(
     AuthenticationOptions,
+    FrontProxyOptions,
     TokenWebhookOptions,
     AuthorizationOptions,
     AggregationOptions,
@@ -58,9 +60,9 @@ class ServerConfig(
     StorageOptions,
     ReplicaOptions,
 ):
-    """The options of a server, with those of `AuthenticationOptions`, `TokenWebhookOptions`, `AuthorizationOptions`,
-    `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`, `StorageOptions`
-    and `ReplicaOptions`.
+    """The options of a server, with those of `AuthenticationOptions`, `FrontProxyOptions`, `TokenWebhookOptions`,
+    `AuthorizationOptions`, `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`,
+    `StorageOptions` and `ReplicaOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -211,8 +213,9 @@ class ServerConfig(
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
         if self.tls is False and self.tls_cert_file:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
-        if self.tls is False and self.client_ca_file:
-            raise ValueError("--tls=false and --client-ca-file exclude each other")
+        for name in ("client_ca_file", "requestheader_client_ca_file"):
+            if self.tls is False and getattr(self, name):
+                raise ValueError(f"--tls=false and --{name.replace('_', '-')} exclude each other")
         if self.event_seconds < 0:
             raise ValueError(f"want a time to keep events that is not negative, not {self.event_ttl!r}")
         if self.compaction_seconds < 0:
@@ -220,7 +223,8 @@ class ServerConfig(
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
-        _ = self.authentication, self.proxy_certificate, self.kubelet_tls
+        _ = self.authentication, self.proxy_certificate, self.kubelet_tls, self.front_proxies
+        self.check_front_proxies(self.release.version, self.gates())
         if self.faults is not None or self.chaos is not None:
             self._check_faults()
         self.check_token_webhook()
@@ -302,8 +306,25 @@ class ServerConfig(
     @property
     def authenticated(self) -> bool:
         """Report whether a request must name its user, or is anonymous; else everybody is an administrator."""
-        files = self.token_auth_file, self.client_ca_file, self.authentication_token_webhook_config_file
-        return any(files) or self.enable_bootstrap_token_auth or self.authorized or self.authentication is not None
+        files = self.token_auth_file, self.authentication_token_webhook_config_file
+        return (
+            any(files)
+            or self.asks_for_certificates
+            or self.enable_bootstrap_token_auth
+            or self.authorized
+            or self.authentication is not None
+        )
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        """Report whether clients may show certificates."""
+        return bool(self.client_ca_file or self.requestheader_client_ca_file)
+
+    @property
+    def authorities(self) -> Sequence[Authorities]:
+        """Return the files of authorities whose certificates clients may show."""
+        front = self.front_proxies and self.front_proxies.authorities
+        return [file for file in (self.client_authorities, front) if file is not None]
 
     @property
     def anonymous(self) -> bool:
@@ -373,7 +394,7 @@ class ServerConfig(
 
         self_signed = self.authenticated if self.tls is None else self.tls
         files = self.tls_cert_file, self.tls_private_key_file
-        return Certificates(self_signed, *files, self.client_authorities, self.generated)
+        return Certificates(self_signed, *files, self.authorities, self.generated)
 
 
 def _flag_text(value: object) -> str:

@@ -122,8 +122,7 @@ class Kubelets:
 
 def _passed_on(request: Request) -> CIMultiDict[str]:
     """Return the headers of a request that a kubelet gets: all but the credentials, with the address it came from."""
-    named = ((canonical_name(name), value) for name, value in request.headers.items())
-    headers = CIMultiDict((name, value) for name, value in named if name != "Authorization")
+    headers = CIMultiDict((canonical_name(name), value) for name, value in request.headers_to_pass_on())
     headers.setdefault("User-Agent", _AGENT)
     add_source(headers, request)
     return headers

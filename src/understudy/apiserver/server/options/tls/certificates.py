@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
     from OpenSSL import SSL
+
+    from understudy.apiserver.authentication.certificates.authorities import Authorities
 
 PathLike = str | os.PathLike[str]
 _CERTIFICATE = regex(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)  # and no key
@@ -36,7 +37,7 @@ class Certificates:
         self_signed: bool,
         cert_file: PathLike | None,
         key_file: PathLike | None,
-        client_authorities: Sequence[Certificate] = (),
+        client_authorities: Sequence[Authorities] = (),
         generated: Callable[[str, Callable[[], bytes]], bytes] = lambda _, make: make(),
     ) -> None:
         self._self_signed = self_signed and not cert_file

@@ -11,11 +11,14 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, cast
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Certificate
 from OpenSSL import SSL, crypto
+
+from understudy.apiserver.authentication.certificates.authorities import Authorities
 
 RECORD = 1 << 14  # bytes of a TLS record
 FLIGHT = 1 << 17  # bytes that are taken from OpenSSL at a time
@@ -35,32 +38,51 @@ class AskingContext(ssl.SSLContext):
     protocols    that clients may agree to (ALPN), the preferred one first
     """
 
+    _configure: CertificateSource
+    _authorities: Sequence[Authorities]
+    _protocols: Sequence[str]
+    _named: list[Sequence[Certificate]]
     _context: SSL.Context
 
     def __new__(
-        cls, configure: CertificateSource, authorities: Sequence[Certificate], protocols: Sequence[str]
+        cls, configure: CertificateSource, authorities: Sequence[Authorities], protocols: Sequence[str]
     ) -> AskingContext:
         """Return a new context."""
         self = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
-        self._context = context = SSL.Context(SSL.TLS_SERVER_METHOD)
+        self._configure, self._authorities, self._protocols = configure, authorities, protocols
+        self._named = self._current
+        self._context = self._made()
+        return self
+
+    def __init__(
+        self, configure: CertificateSource, authorities: Sequence[Authorities], protocols: Sequence[str]
+    ) -> None:
+        """Do nothing: `ssl.SSLContext` is made by `__new__`."""
+
+    @property
+    def _current(self) -> list[Sequence[Certificate]]:
+        """Return the certificates of authorities, which change with their files."""
+        return [file.certificates for file in self._authorities]
+
+    def _made(self) -> SSL.Context:
+        """Return a context of OpenSSL that names the authorities to clients: those of Go show no other certificates."""
+        context = SSL.Context(SSL.TLS_SERVER_METHOD)
         context.set_min_proto_version(SSL.TLS1_2_VERSION)
-        configure(context)
+        self._configure(context)
         context.set_verify(SSL.VERIFY_PEER, _accept)
-        for authority in authorities:
+        for authority in chain.from_iterable(self._named):
             context.add_client_ca(authority)
         # A resumed session would come without the intermediates that the client sent in the first one.
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_options(SSL.OP_NO_TICKET)
-        context.set_alpn_select_callback(partial(_select, [name.encode() for name in protocols]))
-        return self
-
-    def __init__(
-        self, configure: CertificateSource, authorities: Sequence[Certificate], protocols: Sequence[str]
-    ) -> None:
-        """Do nothing: `ssl.SSLContext` is made by `__new__`."""
+        context.set_alpn_select_callback(partial(_select, [name.encode() for name in self._protocols]))
+        return context
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *_: Any, **__: Any) -> Any:
         """Return the TLS side of a new connection, for the event loop."""
+        if self._named != (current := self._current):
+            self._named = current
+            self._context = self._made()
         return AskingConnection(self._context, incoming, outgoing)
 
 

@@ -25,16 +25,7 @@ _HOP_BY_HOP = (
     "transfer-encoding",
     "upgrade",
 )
-_NOT_PASSED_ON = (
-    "host",
-    "content-length",
-    "expect",
-    "authorization",
-    "x-remote-user",
-    "x-remote-group",
-    "x-remote-uid",
-)
-_PREFIXES_NOT_PASSED_ON = ("impersonate-", "x-remote-extra-")
+_NOT_PASSED_ON = ("host", "content-length", "expect")
 _FORWARDED = "X-Forwarded-"
 _TOKEN = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
@@ -84,9 +75,9 @@ def forwarded_headers(request: Request, path: str, host: str, *, tells_uid: bool
 def _passed_on(request: Request, host: str, *, tells_uid: bool) -> Headers:
     """Return the headers of a request without its credentials, with its user instead and the hosts it came from."""
     headers = Headers()
-    for name, value in request.headers.items():
+    for name, value in request.headers_to_pass_on():
         lower = name.lower()
-        if lower not in _NOT_PASSED_ON and not lower.startswith(_PREFIXES_NOT_PASSED_ON):
+        if lower not in _NOT_PASSED_ON and not lower.startswith("impersonate-"):
             headers.add(name, value)
     headers["Host"] = host
     headers[AUDIT_ID] = audit_id_of(request)

@@ -1,0 +1,1 @@
+"""Users of client certificates, and those whom front proxies with certificates name."""
