@@ -16,7 +16,7 @@ import pytest
 from tests.http import TIMEOUT, send, watch
 from tests.releases import RELEASES
 from understudy import Server
-from understudy.apiserver.server.http1 import exchange, protocol
+from understudy.apiserver.server.http1 import exchange, served
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 END = b"\r\n\r\n"  # of the headers
@@ -199,7 +199,7 @@ def test_options_of_the_server(server: Server) -> None:
 
 def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection is closed when it was idle for a while; a watch is not idle."""
-    monkeypatch.setattr(protocol, "IDLE_TIMEOUT", 1.0)
+    monkeypatch.setattr(served, "IDLE_TIMEOUT", 1.0)
     with Server() as server, watch(server, "/api/v1/namespaces") as events:
         connection = HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT)
         connection.request("GET", "/healthz")

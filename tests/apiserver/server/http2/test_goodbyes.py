@@ -13,6 +13,7 @@ from h2.errors import ErrorCodes
 
 from tests.apiserver.server.http2.client import MAPS, Client
 from understudy import Server
+from understudy.apiserver.server.http1 import served
 from understudy.apiserver.server.http2 import connection
 from understudy.apiserver.server.http2.frames import go_away_frame
 
@@ -111,7 +112,7 @@ def test_chance_of_a_goaway() -> None:
 
 
 def test_idle_connection_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "IDLE_TIMEOUT", 0.2)
+    monkeypatch.setattr(served, "IDLE_TIMEOUT", 0.2)
     monkeypatch.setattr(connection, "_GREETING", 0.1)
     with Client(server.url) as client:
         client.until_closed()

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from understudy.apiserver.server.http1.ends import EndingProtocol
+
 
 class LargeParts:
     """Reads large parts of requests in the order in which they came, one piece in each turn of the event loop.
@@ -37,14 +39,13 @@ class LargeParts:
 _END = object()
 
 
-class PacedProtocol(asyncio.Protocol):
+class PacedProtocol(EndingProtocol):
     """A connection that reads a lot of data in several turns, and whose client waits meanwhile.
 
     part  bytes that are read in one turn
     """
 
     part: ClassVar[int]
-    transport: asyncio.Transport | None = None  # None once the client is gone
     _receive: Callable[[bytes], None]
 
     def __init__(self, large_parts: LargeParts) -> None:

@@ -16,12 +16,12 @@ from typing import cast
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
-from understudy.apiserver.server.http1.large_parts import LargeParts, PacedProtocol
+from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
+from understudy.apiserver.server.http1.served import ServedProtocol, shut_down
 
 log = logging.getLogger("understudy")
 
-IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
 _MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
 _LAST_CHUNK = b"0\r\n\r\n"
@@ -49,12 +49,10 @@ class HTTPServer:
 
     async def shutdown(self, grace: float) -> None:
         """End all connections; requests that are being answered get some seconds to finish."""
-        await asyncio.gather(*[connection.shutdown(grace) for connection in self._connections])
-        for connection in tuple(self._connections):
-            connection.leave()
+        await shut_down(self._connections, grace)
 
 
-class HTTPProtocol(PacedProtocol):
+class HTTPProtocol(ServedProtocol):
     """One connection. It is among the open `connections` of its server as long as it lasts."""
 
     part = 64 * 1024  # 10,000 pings take 40 ms
@@ -66,7 +64,6 @@ class HTTPProtocol(PacedProtocol):
         self._handle = handle
         self._give_up = give_up
         self._connections = connections
-        self._loop = asyncio.get_running_loop()
         self._parser = RequestParser(self._loop, self._close_if_idle, self._regulate)
         self._receive = self._read_requests
         self._requests: deque[Received] = deque()
@@ -75,8 +72,6 @@ class HTTPProtocol(PacedProtocol):
         self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
         self._is_upgraded = False  # the client speaks another protocol
         self._is_stopping = False
-        self._idle_from = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None  # while requests are answered
 
     # --- called by the event loop -----------------------------------------------------------------------------
@@ -86,7 +81,7 @@ class HTTPProtocol(PacedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self._is_plain = transport.get_extra_info("ssl_object") is None
         self._connections.add(self)
-        self._timer = self._loop.call_later(IDLE_TIMEOUT, self._check_idle)
+        self._check_idle()
         self._task = self._loop.create_task(self._answer_requests())
         self._task.add_done_callback(self._forget_task)
 
@@ -95,6 +90,7 @@ class HTTPProtocol(PacedProtocol):
 
         Nothing it has refers back to it then: Python's search for cycles may never look at it (see `program.py`).
         """
+        super().connection_lost(error)
         self.transport = None
         self._connections.discard(self)
         self._parser.end()
@@ -251,13 +247,8 @@ class HTTPProtocol(PacedProtocol):
         if self._current is None and self.transport is not None:
             self.transport.close()
 
-    def _check_idle(self) -> None:
-        """Close the connection if no request has come for a while; else look again later."""
-        left = self._idle_from + IDLE_TIMEOUT - self._loop.time() if self._arrived is not None else IDLE_TIMEOUT
-        if left <= 0:
-            self._close_if_idle()
-        else:
-            self._timer = self._loop.call_later(left, self._check_idle)
+    def _is_busy(self) -> bool:
+        return self._arrived is None
 
     async def shutdown(self, grace: float) -> None:
         """Close the connection. A request that is being answered gets some seconds to finish."""
@@ -269,11 +260,6 @@ class HTTPProtocol(PacedProtocol):
             await asyncio.wait([task], timeout=grace)
         task.cancel()
         await asyncio.wait([task], timeout=grace)
-
-    def leave(self) -> None:
-        """Close the connection without waiting until the client agrees (TLS), unless it has not read all yet."""
-        if self.transport is not None and not self.transport.get_write_buffer_size():
-            self.transport.abort()
 
 
 def _ignore(data: bytes) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from random import random
 from typing import Protocol
 
+from h2.errors import ErrorCodes
 from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.request import NO_ANSWER, Delivery
@@ -24,12 +25,14 @@ class Carrier(Protocol):
 
     http2          its rules, and the frames that are to be sent
     is_full        whether the client reads too slowly
+    is_over        whether nothing more is read of the client
     goaway_chance  the share of answers with which the client is told to connect anew
     """
 
     http2: Rules
     transport: asyncio.Transport | None
     is_full: bool
+    is_over: bool
     goaway_chance: float
 
     def flush(self) -> None:
@@ -38,8 +41,11 @@ class Carrier(Protocol):
     def go_away(self) -> None:
         """Let no more requests come, and close the connection behind those that have come."""
 
-    def break_off(self, stream: Stream) -> None:
-        """End a stream whose answer does not come to its end."""
+    def fail(self, code: ErrorCodes) -> None:
+        """End the connection for an error of the client."""
+
+    def rest(self) -> None:
+        """Note that no request is left."""
 
 
 class StreamBody(Body):
@@ -62,13 +68,15 @@ class StreamBody(Body):
 class Stream:
     """The place of one request on its connection.
 
-    is_open  whether more of the answer can be sent
+    break_off  ends one whose answer does not come to its end
+    is_open    whether more of the answer can be sent
     """
 
-    __slots__ = ("_connection", "_room", "is_open", "number")
+    __slots__ = ("_break_off", "_connection", "_room", "is_open", "number")
 
-    def __init__(self, connection: Carrier, number: int) -> None:
+    def __init__(self, connection: Carrier, number: int, break_off: Callable[[Stream], None]) -> None:
         self._connection = connection
+        self._break_off = break_off
         self.number = number
         self.is_open = True
         self._room: asyncio.Future[None] | None = None
@@ -123,7 +131,7 @@ class Stream:
     def reset(self) -> None:
         """Tell the client that the rest of the answer does not come, if it waits for it."""
         if self.is_open:
-            self._connection.break_off(self)
+            self._break_off(self)
 
     def wake(self) -> None:
         """Let who sends look again whether there is room."""

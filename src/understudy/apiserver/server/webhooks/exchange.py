@@ -20,6 +20,7 @@ from aiohttp.connector import AddrInfoType
 from yarl import URL
 
 from understudy.admission.webhooks import Call, CallError, Reply, Target
+from understudy.apiserver.server.http1.ends import end_connections
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
@@ -36,7 +37,6 @@ _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
 DIAL = 30.0  # seconds until a server that does not take a connection is given up (`net.Dialer`)
-_SEEN_ENDED = 1.0  # seconds until the event loop has seen the ends of connections
 _QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
@@ -57,16 +57,21 @@ class _LentSocket(socket.socket):
     def __del__(self) -> None:
         self.detach()
 
-    def is_open(self) -> bool:
-        """Report whether the event loop has not closed the connection yet."""
+    @property
+    def is_closed(self) -> bool:
+        """Report whether the event loop has closed the connection."""
         try:
-            return self._inode() == self._opened
+            return self._inode() != self._opened
         except OSError:
-            return False
+            return True
+
+    def has_unsent(self) -> bool:
+        """Return False: nothing is written any more when a session has been closed."""
+        return False
 
     def end(self) -> None:
-        """End the connection, unless it is closed."""
-        if self.is_open():
+        """End the connection now, unless it is closed."""
+        if not self.is_closed:
             with suppress(OSError):
                 self.shutdown(socket.SHUT_RDWR)
 
@@ -94,18 +99,9 @@ class Connections:
         return made
 
     async def close(self) -> None:
-        """Close all connections now: TLS would wait for webhooks to agree, for half a minute.
-
-        The event loop must not end before it has seen the ends of the connections: uvloop's `close` would fail.
-        """
+        """Close all connections for good."""
         await self.session.close()
-        self.http2.close()
-        for made in tuple(self._sockets):
-            made.end()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SEEN_ENDED):
-                while any(made.is_open() for made in tuple(self._sockets)):
-                    await asyncio.sleep(_SEEN_ENDED / 1000)
+        await end_connections([*self._sockets, *self.http2.made])
 
 
 class OutgoingCall:

@@ -19,6 +19,7 @@ from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from multidict import CIMultiDict
 
+from understudy.apiserver.server.http1.ends import EndingProtocol
 from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, FrameCutter
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.machinery.golang.text import go_quote
@@ -94,7 +95,7 @@ class _Stream:
             self.answered.set_exception(error)
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(EndingProtocol):
     """A connection to a server that has agreed to HTTP/2."""
 
     transport: asyncio.Transport
@@ -213,6 +214,7 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Give up the requests that are not answered."""
+        super().connection_lost(error)
         text, last = "unexpected EOF", self._going_away
         if last is not None:
             debug = go_quote(last.debug.decode(errors="replace"))

@@ -11,6 +11,8 @@ import ssl
 from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
+from understudy.apiserver.server.http1.ends import EndingProtocol
+
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.http2 import Http2Connection
 
@@ -21,6 +23,8 @@ _Server = tuple[str, int, ssl.SSLContext]
 class Http2Connections:
     """Connections to the servers that agree to HTTP/2. They are kept, and so is which servers do not agree.
 
+    made  all that are open, and some that are not
+
     A server is asked by a connection that is closed if it does not agree: aiohttp, which is used then, makes its own.
     """
 
@@ -28,7 +32,7 @@ class Http2Connections:
         self._connections: dict[_Server, list[Http2Connection]] = {}
         self._without: set[_Server] = set()
         self._turns: dict[_Server, asyncio.Lock] = {}
-        self._made: WeakSet[_Negotiation | Http2Connection] = WeakSet()
+        self.made: WeakSet[_Negotiation | Http2Connection] = WeakSet()
 
     async def find(self, host: str, port: int, context: ssl.SSLContext) -> Http2Connection | None:
         """Return a connection with room for a request, a new one if need be; None to a server that speaks HTTP/1.1.
@@ -57,16 +61,11 @@ class Http2Connections:
         host, port, context = server
         loop = asyncio.get_running_loop()
         _, made = await loop.create_connection(_Negotiation, host, port, ssl=context, server_hostname=host)
-        self._made.add(made.agreed or made)
+        self.made.add(made.agreed or made)
         return made.agreed
 
-    def close(self) -> None:
-        """Close all connections now, without waiting for servers to agree to that."""
-        for made in tuple(self._made):
-            made.transport.abort()
 
-
-class _Negotiation(asyncio.Protocol):
+class _Negotiation(EndingProtocol):
     """A connection on which TLS has negotiated the protocol: it is left to HTTP/2 or closed."""
 
     transport: asyncio.Transport
