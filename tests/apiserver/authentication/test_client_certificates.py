@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cryptography import x509
 
 from tests.certificates import CN, UID, Holder, O, issue, new_authority
 from tests.clock import FixedDate
+from understudy.apiserver.authentication.certificates import client_chains
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.auth.users import User
+from understudy.machinery.golang.x509.verify import verify
 
 CA = new_authority()
 MIDDLE = new_authority("middle", CA)
@@ -79,3 +83,21 @@ def test_a_certificate_expires_on_an_open_connection() -> None:
     clock.seconds += 3 * DAY
     with pytest.raises(CertificateError, match="verifying certificate"):
         known.user(chain, {})
+
+
+@pytest.mark.parametrize(("length", "verified"), [(1, 1), (40, 2)])
+def test_long_chains_are_not_remembered(monkeypatch: pytest.MonkeyPatch, length: int, verified: int) -> None:
+    """A chain is verified once, but clients cannot fill the memory with what they show."""
+    calls = 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        verify(*arguments)
+
+    monkeypatch.setattr(client_chains, "verify", counted)
+    chain = (issue([(CN, "alice")], CA).der,) * length
+    assert (sum(map(len, chain)) > client_chains.LONGEST) == (length > 1)
+    certificates = users()
+    assert [owner and owner.name for owner in (certificates.user(chain, {}) for _ in range(2))] == ["alice"] * 2
+    assert calls == verified

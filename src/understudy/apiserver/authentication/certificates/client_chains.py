@@ -19,6 +19,7 @@ from understudy.machinery.golang.x509.verify import VerificationError, verify
 from understudy.machinery.util.clock import Clock
 
 REMEMBERED = 1000  # chains that are not verified again
+LONGEST = 8 * 1024  # bytes of a chain that is remembered: clients choose what they show
 T = TypeVar("T")
 
 
@@ -54,7 +55,9 @@ class ClientChains(Generic[T]):
             self._trusted = trusted
         outcome = self._outcomes.get(chain)
         if outcome is None or not outcome.since < now < outcome.until:
-            outcome = self._outcomes[chain] = self._new_outcome(chain, trusted, now)
+            outcome = self._new_outcome(chain, trusted, now)
+            if sum(map(len, chain)) <= LONGEST:
+                self._outcomes[chain] = outcome
         if outcome.refusal:
             raise CertificateError(outcome.refusal)
         return cast("T", outcome.result)
