@@ -24,7 +24,6 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
     canonical_name,
     own_headers,
 )
-from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 from understudy.apiserver.server.webhooks.certificates import client_context
 from understudy.machinery import errors
 
@@ -115,6 +114,8 @@ class Kubelets:
         return received
 
     async def connect(self, location: Location, request: Request) -> Response:
+        from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
+
         context = self._context(location.host, insecure=False)
         connection = await Upgrade.dial(location.host, location.port, location.host, context)
         return await connection.ask(request.method, location.target, _passed_on(request))
