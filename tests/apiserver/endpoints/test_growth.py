@@ -167,7 +167,8 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_work_grows_in_proportion(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request of four times the size takes about four times as long."""
-    monkeypatch.setattr(executor, "LARGE", sys.maxsize)  # there is no event loop that must be free meanwhile
+    for limit in ("LARGE", "LARGE_YAML"):
+        monkeypatch.setattr(executor, limit, sys.maxsize)  # there is no event loop that must be free meanwhile
     seconds_of(CASES[name](SMALL // 10))  # fills caches
     for _ in range(TRIES):
         small, large = seconds_of(CASES[name](SMALL)), seconds_of(CASES[name](4 * SMALL))
