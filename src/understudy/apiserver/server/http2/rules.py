@@ -9,6 +9,7 @@ from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
 from hpack import Decoder, HeaderTuple
 
+from understudy.apiserver.server.http2.encoder import PlainEncoder
 from understudy.apiserver.server.http2.head import MAX_HEADERS
 
 BUFFER = 256 * 1024  # bytes of a frame, and of a body that may wait to be read: kube-apiserver's settings
@@ -74,6 +75,7 @@ class Rules(H2Connection):
         )
         self.max_inbound_frame_size = BUFFER
         self.decoder: PatientDecoder = PatientDecoder()
+        self.encoder = PlainEncoder()
         self.initiate_connection()
         self.increment_flow_control_window(BUFFER * most_streams - _FIRST_WINDOW)
 

@@ -86,20 +86,25 @@ class Stream:
         """Return the transport of the connection, None if the client went away."""
         return self._connection.transport
 
-    def begin(self, status: int, headers: CIMultiDict[str], *, ends: bool) -> None:
-        """Send the head of an answer. Raises ConnectionResetError if the client gave the request up."""
+    def begin(self, status: int, headers: CIMultiDict[str], *, ends: bool, waits: bool = False) -> None:
+        """Send the head of an answer. Raises ConnectionResetError if the client gave the request up.
+
+        waits  whether it is sent with the first bytes of the body
+        """
         self._check()
         if headers.pop(CONNECTION, "") == "close" or random() < self._connection.goaway_chance:
             self._connection.go_away()
-        fields = [(":status", str(status)), *[(name.lower(), value) for name, value in headers.items()]]
+        fields = [(b":status", b"%d" % status)]
+        fields += [(name.lower().encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers.items()]
         self._connection.http2.send_headers(self.number, fields, end_stream=ends)
         self.is_open = not ends
-        self._connection.flush()
+        if not waits:
+            self._connection.flush()
 
     def send_continue(self) -> None:
         """Tell the client to send the body of its request. Raises ConnectionResetError if it gave the request up."""
         self._check()
-        self._connection.http2.send_headers(self.number, [(":status", "100")])
+        self._connection.http2.send_headers(self.number, [(b":status", b"100")])
         self._connection.flush()
 
     async def write(self, *parts: bytes, ends: bool = False) -> None:
@@ -112,6 +117,7 @@ class Stream:
             self._check()
             room = min(http2.local_flow_control_window(self.number), http2.max_outbound_frame_size)
             if self._connection.is_full or (room <= 0 and left):
+                self._connection.flush()
                 await self._wait()
                 continue
             part, left = left[:room], left[room:]
@@ -172,7 +178,7 @@ class Http2Exchange(Exchange):
             return self._begin(status, headers, ends=True)
         size = sum(map(len, parts))
         headers[CONTENT_LENGTH] = str(size)
-        self._begin(status, headers, ends=not size)
+        self._begin(status, headers, ends=not size, waits=size > 0 and self._impaired is None)
         turns = Turns()  # of all clients that get large answers, however fast they read
         sent = 0
         for part in filter(None, parts):
@@ -207,13 +213,13 @@ class Http2Exchange(Exchange):
         """Break off the answer."""
         self._stream.reset()
 
-    def _begin(self, status: int, headers: CIMultiDict[str], *, ends: bool) -> None:
+    def _begin(self, status: int, headers: CIMultiDict[str], *, ends: bool, waits: bool = False) -> None:
         if self._delivery is not None and self._delivery.body_bytes == NO_ANSWER:
             reset(self.transport)
             raise ConnectionResetError("a fault resets this connection")
         self.has_begun = True
         headers[DATE] = http_date(int(time.time()))
-        self._stream.begin(status, headers, ends=ends)
+        self._stream.begin(status, headers, ends=ends, waits=waits)
 
     async def _write(self, data: bytes, *, ends: bool = False) -> None:
         """Send bytes of the body, the last ones if it ends."""
