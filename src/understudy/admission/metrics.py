@@ -1,86 +1,19 @@
-"""The metrics of admission webhooks, policies and certificates (upstream: k8s.io/apiserver/pkg/admission/metrics).
+"""The metrics of admission webhooks and policies (upstream: k8s.io/apiserver/pkg/admission/metrics).
 
-They are counted where webhooks and policies are asked and certificates stored, and written by the page /metrics.
+They are counted where webhooks and policies are asked, and written by the page /metrics.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter as Counts
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
-
-from understudy.kinds.certificates.durations import HONORED, REQUESTED
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
+from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram
 
-Labels = tuple[str, ...]  # the values of a family's labels, in their order
 _HIGHEST_CODE = 600  # as which all above are counted, so that there are not too many series
 _CODES_ARE_BOUNDED = "Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded."
 _BY_CONDITIONS = "and broken out for each kind containing matchConditions"
 _EXPRESSION_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 _KINDS_OF_ADMISSION = ByRelease({V1_32: "validating or admit", V1_31: "validating or mutating"})
-
-
-@dataclass
-class Counter:
-    """A family of counters: a number for each set of labels."""
-
-    name: str
-    about: str
-    labels: Labels
-    series: Counts[Labels] = field(default_factory=Counts)
-
-    def add(self, *values: str) -> None:
-        """Add one to the counter with these values of the labels."""
-        self.series[values] += 1
-
-
-@dataclass
-class Gauge:
-    """A family of gauges: the value that was set last for each set of labels."""
-
-    name: str
-    about: str
-    labels: Labels
-    series: dict[Labels, float] = field(default_factory=dict)
-
-    def set(self, value: float, *values: str) -> None:
-        """Set the gauge with these values of the labels."""
-        self.series[values] = value
-
-
-@dataclass
-class Series:
-    """The observations with the same labels: how many fell into each bucket and beyond the last, and their sum."""
-
-    counts: list[int]
-    seconds: float = 0.0
-
-
-@dataclass
-class Histogram:
-    """A family of histograms of durations. `buckets` are their upper bounds in seconds."""
-
-    name: str
-    about: str
-    labels: Labels
-    buckets: Sequence[float]
-    series: defaultdict[Labels, Series] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.series = defaultdict(lambda: Series([0] * (len(self.buckets) + 1)))
-
-    def observe(self, seconds: float, *values: str) -> None:
-        """Count a duration under these values of the labels."""
-        series = self.series[values]
-        series.counts[bisect_left(self.buckets, seconds)] += 1
-        series.seconds += seconds
-
-
-AnyFamily: TypeAlias = Counter | Gauge | Histogram
 
 
 class PodSecurityMetrics:
@@ -113,27 +46,6 @@ class PodSecurityMetrics:
     def families(self) -> tuple[Counter, ...]:
         """Return all families, in the order of their names."""
         return self.errors, self.evaluations, self.exemptions
-
-
-class CertificateMetrics:
-    """Counts certificates that were issued, by signer. Upstream: pkg/registry/certificates/certificates/storage."""
-
-    def __init__(self) -> None:
-        about = "[ALPHA] Total number of issued CSRs with a requested duration{}, sliced by signer (only kubernetes.io "
-        about += "signer names are specifically identified)"
-        self._counters = {
-            name: Counter(f"apiserver_certificates_registry_{name}", about.format(which), ("signerName",))
-            for name, which in ((HONORED, " that was honored"), (REQUESTED, ""))
-        }
-
-    @property
-    def families(self) -> tuple[Counter, ...]:
-        """Return all families, in the order of their names."""
-        return tuple(self._counters.values())
-
-    def count(self, name: str, signer: str) -> None:
-        """Add one to a counter for a signer."""
-        self._counters[name].add(signer)
 
 
 class AdmissionMetrics:

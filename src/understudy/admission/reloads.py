@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from understudy.admission.metrics import AnyFamily, Counter, Gauge
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
+from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge
 
 T = TypeVar("T")
 log = logging.getLogger("understudy")

@@ -10,7 +10,7 @@ from itertools import chain
 
 from understudy.admission.chain import Chain
 from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSettings
-from understudy.admission.metrics import AdmissionMetrics, AnyFamily, CertificateMetrics
+from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.reloads import ReloadedFile
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.tokens import Tokens
@@ -29,6 +29,7 @@ from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.serving.release import Release
+from understudy.kinds.certificates.metrics import CertificateMetrics
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.always_allow import AlwaysAllow
@@ -38,6 +39,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
+from understudy.machinery.util.metrics import AnyFamily
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ import base64
 import logging
 from datetime import timedelta
 
+from understudy.kinds.certificates.metrics import HONORED, REQUESTED
 from understudy.kinds.context import Context
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj, nested_field
 
-HONORED, REQUESTED = "csr_honored_duration_total", "csr_requested_duration_total"
 _OWN = "kubernetes.io/"
 _BACKDATED = timedelta(minutes=5)
 

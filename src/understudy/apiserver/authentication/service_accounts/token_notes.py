@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from understudy.admission.metrics import Counter
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.expiring import ExpiringResults
+from understudy.machinery.util.metrics import Counter
 
 LEGACY, MANUAL, AUTOMATIC = "legacy_tokens_total", "legacy_manual_token_uses_total", "legacy_auto_token_uses_total"
 INVALID, STALE, VALID = "invalid_legacy_auto_token_uses_total", "stale_tokens_total", "valid_tokens_total"

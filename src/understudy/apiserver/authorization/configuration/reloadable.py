@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from understudy.admission.metrics import AnyFamily
 from understudy.admission.reloads import WORDINGS, ReloadedFile, ReloadMetrics
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.configuration.file import WEBHOOK, AuthorizerConfiguration
@@ -20,6 +19,7 @@ from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
+from understudy.machinery.util.metrics import AnyFamily
 
 CONTROLLER = "authorization_config_controller"
 _NEED_NOTHING: Mapping[str, Callable[[], Authorizer]] = {"AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}

@@ -10,7 +10,6 @@ from functools import cache
 from time import perf_counter
 
 from understudy import cel
-from understudy.admission.metrics import AnyFamily, Counter, Histogram
 from understudy.cel.checker.declarations import Declarations
 from understudy.cel.checker.environment import Environment, base_libraries, build_declarations
 from understudy.cel.compiler import Compiled
@@ -19,6 +18,7 @@ from understudy.cel.types import BOOL
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram
 
 _SPEC, _RESOURCE, _PATH = (
     f"kubernetes.{name}" for name in ("SubjectAccessReviewSpec", "ResourceAttributes", "NonResourceAttributes")

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 from threading import Lock
 
-from understudy.admission.metrics import Counter
 from understudy.apiserver.permissions.audit.policy import Level
+from understudy.machinery.util.metrics import Counter
 
 log = logging.getLogger("understudy")
+
+
+def log_error(plugin: str, why: str, count: int) -> None:
+    """Log how many events a plugin did not write, and why not (`HandlePluginError`)."""
+    log.error("Error in audit plugin '%s' affecting %d audit events: %s", plugin, count, why)
 
 
 class AuditMetrics:
@@ -59,7 +64,7 @@ class AuditMetrics:
         self._rejected.add()
 
     def report(self, plugin: str, why: str, count: int) -> None:
-        """Log and count the events that a plugin did not write, from any thread (`HandlePluginError`)."""
-        log.error("Error in audit plugin '%s' affecting %d audit events: %s", plugin, count, why)
+        """Log and count the events that a plugin did not write, from any thread."""
+        log_error(plugin, why, count)
         with self._reporting:
             self._errors.series[plugin,] += count

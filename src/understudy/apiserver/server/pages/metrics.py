@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from understudy.admission.metrics import AnyFamily, Histogram
 from understudy.apiserver.flowcontrol.classification import Usage
 from understudy.apiserver.server.pages.exposition import COUNTER, GAUGE, HISTOGRAM, Family, Observations, Sample
 from understudy.apiserver.server.pages.healthz import Checks
@@ -16,6 +15,7 @@ from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.native_histogram import NativeHistogram
 from understudy.machinery.util.memory import gives_back
+from understudy.machinery.util.metrics import AnyFamily, Histogram
 
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
@@ -176,7 +176,7 @@ def _admission_samples(family: AnyFamily) -> Iterator[Sample]:
         labels = dict(zip(family.labels, values, strict=True))
         if isinstance(family, Histogram):
             series = family.series[values]
-            yield Sample(labels, Observations(family.buckets, series.counts, series.seconds))
+            yield Sample(labels, Observations(family.buckets, series.counts, series.sum))
         else:
             yield Sample(labels, family.series[values])
 

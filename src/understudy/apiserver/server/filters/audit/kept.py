@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 
 from understudy.apiserver.permissions.audit.event import NotedEvent
+from understudy.apiserver.permissions.audit.metrics import log_error
 from understudy.apiserver.server.filters.audit.backends import readable
 from understudy.machinery.types import Obj
 
 KEPT = 10_000  # events
-
-log = logging.getLogger("understudy")
-
-
-def _log(keeper: str, why: str, count: int) -> None:
-    log.error("%d audit events are not %s: %s", count, keeper, why)
 
 
 class KeptEvents:
@@ -36,4 +30,4 @@ class KeptEvents:
 
     def events(self) -> list[Obj]:
         """Return the events that are kept, in their order."""
-        return [event for noted in list(self._kept) if (event := readable(noted, "kept", _log)) is not None]
+        return [event for noted in list(self._kept) if (event := readable(noted, "kept", log_error)) is not None]

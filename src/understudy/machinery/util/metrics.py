@@ -1,0 +1,74 @@
+"""Counters, gauges and histograms, which the page /metrics writes. Upstream: k8s.io/component-base/metrics.
+
+Whatever counts something has families of its own, and stands beside what it counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter as Counts
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Labels = tuple[str, ...]  # the values of a family's labels, in their order
+
+
+@dataclass
+class Counter:
+    """A family of counters: a number for each set of labels."""
+
+    name: str
+    about: str
+    labels: Labels
+    series: Counts[Labels] = field(default_factory=Counts)
+
+    def add(self, *values: str) -> None:
+        """Add one to the counter with these values of the labels."""
+        self.series[values] += 1
+
+
+@dataclass
+class Gauge:
+    """A family of gauges: the value that was set last for each set of labels."""
+
+    name: str
+    about: str
+    labels: Labels
+    series: dict[Labels, float] = field(default_factory=dict)
+
+    def set(self, value: float, *values: str) -> None:
+        """Set the gauge with these values of the labels."""
+        self.series[values] = value
+
+
+@dataclass
+class Series:
+    """The observations with the same labels: how many fell into each bucket and beyond the last, and their sum."""
+
+    counts: list[int]
+    sum: float = 0.0
+
+
+@dataclass
+class Histogram:
+    """A family of histograms. `buckets` are their upper bounds."""
+
+    name: str
+    about: str
+    labels: Labels
+    buckets: Sequence[float]
+    series: defaultdict[Labels, Series] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.series = defaultdict(lambda: Series([0] * (len(self.buckets) + 1)))
+
+    def observe(self, value: float, *values: str) -> None:
+        """Count a value, such as a duration in seconds, under these values of the labels."""
+        series = self.series[values]
+        series.counts[bisect_left(self.buckets, value)] += 1
+        series.sum += value
+
+
+AnyFamily: TypeAlias = Counter | Gauge | Histogram
