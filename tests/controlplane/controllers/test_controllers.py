@@ -390,8 +390,8 @@ def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().err
     known = (
         "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
-        "serviceaccount-token, root-ca-certificate-publisher, podgroup-protection, node-lifecycle, taint-eviction, "
-        "device-taint-eviction, resourceclaim, scheduler"
+        "serviceaccount-token, legacy-serviceaccount-token-cleaner, root-ca-certificate-publisher, "
+        "podgroup-protection, node-lifecycle, taint-eviction, device-taint-eviction, resourceclaim, scheduler"
     )
     assert text == f"understudy: unknown controller 'podgc': known are {known}\n"
 

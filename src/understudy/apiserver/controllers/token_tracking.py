@@ -39,7 +39,7 @@ class TokenTrackingController(Controller[str]):
         stored = self._registry.lookup("", "configmaps", NAMESPACE, key)
         if stored is None and (wait := self._made + PAUSE - self._clock.monotonic()) > 0:
             self.queue.add_after(key, wait)
-        elif stored is None or not _is_day((stored.get("data") or {}).get(SINCE, "")):
+        elif stored is None or not is_day((stored.get("data") or {}).get(SINCE, "")):
             await self._write(stored)
 
     async def _write(self, stored: Obj | None) -> None:
@@ -57,7 +57,8 @@ class TokenTrackingController(Controller[str]):
                 raise
 
 
-def _is_day(text: str) -> bool:
+def is_day(text: str) -> bool:
+    """Report whether a text is a day, such as "2006-01-02"."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -10,6 +10,9 @@
     serviceaccount-token
                         puts tokens into Secrets of the type `kubernetes.io/service-account-token`, and deletes those
                         Secrets with their account
+    legacy-serviceaccount-token-cleaner
+                        marks such Secrets of old releases whose token nobody has used for a year, and deletes them
+                        after another one
     root-ca-certificate-publisher
                         publishes in every namespace whose certificates the server's clients have to trust
     podgroup-protection lets a PodGroup that is being deleted go when its pods have ended
@@ -55,6 +58,7 @@ from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleCont
 from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
 from understudy.controlplane.controllers.policy_status import PolicyStatusController
 from understudy.controlplane.controllers.service_account_tokens import TokensController
+from understudy.controlplane.controllers.token_cleaner import TokenCleaner
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
@@ -79,6 +83,7 @@ KNOWN: dict[str, NewController] = {
     "validatingadmissionpolicy-status": PolicyStatusController,
     "serviceaccount": ServiceAccountController,
     "serviceaccount-token": TokensController,
+    "legacy-serviceaccount-token-cleaner": TokenCleaner,
     "root-ca-certificate-publisher": RootCAPublisher,
     "podgroup-protection": PodGroupProtectionController,
     "node-lifecycle": NodeLifecycleController,

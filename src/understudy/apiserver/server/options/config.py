@@ -90,10 +90,10 @@ class ServerConfig(
                             ever
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
                             "clusterrole-aggregation", "validatingadmissionpolicy-status", "serviceaccount",
-                            "serviceaccount-token", "root-ca-certificate-publisher", "podgroup-protection",
-                            "node-lifecycle", "taint-eviction", "resourceclaim", "device-taint-eviction"; and
-                            "scheduler", with which the part of "node-lifecycle" that looks at no heartbeats runs in
-                            any case
+                            "serviceaccount-token", "legacy-serviceaccount-token-cleaner",
+                            "root-ca-certificate-publisher", "podgroup-protection", "node-lifecycle",
+                            "taint-eviction", "resourceclaim", "device-taint-eviction"; and "scheduler", with
+                            which the part of "node-lifecycle" that looks at no heartbeats runs in any case
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -155,8 +155,8 @@ class ServerConfig(
         default=(),
         metadata=flag(
             "namespace, garbage-collector, clusterrole-aggregation, validatingadmissionpolicy-status, serviceaccount, "
-            "serviceaccount-token, root-ca-certificate-publisher, podgroup-protection, node-lifecycle, taint-eviction, "
-            "resourceclaim, scheduler, device-taint-eviction "
+            "serviceaccount-token, legacy-serviceaccount-token-cleaner, root-ca-certificate-publisher, "
+            "podgroup-protection, node-lifecycle, taint-eviction, resourceclaim, scheduler, device-taint-eviction "
             "(default: none)",
             "A,B",
         ),
