@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from gc import freeze
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def pytest_collection_finish() -> None:
     # At its first test Hypothesis asks Python who refers to its random generator, and is not told of what is left out.
     given(none())(lambda _: None)()
     gc.collect()
-    gc.freeze()
+    freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -73,6 +74,13 @@ def ordinary_garbage_collection() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gc, "freeze", lambda: None)
         yield
+
+
+@pytest.fixture(scope="module")
+def little_garbage() -> None:
+    """Leave what earlier tests have kept out of searches for cycles and out of `gc.get_objects`, which a test uses."""
+    gc.collect()
+    freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""Every example of the README and of the pages in docs/ is executed: those of most pages with -m maintenance."""
+"""Every example of the README and of the pages in docs/ is executed: those of docs/ with -m maintenance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.waiting import PATIENCE
 
 CLIENTS = DOCS / "howto" / "clients.md"  # needs the extra `clients`: tests/clients/test_recipes.py executes it
 OTHERS = [page for page in PAGES if page != CLIENTS]
-OFTEN = (README, DOCS / "tutorial.md")  # pages whose examples every run executes
 GO_FILES = sorted((ROOT / "tests" / "go").glob("*.go"))
 FRESH_MACHINE = re.compile(
     r"python3 -m venv \.venv && \.venv/bin/pip install \S+(?: \S+)? && "
@@ -31,16 +30,20 @@ PLUGINS = ("pytest-aiohttp", "pytest-asyncio")  # of pytest, for tests that are 
 PYTEST = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "--strict-markers")
 
 
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of tests of a page: every run executes the README's examples alone."""
+    return [] if page == README else [pytest.mark.maintenance]
+
+
 def each(role: Role) -> pytest.MarkDecorator:
     """Parametrise a test by the blocks of a role."""
-    return pytest.mark.parametrize("block", [pytest.param(block, id=str(block)) for block in blocks(role, *OTHERS)])
+    cases = [pytest.param(block, id=str(block), marks=marks_of(block.page)) for block in blocks(role, *OTHERS)]
+    return pytest.mark.parametrize("block", cases)
 
 
 def each_page(*chosen: Path) -> pytest.MarkDecorator:
     """Parametrise a test by pages."""
-    cases = [
-        pytest.param(page, id=page.stem, marks=[] if page in OFTEN else [pytest.mark.maintenance]) for page in chosen
-    ]
+    cases = [pytest.param(page, id=page.stem, marks=marks_of(page)) for page in chosen]
     return pytest.mark.parametrize("page", cases)
 
 
@@ -174,12 +177,14 @@ def broken(language: str, code: str, title: str = "") -> Block:
     return Block(ROOT / BROKEN, 1, language, title, code)
 
 
+@pytest.mark.maintenance
 def test_broken_test_fails(run_tests: Callable[[list[Block]], None]) -> None:
     """A test on a page that does not pass is a failure."""
     with pytest.raises(AssertionError):
         run_tests([broken("python", "def test_it(apiserver):\n    assert apiserver.list('pods') == 1\n")])
 
 
+@pytest.mark.maintenance
 def test_broken_script_fails() -> None:
     """A script on a page that raises, or warns, is a failure."""
     for code in ("from understudy import Servr\n", "import warnings\nwarnings.warn('old')\n"):

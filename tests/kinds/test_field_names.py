@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.maintenance
+
 PACKAGE = Path(__file__).parents[2] / "src" / "understudy"
 ROOMS = ("kinds", "admission/plugins")
 

@@ -39,7 +39,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 @pytest.fixture
-def without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection(little_garbage: None) -> Iterator[None]:
     """Free objects only when nothing refers to them: cycles stay."""
     gc.disable()
     yield

@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def traced() -> Iterator[None]:
+def traced(little_garbage: None) -> Iterator[None]:
     tracemalloc.start()
     yield
     tracemalloc.stop()

@@ -64,6 +64,7 @@ async def run(plan: Plan, servers: Servers) -> list[Outcome]:
     return [outcome async for outcome in outcomes(plan, servers)]
 
 
+@pytest.mark.maintenance
 async def test_good_driver_passes(servers: Servers) -> None:
     """A driver without faults passes every case."""
     made = await run(Plan(Starter(), [str(NEWEST)], jobs=4), servers)

@@ -46,6 +46,7 @@ def test_histories_differ_by_the_seed_alone(tmp_path: Path) -> None:
     assert [key for key in deleted if key.startswith("/registry/resourceclaims/default/workload-")]
 
 
+@pytest.mark.maintenance
 def test_the_order_of_sets_does_not_matter(tmp_path: Path) -> None:
     """A process that puts sets into another order writes the same history, by the command line too."""
     file = tmp_path / "other"
