@@ -39,7 +39,8 @@ TIMES = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d+\.\d{8}ss")
 SPACES = re.compile(" +")
 METRICS = re.compile(
     "apiserver_flowcontrol_(rejected|dispatched|current_(inqueue|executing)_|(current|nominal|lower|upper)_limit|"
-    "request_wait_duration_seconds_count)"
+    "request_wait_duration_seconds_count|request_execution_seconds_count|request_queue_length_after_enqueue_|"
+    "work_estimated_seats_|watch_count_samples_)"
 )
 
 

@@ -17,6 +17,7 @@ from understudy.apiserver.flowcontrol.fairqueuing.queue_set import (
     Work,
     work_of,
 )
+from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.apiserver.flowcontrol.retry_after import RetryAfter
 from understudy.apiserver.flowcontrol.work_estimator import Stats, WorkEstimator
 from understudy.machinery.auth.authorization import Attributes
@@ -108,7 +109,9 @@ def test_wide_requests_take_several_seats(verb: str, query: str, most: int, by_s
     """A list of 1,000 objects with 5,000 bytes each and a write that 65 watches are sent are estimated as upstream."""
     estimator = WorkEstimator(lambda _: STATS, lambda _: 65, by_size=by_size, lists=True)
     request = Attributes("/api/v1/pods", verb, is_resource=True, version="v1", resource="pods")
-    assert estimator.estimate(request, Query(query), most) == work
+    flow = Flow("schema", "level")
+    assert estimator.estimate(request, Query(query), most, flow) == work
+    assert flow.watches == ({65: 1} if verb == "create" else {})
 
 
 def test_refused_clients_wait_longer_the_more_there_are() -> None:

@@ -117,6 +117,7 @@ async def test_watches_on_a_prefix_are_ended() -> None:
     woken: list[str] = []
     below.wake, other.wake = (lambda: woken.append("below")), (lambda: woken.append("other"))
     assert [store.watching(prefix) for prefix in ("/registry/a/", "/registry/", "/x/")] == [1, 3, 0]
+    assert [store.watching("/registry/", f"/registry/a/{key}") for key in ("", "b/", "b/c", "bc")] == [1, 2, 2, 1]
     store.end_watches("/registry/a/")
     assert [below.ended, other.ended, above.ended, woken] == [True, False, False, ["below"]]
 

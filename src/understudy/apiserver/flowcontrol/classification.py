@@ -6,10 +6,12 @@ uid; a missing level keeps the uid that it had. Upstream: `configController` in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.flowcontrol.fairqueuing.levels import PriorityLevels
+from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
 from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
 from understudy.apiserver.registry.store import Registry
@@ -30,28 +32,17 @@ GONE_LEVELS = 1024  # deleted levels that still show their limits
 
 # The headers of an answer that name the flow schema and the priority level of the request by their uids.
 Headers = tuple[tuple[str, str], tuple[str, str]]
-Flow = tuple[str, str]  # the names of a flow schema and of its priority level
 
 
-class _Tally:
-    """A number of requests, which is counted up."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-class Classification(NamedTuple):
-    """The flow schema and the priority level of requests: what answers say of them, and how many there were.
+@dataclass(eq=False, slots=True)
+class Classification:
+    """The flow schema and the priority level of requests: what answers say of them, and what is counted.
 
     distinguisher  what tells the flows of the schema apart: "ByUser", "ByNamespace" or ""
     """
 
     headers: Headers
-    dispatched: _Tally
-    schema: str = CATCH_ALL
-    level: str = CATCH_ALL
+    flow: Flow
     distinguisher: str = ""
 
 
@@ -82,7 +73,7 @@ class Usage(NamedTuple):
     """
 
     seats: Mapping[str, SeatLimits]
-    dispatched: Mapping[Flow, int]
+    dispatched: Mapping[tuple[str, str], int]
 
 
 class FlowControl:
@@ -91,7 +82,7 @@ class FlowControl:
     `levels` are told of each change of these, None where nothing is queued.
 
     The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written; then it
-    `is_stale`.
+    `is_stale`. `digests` is how often they were read.
     """
 
     def __init__(
@@ -102,8 +93,8 @@ class FlowControl:
         self._levels = levels
         self._version = version
         self._policy_rules: list[_PolicyRule] = []
-        self._tallies: dict[Flow, _Tally] = {}
-        self._catch_all = Classification(_headers("", ""), _Tally())
+        self._flows: dict[tuple[str, str], Flow] = {}
+        self._catch_all = Classification(_headers("", ""), Flow(CATCH_ALL, CATCH_ALL))
         self._mandatory_levels = dict.fromkeys(MANDATORY, "")
         mandatory = mandatory_objects(version, "PriorityLevelConfiguration")
         self._mandatory_specs: dict[str, Obj] = {name: mandatory[name]["spec"] for name in MANDATORY}
@@ -113,6 +104,7 @@ class FlowControl:
         self._watches: list[Watch] = []
         self._last_user: User | None = None  # None makes a new look necessary, after a write
         self._last_sieves: tuple[_Sieve, _Sieve]
+        self.digests = 0
         self.is_stale = True
         gives_back(self)
 
@@ -120,8 +112,15 @@ class FlowControl:
     def usage(self) -> Usage:
         """Return the seats and the requests. A level that is gone keeps the seats that it had, as upstream."""
         self.refresh()
-        dispatched = {flow: tally.count for flow, tally in self._tallies.items() if tally.count}
+        if self._levels is not None:
+            self._levels.before_change()
+        dispatched = {names: flow.dispatched for names, flow in self._flows.items() if flow.dispatched}
         return Usage(self._limits, dispatched)
+
+    @property
+    def flows(self) -> Iterable[Flow]:
+        """Return the requests of each flow schema, by the names of it and its priority level."""
+        return (flow for _, flow in sorted(self._flows.items()))
 
     def classify(self, user: User, request: Attributes) -> Classification:
         """Return the flow schema and the priority level of a request of a user (`startRequest`)."""
@@ -175,16 +174,17 @@ class FlowControl:
         self._mandatory_levels |= {name: levels[name] for name in MANDATORY if name in levels}
         levels |= self._mandatory_levels
         self._policy_rules.clear()
-        self._tallies = {flow: tally for flow, tally in self._tallies.items() if tally.count}
+        self._flows = {names: flow for names, flow in self._flows.items() if flow.is_known}
         for schema in schemas:
+            names = schema["metadata"]["name"], _level(schema)
             headers = _headers(schema["metadata"].get("uid", ""), levels[_level(schema)])
-            tally = self._tallies.setdefault((schema["metadata"]["name"], _level(schema)), _Tally())
             distinguisher = (schema["spec"].get("distinguisherMethod") or {}).get("type", "")
-            classification = Classification(headers, tally, schema["metadata"]["name"], _level(schema), distinguisher)
+            classification = Classification(headers, self._flows.setdefault(names, Flow(*names)), distinguisher)
             self._policy_rules += [_policy_rule(rule, classification) for rule in schema["spec"].get("rules", [])]
             if schema["metadata"]["name"] == CATCH_ALL:
                 self._catch_all = classification
         self._sieves.clear()
+        self.digests += 1
         self.is_stale = False
 
     def _count_seats(self) -> None:

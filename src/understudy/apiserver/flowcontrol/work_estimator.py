@@ -10,6 +10,7 @@ from math import ceil
 from typing import NamedTuple
 
 from understudy.apiserver.flowcontrol.fairqueuing.queue_set import ONE_SEAT, Work, work_of
+from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.options import Query
 
@@ -51,8 +52,11 @@ class WorkEstimator:
         self._by_size = by_size
         self._lists = lists
 
-    def estimate(self, request: Attributes, query: Query, most: int) -> Work:
-        """Return the work of a request; `most` are the seats that one of its priority level takes, 0 for any number."""
+    def estimate(self, request: Attributes, query: Query, most: int, flow: Flow) -> Work:
+        """Return the work of a request; `flow` counts for how many watches it is.
+
+        most  the seats that one of its priority level takes, 0 for any number
+        """
         match request.verb:
             case "list":
                 return self._of_list(request, query, most)
@@ -61,13 +65,13 @@ class WorkEstimator:
                 has_list = version in ("", "0") or query.get("sendInitialEvents") in ("true", "1")
                 return self._of_list(request, query, most) if has_list else ONE_SEAT
             case "create" | "update" | "patch" | "delete":
-                return self._of_write(request, most)
+                return self._of_write(request, most, flow)
             case _:
                 return ONE_SEAT
 
     def _of_list(self, request: Attributes, query: Query, most: int) -> Work:
         stats = self._stats(request)
-        if stats is None:
+        if stats is None or self._is_small(stats):
             return ONE_SEAT
         limit = _number(query.get("limit"))
         is_cached = request.verb == "watch" or not _reads_storage(query, limit)
@@ -80,10 +84,17 @@ class WorkEstimator:
         seats = max(min(seats, most or general, general), 1)
         return ONE_SEAT if seats == 1 else work_of(seats)
 
-    def _of_write(self, request: Attributes, most: int) -> Work:
+    def _is_small(self, stats: Stats) -> bool:
+        """Report whether every list takes one seat, as most do, whatever its parameters are."""
+        if self._by_size:
+            return stats.number * stats.size <= _BYTES_PER_SEAT
+        return 2 * stats.number <= _OBJECTS_PER_SEAT
+
+    def _of_write(self, request: Attributes, most: int, flow: Flow) -> Work:
         if request.resource == "serviceaccounts" and request.subresource == "token":
             return ONE_SEAT
         watches = self._watches(request)
+        flow.watches[watches] += 1
         if watches < _WATCHES_PER_SEAT:
             return ONE_SEAT
         needed = ceil(watches / _WATCHES_PER_SEAT)

@@ -493,8 +493,8 @@ class Store(Protocol):
     def count(self, prefix: str) -> int:
         """Return the number of keys under a prefix."""
 
-    def watching(self, prefix: str) -> int:
-        """Return the number of watches on a prefix or a part of it."""
+    def watching(self, prefix: str, key: str = "") -> int:
+        """Return the number of watches on a prefix or a part of it; with a key, of those to which it belongs."""
 
     def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
         """Return all entries that are stored now."""

@@ -218,8 +218,9 @@ class MemoryStore:
     def count(self, prefix: str) -> int:
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
-    def watching(self, prefix: str) -> int:
-        return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
+    def watching(self, prefix: str, key: str = "") -> int:
+        watched = [watch.prefix for watch in tuple(self._watches) if watch.prefix.startswith(prefix)]  # threads may ask
+        return sum(not key or each == key or (each[-1:] == "/" and key.startswith(each)) for each in watched)
 
     def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
         history = tuple(self._log) if with_history and not self._compacted else ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from understudy.apiserver.flowcontrol.fairqueuing.seat_demand import SeatDemand
+from understudy.apiserver.flowcontrol.fairqueuing.seat_demand import Limits, SeatDemand
 from understudy.apiserver.flowcontrol.fairqueuing.shuffle_sharding import hand_of
 
 SCALE = 10**8  # seat-seconds are counted in parts of this size
@@ -53,6 +53,24 @@ class QueuingConfig(NamedTuple):
     hand_size: int = 1
     length_limit: int = 0
 
+    @property
+    def capacity(self) -> int:
+        """Return the number of requests that can wait, 1 where none can."""
+        return max(self.queues, 1) * max(self.length_limit, 1)
+
+
+class Dispatch(NamedTuple):
+    """The last dispatch from a queue, in virtual times: when it was, and where it began in its queue (`start`).
+
+    starts      the first and the last `next_start` of the queues in which requests waited
+    discounted  the same without the work that is done already
+    """
+
+    r: int
+    start: int
+    starts: tuple[int, int]
+    discounted: tuple[int, int]
+
 
 @dataclass(eq=False)  # with slots, each request would set what has a default
 class Place:
@@ -63,6 +81,7 @@ class Place:
     came           when it came, in seconds of the server's clock
     began          when it was dispatched, or gave up waiting; None while it waits
     on_dispatch    is called when it may be executed after it has waited
+    length         how many requests there were in its queue when it had come into it, 0 without a queue
     """
 
     schema: str
@@ -74,6 +93,7 @@ class Place:
     on_dispatch: Callable[[], None] | None = field(default=None, init=False)
     queue: Queue | None = field(default=None, init=False)
     arrival_r: int = field(default=0, init=False)
+    length: int = field(default=0, init=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +111,11 @@ class Queue:
         """Report whether nothing waits in it or came out of it and is executed."""
         return not self.waiting and not self.executing
 
+    @property
+    def discounted(self) -> int:
+        """Return `next_start` without what the requests that are executed are taken to have done."""
+        return self.next_start - round(SCALE * SERVICE * self.seats)
+
     def bound(self) -> None:
         """Let the next request begin no earlier in virtual time than it came."""
         for oldest in self.waiting:
@@ -104,6 +129,11 @@ class QueueSet:
     now    returns the time in seconds
     later  calls a function after some seconds
     limit  the seats that there are now
+    share  a part of the server's seats, in which use is measured while there are none here
+
+    takes_lone     whether a request of one seat that nothing is beside is executed at once, out of a queue if there are
+    executing      how many requests are executed
+    last_dispatch  the last one from a queue, None before the first
     """
 
     def __init__(
@@ -112,14 +142,17 @@ class QueueSet:
         limit: int,
         now: Callable[[], float],
         later: Callable[[float, Callable[[], None]], object],
+        share: int = 1,
     ) -> None:
         self.config = QueuingConfig(NO_QUEUES)
         self.limit = limit
+        self.share = share
         self.queues: list[Queue] = []
         self.without_queue: dict[Place, None] = {}
         self._synced = now()
         self.demand = SeatDemand(self._synced)
-        self.waiting = self.seats = self.seats_waiting = 0
+        self.executing = self.waiting = self.seats = self.seats_waiting = 0
+        self.last_dispatch: Dispatch | None = None
         self.dispatched = self.rejected = self.cancelled = 0
         self._now = now
         self._later = later
@@ -129,7 +162,12 @@ class QueueSet:
     @property
     def is_idle(self) -> bool:
         """Report whether no request waits or is executed."""
-        return not self.waiting and not any(self.all_executing())
+        return not self.waiting and not self.executing
+
+    @property
+    def limits(self) -> Limits:
+        """Return the most that there can be, for measures of use."""
+        return Limits(self.limit or self.share, self.config.capacity)
 
     @property
     def virtual_time(self) -> int:
@@ -151,6 +189,7 @@ class QueueSet:
         now = self._now()
         self._sync(now)
         self.config, self.limit = config, limit
+        self.takes_lone = config.queues == EXEMPT or (config.queues > NO_QUEUES and limit > 0)
         self.queues += [Queue() for _ in range(config.queues - len(self.queues))]
         self._dispatch(now)
 
@@ -175,15 +214,18 @@ class QueueSet:
             queue.next_start = self._r
             self._active += 1
         if not self.waiting and self.seats < self.limit and self._fits(seats):  # the usual case: nobody is before it
-            queue.next_start = max(queue.next_start, self._r) + place.work.size
+            start, discounted = max(queue.next_start, self._r), queue.discounted
+            place.length, self.last_dispatch = 1, Dispatch(self._r, start, (start, start), (discounted, discounted))
+            queue.next_start = start + place.work.size
             self._execute(place, now)
             return ""
         queue.waiting[place] = None
+        place.length = len(queue.waiting)
         queue.work += place.work.size
         self.waiting += 1
         self.seats_waiting += seats
         queue.bound()
-        self.demand.set(self.seats + self.seats_waiting, now)
+        self._note_load(now)
         self._dispatch(now)
         return ""
 
@@ -191,6 +233,7 @@ class QueueSet:
         """End the execution of a request; its seats are free, at once or after its latency."""
         if self._active:
             self._sync(now)
+        self.executing -= 1
         queue = place.queue
         if queue is None:
             del self.without_queue[place]
@@ -203,6 +246,7 @@ class QueueSet:
             elif not queue.executing:
                 self._active -= 1
         if place.work.latency > 0:
+            self._note_load(now)
             self._later(place.work.latency, partial(self._free_late, place))
         else:
             self._free(place, now)
@@ -220,8 +264,24 @@ class QueueSet:
         queue.bound()
         if queue.is_empty:
             self._active -= 1
-        self.demand.set(self.seats + self.seats_waiting, now)
+        self._note_load(now)
         return True
+
+    def add_lone(self, number: int, seconds: float, last: float) -> None:
+        """Note requests of one seat that came one by one while nothing else was here, and have ended.
+
+        seconds  for how long they were executed, and `last` for how long the last one
+        """
+        self.demand.add_lone(seconds)
+        self.dispatched += number
+        if self.config.queues > 0:
+            self._enqueued += number
+            self._r += round(SCALE * seconds)
+            r = self._r - round(SCALE * last)
+            self.last_dispatch = Dispatch(r, r, (r, r), (r, r))
+
+    def _note_load(self, now: float) -> None:
+        self.demand.set((self.executing, self.seats, self.waiting, self.seats_waiting), now)
 
     def _free_late(self, place: Place) -> None:
         now = self._now()
@@ -231,7 +291,7 @@ class QueueSet:
     def _free(self, place: Place, now: float) -> None:
         seats, queue = place.work.most_seats, place.queue
         self.seats -= seats
-        self.demand.set(self.seats + self.seats_waiting, now)
+        self._note_load(now)
         if queue is not None:
             queue.seats -= seats
             if len(self.queues) > self.config.queues and queue.is_empty:
@@ -256,7 +316,7 @@ class QueueSet:
 
     def _fits(self, seats: int) -> bool:
         """Report whether there are free seats; a request that asks for more than all waits until it is alone."""
-        return not any(self.all_executing()) if seats > self.limit else self.seats + seats <= self.limit
+        return not self.executing if seats > self.limit else self.seats + seats <= self.limit
 
     def _choose(self, place: Place) -> Queue:
         """Return the queue of a flow's hand in which least work waits (`shuffleShardLocked`)."""
@@ -274,6 +334,7 @@ class QueueSet:
             place = next(iter(queue.waiting))
             if not self._fits(place.work.most_seats):
                 return
+            self._note_dispatch(queue)
             self._take_out(queue, place)
             queue.next_start += place.work.size
             self._execute(place, now)
@@ -293,6 +354,13 @@ class QueueSet:
         self._robin = min(ends, key=ends.__getitem__)
         return self.queues[self._robin]
 
+    def _note_dispatch(self, queue: Queue) -> None:
+        """Note that a queue's next request is dispatched now."""
+        busy = [each for each in self.queues if each.waiting]
+        starts, discounted = [each.next_start for each in busy], [each.discounted for each in busy]
+        bounds = (min(starts), max(starts)), (min(discounted), max(discounted))
+        self.last_dispatch = Dispatch(self._r, queue.next_start, *bounds)
+
     def _take_out(self, queue: Queue, place: Place) -> None:
         del queue.waiting[place]
         queue.work -= place.work.size
@@ -307,10 +375,11 @@ class QueueSet:
             place.work = work_of(place.work.seats, self.limit, latency)
             seats = place.work.most_seats
         self.dispatched += 1
+        self.executing += 1
         self.seats += seats
         if queue is None:
             self.without_queue[place] = None
         else:
             queue.executing[place] = None
             queue.seats += seats
-        self.demand.set(self.seats + self.seats_waiting, now)
+        self._note_load(now)

@@ -13,12 +13,15 @@ from typing import NamedTuple
 from understudy.apiserver.endpoints.negotiation import clauses
 from understudy.apiserver.server.pages.native_histogram import ZERO_THRESHOLD, NativeHistogram
 from understudy.apiserver.storage.turns import Turns
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import go_float, go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.serializer.protobuf_wire import encode_varint, length_delimited
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 _TYPES = {COUNTER: 0, GAUGE: 1, HISTOGRAM: 4}
+
+_DIGITS = 6  # that a number has without an exponent
+_MILLION = 10**_DIGITS
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _PROTO_TYPE, _PROTOCOL = "application/vnd.google.protobuf", "io.prometheus.client.MetricFamily"
@@ -122,7 +125,13 @@ def _line(name: str, labels: Mapping[str, str], value: float, bound: float | Non
     pairs = [f"{key}={go_quote(text)}" for key, text in sorted(labels.items())]
     if bound is not None:
         pairs.append('le="+Inf"' if bound == inf else f'le="{bound:g}"')
-    return f"{name}{{{','.join(pairs)}}} {value}" if pairs else f"{name} {value}"
+    text = _number(value)
+    return f"{name}{{{','.join(pairs)}}} {text}" if pairs else f"{name} {text}"
+
+
+def _number(value: float) -> str:
+    """Return a number as Go writes it, with an exponent from a million on (`writeFloat`)."""
+    return str(value) if isinstance(value, int) and abs(value) < _MILLION else go_float(float(value), _DIGITS)
 
 
 # --- protobuf

@@ -186,8 +186,8 @@ class StoreOnLoop:
     def count(self, prefix: str) -> int:
         return self._call(self._store.count, prefix)
 
-    def watching(self, prefix: str) -> int:
-        return self._call(self._store.watching, prefix)
+    def watching(self, prefix: str, key: str = "") -> int:
+        return self._call(self._store.watching, prefix, key)
 
     async def rewind(self, snapshot: StoreSnapshot) -> None:
         await self._wait(self._store.rewind(snapshot))

@@ -47,6 +47,7 @@ def pages(levels: PriorityLevels, clock: Clock) -> Mapping[str, Page]:
 
 
 def _page(levels: PriorityLevels, make: Callable[[PriorityLevels, Request], Rows], request: Request) -> Response:
+    levels.before_change()  # else the request itself may have no place
     return Response(200, to_bytes(_table(list(make(levels, request)))), "text/plain; charset=utf-8")
 
 
@@ -70,8 +71,7 @@ def _level_rows(levels: PriorityLevels, _: Request) -> Iterator[Sequence[str]]:
     for level in _sorted(levels):
         queues = level.queues
         active = sum(bool(queue.waiting) for queue in queues.queues)
-        executing = sum(1 for _ in queues.all_executing())
-        numbers = queues.waiting, executing, queues.dispatched, queues.rejected, 0, queues.cancelled
+        numbers = queues.waiting, queues.executing, queues.dispatched, queues.rejected, 0, queues.cancelled
         yield (level.name, str(active), _flag(queues.is_idle), _flag(level.quiescing), *map(str, numbers))
 
 

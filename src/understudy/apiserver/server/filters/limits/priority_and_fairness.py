@@ -18,7 +18,7 @@ def with_priority_and_fairness(flow_control: FlowControl) -> Callable[[Request],
         info = request.info
         if not info.long_running or info.verb == "watch":
             classification = flow_control.classify(request.user, info)
-            classification.dispatched.count += 1
+            classification.flow.dispatched += 1
             request.response_headers = classification.headers
 
     return classify

@@ -8,7 +8,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.flowcontrol.fairqueuing.levels import Clocks, PriorityLevels
 from understudy.apiserver.flowcontrol.work_estimator import Stats, WorkEstimator
-from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.limits.fair_queuing import FairQueuing
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.releases import features
@@ -24,24 +24,29 @@ def new_fair_queuing(state: ServerState, concurrency: int) -> tuple[FlowControl,
     flow_control = FlowControl(state.registry, state.release.version, concurrency, levels)
     by_size = state.gates[features.SIZE_BASED_LIST_COST_ESTIMATE]
     lists = state.gates[features.WATCH_LIST]
-    estimator = WorkEstimator(_ResourceStats(state), partial(_watches, state), by_size=by_size, lists=lists)
-    return flow_control, FairQueuing(flow_control, levels, estimator, state.clock)
+    stats = _ResourceStats(state, flow_control)
+    estimator = WorkEstimator(stats, partial(_watches, state), by_size=by_size, lists=lists)
+    return flow_control, FairQueuing(flow_control, levels, estimator, state.clock, state.release.version)
 
 
 class _ResourceStats:
-    """Counts the objects of resources. The counts are kept until the next write."""
+    """Counts the objects of resources. The counts are kept until the next write.
 
-    def __init__(self, state: ServerState) -> None:
+    A reset ends at a revision that there was before, with other objects; what flow control has read is read again then.
+    """
+
+    def __init__(self, state: ServerState, flow_control: FlowControl) -> None:
         self._state = state
+        self._flow_control = flow_control
         self._kept: dict[tuple[str, str, str], Stats] = {}
-        self._revision = 0
+        self._known = (0, 0)  # revision, digests
 
     def __call__(self, request: Attributes) -> Stats | None:
         """Return the number of objects of a resource, and their size; None for a resource that is not stored."""
-        revision = self._state.registry.store.revision
-        if revision != self._revision:
+        known = self._state.registry.store.revision, self._flow_control.digests
+        if known != self._known:
             self._kept.clear()
-            self._revision = revision
+            self._known = known
         key = request.group, request.version, request.resource
         stats = self._kept.get(key)
         if stats is None and (kind := self._state.serving.resource(*key)) is not None and not kind.virtual:
@@ -58,6 +63,8 @@ class _ResourceStats:
 
 
 def _watches(state: ServerState, request: Attributes) -> int:
-    """Return the number of watches that may be sent the write of an object."""
+    """Return the number of watches that may be sent the write of an object (`GetInterestedWatchCount`)."""
     kind = state.serving.resource(request.group, request.version, request.resource)
-    return 0 if kind is None else state.registry.store.watching(prefix_of(kind))
+    if kind is None:
+        return 0
+    return state.registry.store.watching(prefix_of(kind), key_of(kind, request.namespace, request.name))
