@@ -31,10 +31,10 @@ from itertools import chain
 from pathlib import Path
 
 from scripts.common.server_process import UNDERSTUDY, ServerProcess
-from scripts.torture.attacks import cel, edge, lists, objects, users
+from scripts.torture.attacks import cel, edge, http2, lists, objects, users
 from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
 
-CASES = (*edge.CASES, *cel.CASES, *users.CASES, *lists.CASES, *objects.CASES)
+CASES = (*edge.CASES, *http2.CASES, *cel.CASES, *users.CASES, *lists.CASES, *objects.CASES)
 TOKEN, USER_TOKEN = "torturetoken", "usertoken"
 MAPS = "/api/v1/namespaces/default/configmaps"
 COLUMNS = ("/healthz", "MiB before, highest, after", "stop", "answer")

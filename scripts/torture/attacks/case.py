@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -42,13 +42,15 @@ class Target:
         head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token or self.token}\r\n"
         return f"{head}Content-Type: {media}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
-    def connect(self, *, plain: bool = False) -> socket.socket:
-        """Return a new connection: TLS if the server speaks it, unless `plain`."""
+    def connect(self, *, plain: bool = False, protocol: str = "") -> socket.socket:
+        """Return a new connection: TLS if the server speaks it, unless `plain`, with a protocol that is agreed upon."""
         parts = urlsplit(self.url)
         connection = socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if parts.scheme == "https" and not plain:
-            return ssl._create_unverified_context().wrap_socket(connection)
+            context = ssl._create_unverified_context()
+            context.set_alpn_protocols([protocol] if protocol else [])
+            return context.wrap_socket(connection)
         return connection
 
     @contextmanager
@@ -75,19 +77,21 @@ class Target:
     def send_all(self, requests: Sequence[bytes], *, connections: int = 8, ahead: int = 32) -> dict[int, int]:
         """Send requests over some connections at once, `ahead` of them before their answers are read.
 
-        Returns how many were answered with each status, 0 for those that were not. Answers have a Content-Length.
+        Returns how many were answered with each status, 0 for those that were not, since the server has ended their
+        connection. Answers have a Content-Length.
         """
         statuses: Counter[int] = Counter()
 
         def send(chosen: Sequence[bytes]) -> None:
-            with self.connect() as connection, connection.makefile("rb") as answers:
+            with suppress(OSError), self.connect() as connection, connection.makefile("rb") as answers:
                 for first in range(0, len(chosen), ahead):
                     part = chosen[first : first + ahead]
                     connection.sendall(b"".join(part))
-                    statuses.update([_next_status(answers) for _ in part])
+                    statuses.update(filter(None, (_next_status(answers) for _ in part)))
 
         run_at_once([lambda n=n: send(requests[n::connections]) for n in range(connections)])  # type: ignore[misc]
-        return dict(statuses)
+        missing = len(requests) - statuses.total()
+        return dict(statuses) | ({0: missing} if missing else {})
 
 
 def _next_status(answers: BufferedIOBase) -> int:
@@ -115,7 +119,7 @@ def read_to_end(connection: socket.socket) -> bytes:
     try:
         while part := connection.recv(1 << 16):
             parts.append(part)
-    except (ConnectionError, TimeoutError):
+    except OSError:  # TLS that is cut off is no ConnectionError
         pass
     return b"".join(parts)
 

@@ -12,6 +12,8 @@ from understudy.apiserver.server.http2 import frames
 from understudy.apiserver.server.http2.rules import BUFFER, LONGEST_BLOCK, Rules
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_AT_ONCE = 8 * 1024  # bytes of headers that are read in one turn of the event loop: each may be a header, of 10 µs
+_FRAME, _REQUEST = 128, 2 * 1024  # as many of them as any frame counts for, and as one that begins a request, besides
 
 
 class WrongPrefaceError(Exception):
@@ -31,6 +33,7 @@ class FrameReader:
     """Reads the frames of one connection.
 
     has_settings  whether the client has said how it wants it
+    is_behind     whether more frames have come than are read at once
     """
 
     def __init__(self, http2: Rules) -> None:
@@ -39,6 +42,7 @@ class FrameReader:
         self._preface = PREFACE  # as far as it has not come
         self._head = b"\0\0\0\0", 0, 0  # stream, flags and size of the newest headers
         self.has_settings = False
+        self.is_behind = False
 
     def add(self, data: bytes) -> None:
         """Add bytes that have come. Raises WrongPrefaceError."""
@@ -51,14 +55,21 @@ class FrameReader:
         self._cutter.add(data)
 
     def read(self) -> Iterator[events.Event]:
-        """Yield the events of the frames that have come as a whole.
+        """Yield the events of the frames that have come as a whole, of so many as are read at once.
 
         `h2` is not told that the client goes away: it would not let it be answered. Raises BrokenRuleError,
         LargeBlockError, after which `reread` goes on, and ProtocolError.
         """
+        self.is_behind = False
+        left = _AT_ONCE
         try:
             while (cut := self._cutter.take(BUFFER)) is not None:
-                yield from self._events(*cut)
+                kind, frame = cut
+                yield from self._events(kind, frame)
+                left -= _cost(kind, len(frame))
+                if left <= 0:
+                    self.is_behind = True
+                    return
         except FrameTooLargeError:
             raise self._broken(ErrorCodes.FRAME_SIZE_ERROR) from None
 
@@ -86,3 +97,14 @@ class FrameReader:
 
     def _broken(self, code: ErrorCodes) -> BrokenRuleError:
         return BrokenRuleError(code, int.from_bytes(self._head[0]))
+
+
+def _cost(kind: int, size: int) -> int:
+    """Return the bytes of headers that take as long to read as a frame, and to answer."""
+    match kind:
+        case frames.HEADERS:
+            return _REQUEST + size
+        case frames.CONTINUATION:
+            return _FRAME + size
+        case _:
+            return _FRAME
