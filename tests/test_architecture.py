@@ -351,6 +351,9 @@ REAL_TIME = {
     },
     "keys that etcd deletes after a time": {"apiserver.controllers.replicas"},
     "measuring of the process": {
+        "apiserver.registry.list",
+        "apiserver.registry.store",
+        "apiserver.storage.metrics",
         "admission.expressions.evaluation",
         "admission.matching.conditions",
         "admission.plugins.policy.mutator",

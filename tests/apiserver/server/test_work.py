@@ -91,9 +91,9 @@ class Asked(NamedTuple):
 # The request, and how many calls it is on Python 3.11, and from 3.12 on, where comprehensions are none. Each that
 # changes an object has one of its own, so that they may run in any order.
 PATHS: dict[str, tuple[Asked, int, int]] = {
-    "get": (Asked("GET", f"{CLAIMS}/one"), 47, 47),
+    "get": (Asked("GET", f"{CLAIMS}/one"), 48, 48),
     "get nothing": (Asked("GET", f"{CLAIMS}/none"), 52, 52),
-    "list": (Asked("GET", PODS, query="limit=500"), 116, 112),
+    "list": (Asked("GET", PODS, query="limit=500"), 121, 117),
     "list by label": (Asked("GET", PODS, query="labelSelector=app%3Da"), 625, 628),
     "create claim": (Asked("POST", CLAIMS, lambda: claim(f"claim-{next(names)}")), 929, 816),
     "create pod": (Asked("POST", PODS, lambda: pod(f"new-{next(names)}"), query="dryRun=All"), 1304, 1195),

@@ -175,6 +175,14 @@ async def test_objects_revisions_and_history_outlive_a_store(place: str, tmp_pat
         assert writes(store, 4) == [(5, True, PREFIX + "b", thing("b")), (6, True, PREFIX + "a", thing("a", x="1"))]
 
 
+async def test_storage_has_a_size(place: str, tmp_path: Path) -> None:
+    """The bytes of the file, or of the database of an etcd, are known."""
+    async with opened(lambda: engine_store(place, tmp_path)) as store:
+        size = await store.size()
+        assert size is not None
+        assert size % 4096 == 0 < size
+
+
 async def test_compaction_outlives_a_store(place: str, tmp_path: Path) -> None:
     """A store that is opened again has forgotten what was compacted, and no more. Its counter never goes back."""
     async with opened(lambda: engine_store(place, tmp_path)) as store:

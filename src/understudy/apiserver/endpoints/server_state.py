@@ -135,12 +135,12 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of the audit log, of files that are read again, of tokens of service
-        accounts, and of certificates."""
+        accounts, of certificates, and of storage."""
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
         tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
         counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
-        return [*chain.from_iterable(counted)]
+        return [*chain(*counted, self.registry.metrics.families(self.release.version))]
 
     @property
     def release(self) -> Release:

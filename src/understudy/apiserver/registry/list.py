@@ -8,11 +8,13 @@ k8s.io/apiserver/pkg/storage/cacher, `resolveGetListRev` in k8s.io/apiserver/pkg
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import NamedTuple
 
 from understudy.apiserver.encoding.encoded import is_loaded, load, matches
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.corrupt_objects import unreadable_list
+from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import (
     CompactedError,
     Entry,
@@ -21,6 +23,7 @@ from understudy.apiserver.storage.interface import (
     Store,
     UnreadableError,
 )
+from understudy.apiserver.storage.metrics import GET, LIST, StorageMetrics
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
@@ -84,6 +87,7 @@ class Listing:
     prefix        of the keys that are listed
     name          rest of the only key that is listed; "" for all keys
     wait_seconds  time to wait for a version that the store has not reached yet
+    metrics       counts the list
     """
 
     store: Store
@@ -94,7 +98,13 @@ class Listing:
     selector: Selector
     gates: Gates
     wait_seconds: float
+    metrics: StorageMetrics
     _turns: Turns = field(default_factory=Turns, init=False)
+    _is_cached: bool = field(
+        default=False, init=False
+    )  # whether kube-apiserver answers from what is or was in its cache
+    _fetched: int = field(default=0, init=False)  # objects: by etcd or, if it answers, the watch cache
+    _seconds: float = field(default=0.0, init=False)  # that the store took
 
     async def page(self) -> Page:
         """Return the requested page. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
@@ -103,7 +113,9 @@ class Listing:
             start, revision = self._continued()
         elif self.kind.release >= V1_33:
             resource_version.exact(options.version)
-        if self._from_cache():
+        is_newest = self._from_cache()
+        self._is_cached = is_newest or self._reads_snapshots
+        if is_newest:
             await resource_version.wait_for(self.store, options.version, self.wait_seconds)
             if not options.limit or options.version == "0":  # etcd answers the others if there is no cache
                 revision = await cached_revision(self.store, self.kind, self.prefix, options.version)
@@ -112,13 +124,24 @@ class Listing:
         if self._reads_snapshots:
             await resource_version.wait_for(self.store, str(revision), self.wait_seconds)
         try:
-            return await (self._one(revision) if self.name else self._several(start, revision))
+            page = await (self._one(revision) if self.name else self._several(start, revision))
+            self._count(len(page.entries))
+            return page
         except _NotConvertedError as error:
             raise await self._unreadable(start, error.revision) or error.cause from None
         except CompactedError:
             raise self._too_old(start) from None
         except FutureRevisionError:
             raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
+
+    def _count(self, returned: int) -> None:
+        """Count a list that is answered with so many objects."""
+        metrics, kind, prefix = self.metrics, self.kind, prefix_of(self.kind)
+        if not self._is_cached:
+            metrics.observe(GET if self.name else LIST, kind, self._seconds)
+        elif not self.options.version and not self.options.token:
+            metrics.observe_consistent_read(kind, prefix, self._seconds)
+        metrics.observe_list(kind, prefix, self._fetched, returned, is_cached=self._is_cached)
 
     @property
     def _reads_snapshots(self) -> bool:
@@ -185,7 +208,13 @@ class Listing:
             await self._turns.next()
         if not revision and self._may_be_known():
             revision = self.store.revision
+        began = perf_counter()
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
+        self._seconds += perf_counter() - began
+        if not self._is_cached:
+            self._fetched += len(batch.entries)
+        elif not self._fetched:  # the watch cache finds all of them, whatever the limit
+            self._fetched = len(batch.entries) + (0 if self.name else batch.remaining)
         try:
             load(batch.entries, self.kind)
         except errors.StatusError as error:
@@ -232,6 +261,7 @@ class Listing:
         at = store.revision
         if entries is None or revision not in (0, at):
             return None
+        self._fetched = store.count(self.prefix)
         if start:
             entries = [entry for entry in entries if entry.key >= self.prefix + start]
         if not rest.everything:

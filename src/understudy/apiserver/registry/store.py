@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from time import perf_counter
 
 from understudy.apiserver.encoding.conversion import stored
 from understudy.apiserver.encoding.encoded import internal
@@ -32,6 +33,7 @@ from understudy.apiserver.registry.rest import (
     wipe_object_meta_system_fields,
 )
 from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
+from understudy.apiserver.storage.metrics import CREATE, DELETE, GET, UPDATE, StorageMetrics
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery import errors
@@ -61,10 +63,18 @@ class Registry:
     """Reads and writes the store of one server (upstream: `registry.Store`).
 
     wait_seconds  time that reads wait for a version that the store has not reached yet
+    metrics       counts what reads and writes ask of the store
     """
 
-    def __init__(self, store: Store, resources: Resources, allocations: Allocations | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        resources: Resources,
+        allocations: Allocations | None = None,
+        metrics: StorageMetrics | None = None,
+    ) -> None:
         self.store = store
+        self.metrics = metrics or StorageMetrics()
         self.resources = resources
         self.allocations = allocations or Allocations(store, resources)
         self.wait_seconds = resource_version.WAIT_SECONDS
@@ -78,7 +88,16 @@ class Registry:
         """
         check_name(name)
         key = key_of(kind, namespace, name)
-        entry = self.store.peek(key) if cached else await self.store.get(key)
+        if cached:
+            entry = self.store.peek(key)
+        else:  # as `metrics.timed` does, at less cost
+            started = perf_counter()
+            try:
+                entry = await self.store.get(key)
+            except errors.StatusError:
+                self.metrics.observe_error(GET, kind)
+                raise
+            self.metrics.observe(GET, kind, perf_counter() - started)
         if entry is None:
             raise errors.not_found(kind.group, kind.resource, name)
         return entry
@@ -111,7 +130,9 @@ class Registry:
                 namespace = namespace or selector.namespace
             name = selector.name if namespace or not kind.namespaced else ""
         prefix = prefix_of(kind, namespace)
-        return await Listing(self.store, kind, prefix, name, options, selector, gates, self.wait_seconds).page()
+        return await Listing(
+            self.store, kind, prefix, name, options, selector, gates, self.wait_seconds, self.metrics
+        ).page()
 
     async def not_older(self, kind: Kind, version: str) -> None:
         """Wait until the store has what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
@@ -156,7 +177,8 @@ class Registry:
         name = obj["metadata"]["name"]
         key = key_of(kind, target.namespace, name)
         if target.dry_run:
-            if await self.store.get(key) is not None:
+            stored_now = self.store.get(key)
+            if await (stored_now if target.name else self.metrics.timed(GET, kind, stored_now)) is not None:
                 raise self._exists(target, key, obj)
             return Entry(key, as_read(kind, stored(kind, obj), target.ctx), 0)
         if _is_version(obj["metadata"].pop("resourceVersion", "")):
@@ -164,9 +186,11 @@ class Registry:
         value = stored(kind, obj)
         etcd_limits.check(kind, key, value, target.ctx, None, updates=bool(target.name))
         read = as_read(kind, value, target.ctx)
+        creation = self.store.create(key, read, None if read is value else value)
         try:
-            entry = await self.store.create(key, read, None if read is value else value)
+            entry = await self.metrics.timed(UPDATE if target.name else CREATE, kind, creation)
         except KeyExistsError:
+            await self.metrics.timed(GET, kind, self.store.get(key))
             raise self._exists(target, key, obj) from None
         if target.ctx.writes is not None:
             target.ctx.writes.append(entry)
@@ -203,17 +227,28 @@ class Registry:
         # Since 1.34 a missing object that cannot be created is 404, whatever uid was sent.
         may_create = create or target.strategy.create_on_update
         while True:
-            current = await self.store.get(key)
-            if uid and (current or may_create or target.kind.release < V1_34):
-                _check_uid(target, key, uid, current)
+            started = perf_counter()
+            written = current = await self.store.get(key)
+            seconds = perf_counter() - started
             try:
+                if uid and (current or may_create or target.kind.release < V1_34):
+                    _check_uid(target, key, uid, current)
                 if current is None:
                     if not may_create:
                         raise errors.not_found(target.kind.group, target.kind.resource, target.name)
                     return await self._create_by_update(target, transform, validate), True
-                return await self._replace(target, current, transform, validate), False
+                written = await self._replace(target, current, transform, validate)
+                return written, False
             except RevisionConflictError:
                 continue
+            finally:
+                self._count_read(target.kind, current, written, seconds)
+
+    def _count_read(self, kind: Kind, current: Entry | None, written: Entry | None, seconds: float) -> None:
+        """Count the read of an update, unless the watch cache is enough to write what was read (`GuaranteedUpdate`)."""
+        is_written = current is not None and written is not None and written.revision > current.revision
+        if not (is_written and kind.behavior.cached):
+            self.metrics.observe(GET, kind, seconds)
 
     async def _create_by_update(self, target: WriteTarget, transform: Transform, validate: Validate) -> Entry:
         """Create an object that an update did not find."""
@@ -270,14 +305,14 @@ class Registry:
         Raises 500 for one that is too large, and RevisionConflictError.
         """
         etcd_limits.check(kind, entry.key, value, ctx, entry, updates=True)
-        written = await self.store.update(entry.key, value, entry.revision)
+        written = await self.metrics.timed(UPDATE, kind, self.store.update(entry.key, value, entry.revision))
         if ctx.writes is not None:
             ctx.writes.append(written)
         return written
 
     async def remove(self, kind: Kind, entry: Entry, ctx: Context) -> Entry:
         """Remove an object, and what it holds; return it as it was last. Raises RevisionConflictError."""
-        removed = await self.store.delete(entry.key, entry.revision)
+        removed = await self.metrics.timed(DELETE, kind, self.store.delete(entry.key, entry.revision))
         if ctx.writes is not None:
             ctx.writes.append(removed)
         await self.allocations.release(kind.behavior, entry.value, ctx)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -74,6 +75,7 @@ from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.aggregation.backends import Backends
 from understudy.apiserver.server.worker.executor import Executor
+from understudy.apiserver.storage.interface import StorageError
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
@@ -428,9 +430,12 @@ class Director:
                 watches[kind.group, kind.versions[0], kind.resource] = count
             if turns.is_over:
                 await turns.next()
+        size = None
+        with suppress(StorageError):  # then the family is missing, as kube-apiserver's
+            size = await store.size()
         families = self._metrics.families(
             held=(
-                *held.families(state, objects, self._metrics.requested),
+                *held.families(state, objects, size, self._metrics.requested),
                 *process.families(state.release.version),
             ),
             watches=watches,

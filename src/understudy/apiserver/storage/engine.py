@@ -92,6 +92,9 @@ class Engine(Protocol):
     async def check(self) -> None:
         """Raise StorageError unless the place can be read now."""
 
+    async def size(self) -> int:
+        """Return the bytes of the file in which everything is kept. Raises StorageError."""
+
     async def write(self, key: str, value: bytes | None, expected: int, seconds_to_live: int = 0) -> int:
         """Put a value under a key, or delete the key for None; return the revision of the write.
 

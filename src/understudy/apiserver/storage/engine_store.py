@@ -63,6 +63,9 @@ class EngineStore(MemoryStore):
     async def check(self) -> None:
         await self._engine.check()
 
+    async def size(self) -> int | None:
+        return await self._engine.size()
+
     async def get(self, key: str) -> Entry | None:
         await self.catch_up()
         return self.peek(key)

@@ -433,6 +433,9 @@ class Store(Protocol):
     async def check(self) -> None:
         """Raise StorageError unless the place can be read now."""
 
+    async def size(self) -> int | None:
+        """Return the bytes of the file in which the objects are kept, None if there is none. Raises StorageError."""
+
     @property
     def revision(self) -> int:
         """Return the revision of the last write."""

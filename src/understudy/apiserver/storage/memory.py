@@ -94,6 +94,9 @@ class MemoryStore:
     async def check(self) -> None:
         """Do nothing: memory can always be read."""
 
+    async def size(self) -> int | None:
+        return None
+
     async def catch_up(self) -> None:
         """Do nothing: there is nobody else who writes."""
 

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "families"  # NAME TYPE LABEL,LABEL HELP of eac
 LIMITS = Path(__file__).parents[4] / "docs/limits.md"
 POLICY = {"omitStages": ["RequestReceived"], "rules": [{"level": "None", "nonResourceURLs": ["/metrics"]},
           {"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}]}  # fmt: skip
+READ = ("/api/v1/componentstatuses", "/api/v1/events", "/api/v1/pods")
 WITHOUT_SCOPE = "apiserver_longrunning_requests"  # watches are counted by what they watch
 
 
@@ -60,12 +61,13 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(release: str) -> str:
+def page(release: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return /metrics of a server of the release after requests that leave traces."""
     options: dict[str, Any] = {"audit_policy": POLICY, "enable_priority_and_fairness": True}
+    options["storage"] = f"sqlite:{tmp_path_factory.mktemp('page') / 'file'}"
     with Server(emulated_version=release, **options) as server:
-        for headers in ({}, {"Impersonate-User": "ann"}):
-            send(server, "GET", "/api/v1/componentstatuses", headers=headers)
+        for path, headers in (*((path, {}) for path in READ), (READ[0], {"Impersonate-User": "ann"})):
+            send(server, "GET", path, headers=headers)
         issue_certificates(lambda method, path, body: send(server, method, path, body))
         return send(server, "GET", "/metrics").body.decode()
 
@@ -103,7 +105,7 @@ def test_certificates_with_a_duration_are_counted(page: str) -> None:
 
 def test_audit_events_are_counted(page: str) -> None:
     """Levels are those of requests, "None" included; events are what the backends get, without omitted stages."""
-    asked = 2 + 5 * len(ISSUED)
+    asked = 1 + len(READ) + 5 * len(ISSUED)
     assert [line for line in page.splitlines() if line.startswith("apiserver_audit_") and "None" not in line] == [
         f"apiserver_audit_event_total {asked}",
         f'apiserver_audit_level_total{{level="Metadata"}} {asked}',

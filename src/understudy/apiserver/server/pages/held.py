@@ -22,6 +22,7 @@ _ABOUT_STORAGE_OBJECTS = ByRelease(
         V1_31: f"[STABLE] {_ABOUT_OBJECTS}",
     }
 )
+_ABOUT_SIZE = "[STABLE] Size of the storage database file physically allocated in bytes."
 _BUILD_STABILITY = ByRelease({V1_36: "BETA", V1_31: "ALPHA"})
 _ABOUT_BUILD = (
     "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, "
@@ -50,11 +51,12 @@ _ABOUT_DEPRECATED = (
 
 
 def families(
-    state: ServerState, objects: Mapping[tuple[str, str], int], requested: Iterable[Requested]
+    state: ServerState, objects: Mapping[tuple[str, str], int], size: int | None, requested: Iterable[Requested]
 ) -> Iterator[Family]:
     """Yield the families of a server; that of deprecated APIs only if one was asked for.
 
     objects    {(group, resource): how many are stored}
+    size       bytes of the file in which they are, None if there is none
     requested  what clients have asked for
     """
     release = state.release.version
@@ -65,6 +67,10 @@ def families(
     if release >= V1_34:
         counted = [Sample({"group": group, "resource": name}, n) for (group, name), n in sorted(objects.items())]
         yield Family("apiserver_resource_objects", GAUGE, f"[ALPHA] {_ABOUT_OBJECTS}", counted)
+    if size is not None:
+        yield Family(
+            "apiserver_storage_size_bytes", GAUGE, _ABOUT_SIZE, [Sample({"storage_cluster_id": "etcd-0"}, size)]
+        )
     if deprecated := list(_deprecated(state, requested)):
         yield Family("apiserver_requested_deprecated_apis", GAUGE, _ABOUT_DEPRECATED, deprecated)
     yield _build(state.release.version_info, release)

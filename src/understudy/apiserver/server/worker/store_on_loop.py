@@ -132,6 +132,9 @@ class StoreOnLoop:
     async def check(self) -> None:
         await self._wait(self._store.check())
 
+    async def size(self) -> int | None:
+        return await self._wait(self._store.size())
+
     async def catch_up(self) -> None:
         await self._wait(self._store.catch_up())
 

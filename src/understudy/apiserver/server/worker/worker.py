@@ -230,8 +230,8 @@ class Worker:
         """Return the state of the server for a request that begins, on the event loop."""
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
-        pending = self._on_loop.registry.allocations.pending
-        registry = Registry(store, serving, Allocations(store, serving, pending, store.at_once))
+        allocations = Allocations(store, serving, self._on_loop.registry.allocations.pending, store.at_once)
+        registry = Registry(store, serving, allocations, self._on_loop.registry.metrics)
         state = self._on_loop.for_thread(registry, webhooks)
         if state.asks_outside:
             state.decide = DeciderOnLoop(loop)

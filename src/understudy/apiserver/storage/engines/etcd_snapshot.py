@@ -94,6 +94,9 @@ class EtcdSnapshotEngine:
     async def check(self) -> None:
         """Find nothing wrong: all is known since the file was opened."""
 
+    async def size(self) -> int:
+        return self._file.stat().st_size
+
     async def compact(self, revision: int) -> None:
         """Keep what the file has: memory alone forgets."""
 

@@ -192,6 +192,9 @@ class SQLiteEngine:
     async def check(self) -> None:
         pass
 
+    async def size(self) -> int:
+        return self._file.stat().st_size
+
     async def newest(self) -> int:
         return self._told
 

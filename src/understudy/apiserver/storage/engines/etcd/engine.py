@@ -31,7 +31,7 @@ M = TypeVar("M", bound=Message)
 
 PREFIX = "/registry"  # where the keys of a store are, whatever their place in etcd
 COMPACTED = b"compact_rev_key"  # holds the revision of the last compaction; its version counts them
-WRITES, READS, OPENS, CHECKS = 34.0, 60.0, 20.0, 2.0  # seconds that calls take at most, as kube-apiserver's
+WRITES, READS, OPENS, CHECKS, SIZES = 34.0, 60.0, 20.0, 2.0, 1.0  # seconds that calls take at most, as kube-apiserver's
 PAGE = 1000  # keys that are listed at once
 AT_ONCE = 200  # writes that are under way at once when everything is replaced
 HISTORY = 5000  # revisions before the newest whose writes are fetched at the start, for watches that are resumed
@@ -96,8 +96,17 @@ class EtcdEngine:
             text = why.description if why.code == "DeadlineExceeded" else why
             raise StorageError(f"error getting data from etcd: {text}") from why
 
+    async def size(self) -> int:
+        try:
+            return (await self._status(SIZES)).db_size
+        except RPCError as why:
+            raise StorageError(f"the size of etcd's database is not known: {why}") from why
+
+    async def _status(self, seconds: float) -> pb.StatusResponse:
+        return await self._client.read(pb.STATUS, pb.StatusRequest(), pb.StatusResponse, seconds)
+
     async def _check_version(self) -> None:
-        status = await self._client.read(pb.STATUS, pb.StatusRequest(), pb.StatusResponse, OPENS)
+        status = await self._status(OPENS)
         if tuple(map(int, re.findall(r"\d+", status.version)[:3])) < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             raise StorageError(f"etcd is of version {status.version}, and needs to be of {oldest} or later")

@@ -208,7 +208,8 @@ class StatusRequest(Message):
 
 @dataclass(frozen=True)
 class StatusResponse(Message):
-    """Holds the version of a member, such as 3.6.8."""
+    """Holds the version of a member, such as 3.6.8, and the bytes of its database."""
 
     header: Header = message(1, Header)
     version: str = text(2)
+    db_size: int = integer(3)
