@@ -48,6 +48,7 @@ class FaultyDriver(FakeDriver):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.seen: set[str] = set()
+        self.unprepared: set[str] = set()
         self.under_way: set[str] = set()
 
     async def _prepared(self, claim: Claim) -> PreparedClaim:
@@ -61,8 +62,16 @@ class FaultyDriver(FakeDriver):
             return PreparedClaim(error="out of order")
         if self.fault == "claims are prepared once" and claim.uid in self.seen:
             return PreparedClaim(error="device is busy")
+        is_first = claim.uid not in self.seen
         self.seen.add(claim.uid)
         answer = await super()._prepared(claim)
+        silent = {
+            TELLS_NO_DEVICES: True,
+            "devices are told once": not is_first,
+            "devices are told when claims were unprepared": claim.uid not in self.unprepared,
+        }
+        if silent.get(self.fault):
+            return replace(answer, devices=())
         return replace(answer, devices=tuple(self._changed_device(device) for device in answer.devices))
 
     def _registration_service(self, versions: tuple[str, ...]) -> Methods:
@@ -123,6 +132,7 @@ class FaultyDriver(FakeDriver):
         return response
 
     async def _unprepare(self, request: ClaimsRequest) -> UnprepareResponse:
+        self.unprepared |= {claim.uid for claim in request.claims}
         errors = {claim.uid: await self._unprepare_error(claim) for claim in request.claims}
         if any(errors.values()):
             return UnprepareResponse({uid: UnpreparedClaim(error) for uid, error in errors.items()})
@@ -190,6 +200,7 @@ class Ended(Process):
 
 
 NEWER = "the newer process prepares nothing"
+TELLS_NO_DEVICES = "devices are told to the container runtime alone"  # which is no fault
 _OPTIONS: dict[str, Obj] = {
     "another type of plugin": {"plugin_type": "DevicePlugin"},
     "unknown services": {"versions": ("v9.DRAPlugin",)},

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.drivers.faulty import NEWER, Starter
+from tests.controlplane.drivers.faulty import NEWER, TELLS_NO_DEVICES, Starter
 from tests.releases import NEWEST, every_release
 from understudy.controlplane.drivers.cases import CASES
 from understudy.controlplane.drivers.runner import Outcome, Plan, Servers, Verdict, outcomes
@@ -31,6 +31,9 @@ FAULTS = [
     ("prepares-again", "claims are prepared once", "it could not prepare a claim: device is busy"),
     ("prepares-several-claims", "only the first claim is answered", "answered nothing about 1 of 2 claims"),
     ("prepares-after-unpreparing", "claims are prepared once", "it could not prepare a claim: device is busy"),
+    ("prepares-after-unpreparing", "devices are told once", "no devices for a claim that it had unprepared"),
+    ("refuses-other-claims", "devices are told once", "no devices after it had refused a claim"),
+    ("survives-timeouts", "devices are told when claims were unprepared", "no devices after a call that was given up"),
     ("unprepares-again", "what is not prepared cannot be unprepared", "it could not unprepare a claim again"),
     ("unprepares-deleted-claims", "claims are needed to unprepare", "it could not unprepare a claim that was deleted"),
     ("refuses-other-claims", "uid is not looked at", "it prepared a claim whose uid is another one by now"),
@@ -87,6 +90,14 @@ async def test_nothing_is_tested_without_a_registration(servers: Servers) -> Non
     assert first.verdict is Verdict.FAILED
     assert {(outcome.verdict, outcome.text) for outcome in others} == {(Verdict.SKIPPED, "registers failed")}
     assert len(others) == len(CASES) - 1
+
+
+async def test_devices_may_be_told_to_the_container_runtime_alone(servers: Servers) -> None:
+    """A driver that answers with no devices, ever, passes the cases that prepare claims."""
+    named = {"prepares-after-unpreparing", "refuses-other-claims", "survives-timeouts"}
+    chosen = [case for case in CASES if case.name in named]
+    made = await run(Plan(Starter(TELLS_NO_DEVICES), [str(NEWEST)], chosen, jobs=3), servers)
+    assert [(outcome.verdict, outcome.text) for outcome in made] == [(Verdict.PASSED, "")] * 3
 
 
 @pytest.mark.maintenance

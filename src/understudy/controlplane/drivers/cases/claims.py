@@ -1,4 +1,7 @@
-"""How a driver answers when it is asked to prepare and unprepare claims. These cases call it as a kubelet does."""
+"""How a driver answers when it is asked to prepare and unprepare claims. These cases call it as a kubelet does.
+
+A driver that tells container runtimes about devices in another way than by CDI ids may answer with no devices, always.
+"""
 
 from __future__ import annotations
 
@@ -74,9 +77,10 @@ async def prepares_after_unpreparing(node: Node) -> None:
     await node.starts()
     [claim] = await node.allocated("one")
     endpoint = await node.endpoint()
-    await prepared(endpoint, claim)
+    first = await prepared(endpoint, claim)
     await unprepared(endpoint, claim, "it could not unprepare a claim")
-    require(await prepared(endpoint, claim), "it prepared no devices for a claim that it had unprepared")
+    second = await prepared(endpoint, claim)
+    require(second or not first, "it prepared no devices for a claim that it had unprepared")
 
 
 async def prepares_several_claims(node: Node) -> None:
@@ -106,6 +110,8 @@ async def refuses_other_claims(node: Node) -> None:
     await node.starts()
     [claim] = await node.allocated("one")
     endpoint = await node.endpoint()
+    first = await prepared(endpoint, claim)
+    await unprepared(endpoint, claim, "it could not unprepare a claim")
     for text, other in {
         "that does not exist": Claim(NAMESPACE, OTHER_UID, "missing"),
         "whose uid is another one by now": replace(claim, uid=OTHER_UID),
@@ -113,7 +119,8 @@ async def refuses_other_claims(node: Node) -> None:
         with suppress(RPCError):  # an error of the whole call will do
             answer = (await endpoint.prepare(other))[other.uid]
             require(answer.error, f"it prepared a claim {text}")
-    require(await prepared(endpoint, claim), "it prepared no devices after it had refused a claim")
+    second = await prepared(endpoint, claim)
+    require(second or not first, "it prepared no devices after it had refused a claim")
 
 
 async def unprepares_deleted_claims(node: Node) -> None:
@@ -140,8 +147,9 @@ async def survives_timeouts(node: Node) -> None:
     for seconds in GIVEN_UP_AFTER:
         with suppress(RPCError):
             await endpoint.prepare(claim, timeout=seconds)
-    require(await prepared(endpoint, claim), "it prepared no devices after a call that was given up")
+    devices = await prepared(endpoint, claim)
     await unprepared(endpoint, claim, "it could not unprepare a claim after calls that were given up")
+    require(devices or not await prepared(endpoint, claim), "it prepared no devices after a call that was given up")
 
 
 # --- calls
