@@ -17,6 +17,7 @@ COMMANDS = (
     "limits",
     "kinds",
     "kubelets",
+    "proxies",
     "recordings",
     "metadata",
     "policies",

@@ -35,11 +35,20 @@ UNKEPT = ("date", "server", "connection", "transfer-encoding", "content-length",
 class Scene:
     """Plays the steps at one server, to which another user than the administrator has the token `alice`.
 
-    lag  seconds that the server may take to act upon a condition that it shows
+    lag    seconds that the server may take to act upon a condition that it shows
+    words  what is shown instead of texts that differ each time
     """
 
-    def __init__(self, server: Server, alice: str, aggregated: AggregatedServer, lag: float = 0.0) -> None:
+    def __init__(
+        self,
+        server: Server,
+        alice: str,
+        aggregated: AggregatedServer,
+        lag: float = 0.0,
+        words: Mapping[str, str] | None = None,
+    ) -> None:
         self.server, self.alice, self.aggregated, self.lag = server, alice, aggregated, lag
+        self._words = {str(aggregated.port): "PORT", server.url.partition("//")[2]: "SERVER"} | dict(words or {})
 
     def story(self, name: str, release: str) -> Iterator[Obj]:
         """Yield the things that are compared in a story."""
@@ -112,8 +121,10 @@ class Scene:
         return Answer(answer.status, answer.getheaders(), text)
 
     def _masked(self, value: Any) -> Any:
-        text = json.dumps(value).replace(str(self.aggregated.port), "PORT")
-        return json.loads(text.replace(self.server.url.partition("//")[2], "SERVER"))
+        text = json.dumps(value)
+        for actual, shown_word in self._words.items():
+            text = text.replace(actual, shown_word)
+        return json.loads(text)
 
 
 def shown(body: str) -> Any:

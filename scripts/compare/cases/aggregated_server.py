@@ -46,17 +46,23 @@ class AggregatedServer:
 
     front_ca  a file with the authorities (PEM) of the client certificates that it asks for, "" if it asks for none
     answers   begin of the paths below which there is more than pages
+    host      the address, another one than 127.0.0.1 if that is refused
+    plain     whether it speaks HTTP without TLS
     """
 
-    def __init__(self, front_ca: str = "", answers: str = PATH) -> None:
+    def __init__(
+        self, front_ca: str = "", answers: str = PATH, host: str = "127.0.0.1", *, plain: bool = False
+    ) -> None:
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(*NAMES).configure_cert(context)
         if front_ca:
             context.load_verify_locations(front_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
-        self._server = _Pages(("127.0.0.1", 0), _Handler, answers)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server = _Pages((host, 0), _Handler, answers)
+        if not plain:
+            listening = self._server.socket
+            self._server.socket = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -93,7 +99,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Shake hands in the thread of the connection."""
         self.request.settimeout(60)
-        self.request.do_handshake()
+        if isinstance(self.request, ssl.SSLSocket):
+            self.request.do_handshake()
         super().setup()
 
     def _send(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
@@ -109,11 +116,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, _, query = self.path.partition("?")
         told: Obj = {"method": self.command, "path": self.path, "headers": self.headers.items(), "body": sent.decode()}
-        told["certificate"] = bool(self.connection.getpeercert())
+        if isinstance(self.connection, ssl.SSLSocket):
+            told["certificate"] = bool(self.connection.getpeercert())
         text = [("Content-Type", "text/plain")]
         match path.rpartition("/")[2]:
             case _ if page := self.server.pages.get(path, (None, ""))[0]:
-                self._send(200, json.dumps(page).encode(), [("Content-Type", self.server.pages[path][1])])
+                body = page if isinstance(page, str) else json.dumps(page)
+                self._send(200, body.encode(), [("Content-Type", self.server.pages[path][1])])
             case _ if not path.startswith(self.server.answers):
                 self._send(404, b"404 page not found\n", text)
             case "moved":

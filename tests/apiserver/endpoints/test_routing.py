@@ -8,7 +8,7 @@ from tests.releases import NEWEST
 from understudy.apiserver.endpoints.handlers import create, delete, get, patch, reviews, update
 from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.endpoints.routing import Handler, Route, find
-from understudy.apiserver.endpoints.subresources import binding, connect, scale
+from understudy.apiserver.endpoints.subresources import binding, connect, proxy, scale
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.errors import StatusError
@@ -39,7 +39,7 @@ def route(method: str, path: str) -> Route | None:
         ("DELETE", PODS, delete.delete_collection),
         ("POST", f"{PODS}/x/binding", binding.of_pod),
         ("POST", f"{PODS}/x/exec", connect.run),
-        ("OPTIONS", f"{NODES}/x/proxy/some/path", connect.proxy),
+        ("OPTIONS", f"{NODES}/x/proxy/some/path", proxy.proxy),
         ("GET", SCALE, scale.get_scale),
         ("POST", REVIEWS, reviews.HANDLERS["tokenreviews"]["create"]),
     ],

@@ -22,9 +22,7 @@ KUBELET = (
 )
 NO_PODS = "makes no pods: that takes kube-controller-manager beside this server, which has no flag for it"
 NO_NODE = "has no node: --controllers=scheduler finds one, as `understudy dev` does"
-NO_CONTAINERS = (
-    "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, and proxy is refused"
-)
+NO_CONTAINERS = "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, proxy a server"
 NAMESPACE = "stays until its content is deleted: --controllers=namespace does that"
 ACCOUNT = "does not exist: --controllers=serviceaccount makes it in each namespace"
 CONTAINERS = [{"name": "c", "image": "i"}]

@@ -5,9 +5,10 @@ Upstream: `NodeConnectionInfoGetter`, and `LogLocation`, `streamLocation` and `P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.endpoints.request import Request, Response
@@ -23,23 +24,30 @@ _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty
 
 
 class Location(NamedTuple):
-    """The place at a kubelet that is asked: host and port, path, and the parameters in the order of their names."""
+    """The place that is asked: host and port, path, and the parameters of its URL.
+
+    scheme      https, or http
+    is_kubelet  whether it is one of a kubelet, which is shown a certificate; certificates of others do not count
+    """
 
     host: str
     port: int
     path: str = ""
     query: str = ""
+    scheme: str = "https"
+    is_kubelet: bool = True
 
     @property
     def url(self) -> str:
         """Return the URL, as errors quote it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"https://{host}:{self.port}{self.target}"
+        return f"{self.scheme}://{host}:{self.port}{self.target}"
 
     @property
     def target(self) -> str:
         """Return path and parameters."""
-        return f"{self.path}?{self.query}" if self.query else self.path
+        path = quote(self.path, "/:@&=+$,;", errors="surrogateescape")
+        return f"{path}?{self.query}" if self.query else path
 
     def at(self, path: str, parameters: Iterable[tuple[str, str]] = ()) -> Location:
         """Return another place at the same kubelet."""
@@ -47,9 +55,14 @@ class Location(NamedTuple):
 
 
 class KubeletClient(Protocol):
-    """Asks kubelets. `address_types` are those of a node's addresses, the one to dial first."""
+    """Asks kubelets, and what listens at nodes, pods and services.
+
+    address_types      those of a node's addresses, the one to dial first
+    service_addresses  {"NAMESPACE/NAME": (host, port)} of services that are reached elsewhere than they say
+    """
 
     address_types: Sequence[str]
+    service_addresses: Mapping[str, tuple[str, int]]
 
     async def log(self, location: Location, request: Request, *, insecure: bool) -> Response:
         """Return the log of a container, as it comes.
@@ -62,11 +75,18 @@ class KubeletClient(Protocol):
     async def connect(self, location: Location, request: Request) -> Response:
         """Return the answer to a request for another protocol, which then is relayed. Raises CallError."""
 
+    async def forward(self, location: Location, request: Request, prefix: str) -> Response:
+        """Return the answer to a request that is passed on, whose path is that of the location behind a prefix.
+
+        Raises CallError.
+        """
+
 
 class NoKubelets:
     """Asks no kubelet, for a server without a network."""
 
     address_types: Sequence[str] = PREFERRED_ADDRESS_TYPES
+    service_addresses: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
     async def log(self, location: Location, request: Request, *, insecure: bool) -> Response:
         """Raise CallError."""
@@ -75,6 +95,10 @@ class NoKubelets:
     async def connect(self, location: Location, request: Request) -> Response:
         """Raise CallError."""
         raise CallError(f"this server asks no kubelets, nor {location.url}")
+
+    async def forward(self, location: Location, request: Request, prefix: str) -> Response:
+        """Raise CallError."""
+        raise CallError(f"this server asks nobody, nor {location.url}")
 
 
 def preferred_address(node: Obj, address_types: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 JSON = "application/json"
+_IMPERSONATION = "impersonate-"
 NO_ANSWER = -1  # bytes of a body of which not even the head is sent
 T = TypeVar("T")
 
@@ -98,8 +99,10 @@ class Request:
     user_headers: UserHeaders = STANDARD
 
     def headers_to_pass_on(self) -> Iterator[tuple[str, str]]:
-        """Yield the headers that another server may see: all but credentials and those that name the user."""
-        return ((name, value) for name, value in self.headers.items() if name not in self.user_headers)
+        """Yield the headers that another server may see: all but credentials and those that name a user."""
+        for name, value in self.headers.items():
+            if name not in self.user_headers and not name.lower().startswith(_IMPERSONATION):
+                yield name, value
 
     async def receive_body(self) -> None:
         """Wait for a body that has not come yet."""

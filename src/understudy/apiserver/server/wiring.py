@@ -94,7 +94,7 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
     webhooks = HttpWebhookClient(services)
-    kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types)
+    kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types, config.addresses)
     objects = RegistryObjects(registry, Schemas.of(version))
     authorization = authorization_of(config, objects, webhooks, gates)
     tokens = _tokens(config, registry, webhooks)

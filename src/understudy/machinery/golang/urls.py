@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 
 from understudy.machinery.golang.netip import addr_error, parse_ip
 from understudy.machinery.golang.text import go_quote
@@ -102,3 +103,9 @@ def _literal_error(address: str) -> str:
     if parsed is None:
         return f"invalid host: ParseAddr({go_quote(name)}): {addr_error(name)}"
     return "invalid IP-literal" if parsed.version == 4 else ""
+
+
+def clean_path(path: str) -> str:
+    """Return a path without empty and relative parts, with the slash at its end (`JoinPreservingTrailingSlash`)."""
+    clean = normpath(path).replace("//", "/", 1)
+    return f"{clean}/" if path.endswith("/") and clean != "/" else clean

@@ -1,12 +1,11 @@
-"""Requests that the real server passes on to a kubelet or a workload: logs, commands, ports, proxied requests.
+"""Requests that are passed on to the kubelet of a pod's node: logs, commands and ports.
 
-Kubelets are asked where their nodes say they are. Nothing is proxied to pods, services and nodes: these requests are
-checked as far as the real server checks them before it connects.
+Kubelets are asked where their nodes say they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from understudy.admission.chain import Operation
 from understudy.admission.webhooks import CallError
@@ -15,7 +14,6 @@ from understudy.apiserver.endpoints.kubelets import (
     location_of,
     log_parameters,
     port_parameters,
-    preferred_address,
     stream_parameters,
 )
 from understudy.apiserver.endpoints.request import Request, Response
@@ -24,11 +22,8 @@ from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery import errors
-from understudy.machinery.golang.netip import parse_ip
-from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.options import Query, boolean, integer
-from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
@@ -36,7 +31,7 @@ from understudy.machinery.validation.field import Errors, Path, forbidden, inval
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 
 
-def _admitted(handler: Handler) -> Handler:
+def admitted(handler: Handler) -> Handler:
     """Return a handler that asks admission before it connects (`ConnectResource`). It raises 400 for dry runs."""
 
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -59,7 +54,7 @@ def _connect_options(state: ServerState, request: Request, scope: RequestScope) 
     options: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
     for name, field in state.schemas.kind(*kind).fields.items():
         if name == "path":  # of a proxy
-            options[name] = _proxied_path(scope.info)
+            options[name] = proxied_path(scope.info)
         if name not in query or name in options:
             continue
         match field.type:
@@ -74,7 +69,7 @@ def _connect_options(state: ServerState, request: Request, scope: RequestScope) 
     return {name: value for name, value in options.items() if value}
 
 
-def _proxied_path(info: RequestInfo) -> str:
+def proxied_path(info: RequestInfo) -> str:
     """Return the part of a path behind `proxy`, with the slashes before and after it that the path has."""
     path = "/".join(("", *info.parts[3:]))
     return f"{path}/" if info.path.endswith("/") else path
@@ -97,25 +92,25 @@ async def log(state: ServerState, request: Request, scope: RequestScope) -> Resp
         raise errors.unknown_error(str(why)) from None
 
 
-@_admitted
+@admitted
 async def run(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
     kubelet = _kubelet(state, _node_name(pod))
     path = f"/{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
-    return await _connected(state, request, kubelet.at(path, stream_parameters(request.query)))
+    return await connected(state, request, kubelet.at(path, stream_parameters(request.query)))
 
 
-@_admitted
+@admitted
 async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer pods/NAME/portforward. Raises 400, 404, 500."""
     kubelet = _kubelet(state, _node_name(await _pod(state, scope)))
     path = f"/portForward/{scope.namespace}/{scope.name}"
-    return await _connected(state, request, kubelet.at(path, port_parameters(request.query)))
+    return await connected(state, request, kubelet.at(path, port_parameters(request.query)))
 
 
-async def _connected(state: ServerState, request: Request, location: Location) -> Response:
+async def connected(state: ServerState, request: Request, location: Location) -> Response:
     """Return the answer of a kubelet to a request for another protocol. Raises 400 for any other one, and 500."""
     if not request.is_upgrade:
         raise errors.bad_request("Upgrade request required")
@@ -123,77 +118,6 @@ async def _connected(state: ServerState, request: Request, location: Location) -
         return await state.kubelets.connect(location, request)
     except CallError as why:
         raise errors.unknown_error(str(why)) from None
-
-
-@_admitted
-async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer any method on the proxy path of a pod, service or node (NAME, NAME:PORT or SCHEME:NAME:PORT).
-
-    Nothing listens there, nor is it tried. Raises 400, 404, 500, 503.
-    """
-    scheme, name, port = _scheme_name_port(scope.name)
-    if scheme not in ("", "http", "https") or not name:
-        raise errors.bad_request(f"invalid {scope.kind.name.lower()} request {go_quote(scope.name)}")
-    if scope.kind.name == "Service":
-        raise await _without_endpoints(state, scope, name, port)
-    obj = (await state.registry.get(scope.kind, scope.namespace, name)).object
-    address = _pod_address(obj) if scope.kind.name == "Pod" else _node_address(obj, state.kubelets.address_types)
-    if len(scope.info.parts) == 3 and request.method in ("GET", "HEAD") and not scope.info.path.endswith("/"):
-        location = f"{scope.info.path}/" + (f"?{request.query.text}" if request.query.text else "")
-        return Response(301, b"", "", headers=[("Location", location)])
-    raise _unavailable(f"error trying to reach service: nothing is proxied to {address} here")
-
-
-def _scheme_name_port(text: str) -> tuple[str, str, str]:
-    """Return the parts of the name in a proxy path, without a name if there are too many (`SplitSchemeNamePort`)."""
-    match text.split(":"):
-        case [name]:
-            return "", name, ""
-        case [name, port]:
-            return "", name, port
-        case [scheme, name, port]:
-            return scheme, name, port
-    return "", "", ""
-
-
-def _pod_address(pod: Obj) -> str:
-    """Return the address at which a pod would be reached. Raises 400 for one that no pod has."""
-    ips = (pod.get("status") or {}).get("podIPs") or [{}]
-    return _global_unicast(str(ips[0].get("ip", "")))
-
-
-def _node_address(node: Obj, address_types: Sequence[str]) -> str:
-    """Return the address at which a node would be reached. Raises 400 and 500."""
-    address = preferred_address(node, address_types)
-    if parse_ip(address) is None:
-        raise errors.bad_request(f"lookup {address}: no such host")
-    return _global_unicast(address)
-
-
-def _global_unicast(address: str) -> str:
-    """Return an address of one host in some network. Raises 400 for others (`IsGlobalUnicast` in Go)."""
-    ip = parse_ip(address)
-    if ip is None or ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local:
-        raise errors.bad_request("address not allowed")
-    return address
-
-
-async def _without_endpoints(state: ServerState, scope: RequestScope, name: str, port: str) -> errors.StatusError:
-    """Return the error for a service behind which nothing listens (upstream: `ResourceLocation`). Raises 404.
-
-    The service itself is only read to find the port of a number; up to 1.36 there must be an Endpoints of its name.
-    """
-    if port.isdigit():
-        service = (await state.registry.get(scope.kind, scope.namespace, name)).object
-        if int(port) not in (each["port"] for each in service["spec"].get("ports") or ()):
-            return _unavailable(f"no service port {port} found for service {go_quote(name)}")
-    if scope.kind.release < V1_37 and state.registry.lookup("", "endpoints", scope.namespace, name) is None:
-        return errors.not_found("", "services", name)
-    return _unavailable(f"no endpoints available for service {go_quote(name)}")
-
-
-def _unavailable(text: str) -> errors.StatusError:
-    return errors.StatusError(503, "ServiceUnavailable", text)
 
 
 async def _pod(state: ServerState, scope: RequestScope) -> Obj:

@@ -12,7 +12,7 @@ from understudy.apiserver.endpoints.handlers import reviews
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.endpoints.subresources import binding, connect, token
+from understudy.apiserver.endpoints.subresources import binding, connect, proxy, token
 from understudy.apiserver.endpoints.subresources.eviction import evict
 from understudy.apiserver.endpoints.subresources.scale import get_scale, patch_scale, update_scale
 from understudy.kinds.declarations.kind import Kind, Subresource
@@ -39,7 +39,7 @@ SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": 
 def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
     """Return the handler of a verb of a subresource, None if the verb is not allowed."""
     if subresource.name == PROXY:
-        return connect.proxy
+        return proxy.proxy
     if verb not in subresource.verbs:
         return None
     if subresource.name == "scale":

@@ -190,7 +190,7 @@ class ServerConfig(
     service_addresses: Mapping[str, str] | None = field(
         default=None,
         metadata=flag(
-            "where webhooks and aggregated API servers behind a Service are reached (default: at its endpoints)",
+            "where webhooks, aggregated API servers and pages behind a Service are reached (default: at its endpoints)",
             "NAMESPACE/NAME=HOST:PORT",
         ),
     )

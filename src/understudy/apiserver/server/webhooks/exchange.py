@@ -37,6 +37,7 @@ _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
 DIAL = 30.0  # seconds until a server that does not take a connection is given up (`net.Dialer`)
+NO_TLS = "tls: first record does not look like a TLS handshake"  # for every answer without TLS
 _QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
@@ -76,6 +77,12 @@ class _LentSocket(socket.socket):
                 self.shutdown(socket.SHUT_RDWR)
 
 
+class _Request(aiohttp.ClientRequest):
+    """A request in which DELETE without a body has no `Content-Length`, as Go sends it."""
+
+    GET_METHODS = aiohttp.ClientRequest.GET_METHODS | {"DELETE"}
+
+
 class Connections:
     """Connections to other servers, which are kept. There are no limits, neither of time nor of number.
 
@@ -89,6 +96,7 @@ class Connections:
             connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=_Request,
             auto_decompress=decompresses,
         )
 

@@ -1,4 +1,6 @@
-"""Asks kubelets for logs, and relays the connections of commands and ports. Upstream: `LocationStreamer`.
+"""Asks kubelets for logs, relays connections of commands and ports, and proxies requests to pods, services and nodes.
+
+Upstream: `LocationStreamer`, `UpgradeAwareHandler`, and the `Transport` of proxied pages.
 
 A server that asks none imports no HTTP client.
 """
@@ -7,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from multidict import CIMultiDict
@@ -22,6 +25,7 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
     add_source,
     audit_id_of,
     canonical_name,
+    end_hop,
     own_headers,
 )
 from understudy.apiserver.server.webhooks.certificates import client_context
@@ -58,22 +62,29 @@ class KubeletTLS(NamedTuple):
 
 
 class Kubelets:
-    """Asks kubelets over HTTPS. `address_types` are those of a node's addresses, the one to dial first."""
+    """Asks kubelets over HTTPS, and what listens at nodes, pods and services. See `KubeletClient`."""
 
-    def __init__(self, tls: KubeletTLS, address_types: Sequence[str]) -> None:
+    def __init__(
+        self, tls: KubeletTLS, address_types: Sequence[str], service_addresses: Mapping[str, tuple[str, int]]
+    ) -> None:
         self.address_types = address_types
+        self.service_addresses = service_addresses
         self._tls = tls
         self._connections: Connections | None = None
+        self._forwarding: Connections | None = None
 
     async def close(self) -> None:
         """End all connections to kubelets."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
+        kept = self._connections, self._forwarding
+        self._connections = self._forwarding = None
+        for connections in filter(None, kept):
             await connections.close()
 
-    def _context(self, host: str, *, insecure: bool) -> ssl.SSLContext:
-        """Return the context of connections to a kubelet."""
-        certificate, key, authorities = self._tls
+    def _context(self, location: Location, *, insecure: bool = False) -> ssl.SSLContext | None:
+        """Return the context of connections, None without TLS."""
+        if location.scheme == "http":
+            return None
+        host, (certificate, key, authorities) = location.host, self._tls if location.is_kubelet else KubeletTLS()
         verifies = authorities is not None and not insecure
         bundle = base64.b64encode(authorities).decode() if authorities is not None and verifies else ""
         caller = Caller("", insecure=not verifies, certificate=certificate, key=key)
@@ -100,7 +111,7 @@ class Kubelets:
                 URL(location.url, encoded=True),
                 headers={"User-Agent": _AGENT, "Accept-Encoding": "gzip"},
                 allow_redirects=False,
-                ssl=self._context(location.host, insecure=insecure),
+                ssl=self._context(location, insecure=insecure) or False,
                 server_hostname=location.host,
                 skip_auto_headers=("Accept",),
                 timeout=aiohttp.ClientTimeout(sock_connect=DIAL),
@@ -116,9 +127,33 @@ class Kubelets:
     async def connect(self, location: Location, request: Request) -> Response:
         from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 
-        context = self._context(location.host, insecure=False)
-        connection = await Upgrade.dial(location.host, location.port, location.host, context)
+        connection = await Upgrade.dial(location.host, location.port, location.host, self._context(location))
         return await connection.ask(request.method, location.target, _passed_on(request))
+
+    async def forward(self, location: Location, request: Request, prefix: str) -> Response:
+        from understudy.apiserver.server.webhooks.aggregation.forwarding import Place, forward, passed_on
+        from understudy.apiserver.server.webhooks.exchange import Connections
+        from understudy.apiserver.server.webhooks.links import Links, rewrite_page
+
+        if self._forwarding is None:
+            self._forwarding = Connections(decompresses=False)
+        headers = _passed_on(request)
+        if "User-Agent" not in request.headers:
+            del headers["User-Agent"]
+        path = location.target.partition("?")[0]
+        end_hop(headers, f"{prefix}{path}")
+        for name in ("Content-Length", "Expect"):
+            headers.popall(name, None)
+        place = Place(location.host, location.port, self._context(location), location.host)
+        received = await forward(self._forwarding, place, request, location.target, headers)
+        links = Links(prefix, {place.host, headers.get("Host", "")})
+        if redirect := received.headers.get("Location"):
+            received.headers["Location"] = links.rewrite(redirect)
+            return passed_on(request, received, audit_id_of(request))
+        encoding = received.headers.get("Content-Encoding", "")
+        is_page = received.response.content_type == "text/html" and encoding in ("", "gzip", "deflate")
+        rewrite = partial(rewrite_page, links, encoding) if is_page else None
+        return passed_on(request, received, audit_id_of(request), rewrite)
 
 
 def _passed_on(request: Request) -> CIMultiDict[str]:

@@ -29,7 +29,7 @@ TO_CONTAINERS = frozenset({"kubectl logs", "kubectl exec", "kubectl attach", "ku
 CONNECTIONS = frozenset({"log", "exec", "attach", "portforward", "proxy"})  # subresources
 NO_CONTAINERS = Hint(
     "containers",
-    "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, and proxy is refused",
+    "no containers run here: logs, exec, attach and port-forward need the kubelet of a node, proxy a server",
 )
 ACCOUNT = "default"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from posixpath import normpath
-
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from understudy.apiserver.authentication.bearer_token import PROTOCOLS, spoken_protocols
 from understudy.apiserver.endpoints.request import Request
 from understudy.machinery.auth.users import User
+from understudy.machinery.golang.urls import clean_path
 from understudy.machinery.validation.generated_names import new_uid
 
 AUDIT_ID = "Audit-Id"
@@ -62,22 +61,25 @@ def upgrade_headers(request: Request, host: str, *, tells_uid: bool) -> Headers:
 def forwarded_headers(request: Request, path: str, host: str, *, tells_uid: bool) -> Headers:
     """Return the headers of a request whose escaped path is asked for at a host."""
     headers = _passed_on(request, host, tells_uid=tells_uid)
+    end_hop(headers, path)
+    headers[f"{_FORWARDED}Host"], headers[f"{_FORWARDED}Proto"] = host, "https"
+    return headers
+
+
+def end_hop(headers: Headers, path: str) -> None:
+    """Drop headers about the connection of a client, and name the escaped path that it has asked for."""
     accepts_trailers = "trailers" in headers.get("Te", "").lower()
     _drop_hop_by_hop(headers)
     if accepts_trailers:
         headers["Te"] = "trailers"
-    headers[f"{_FORWARDED}Host"], headers[f"{_FORWARDED}Proto"] = host, "https"
-    clean = normpath(path).replace("//", "/", 1)
-    headers[f"{_FORWARDED}Uri"] = f"{clean}/" if path.endswith("/") else clean
-    return headers
+    headers[f"{_FORWARDED}Uri"] = clean_path(path)
 
 
 def _passed_on(request: Request, host: str, *, tells_uid: bool) -> Headers:
     """Return the headers of a request without its credentials, with its user instead and the hosts it came from."""
     headers = Headers()
     for name, value in request.headers_to_pass_on():
-        lower = name.lower()
-        if lower not in _NOT_PASSED_ON and not lower.startswith("impersonate-"):
+        if name.lower() not in _NOT_PASSED_ON:
             headers.add(name, value)
     headers["Host"] = host
     headers[AUDIT_ID] = audit_id_of(request)

@@ -7,34 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Mapping
-from math import inf
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
+from multidict import CIMultiDictProxy
 
 from understudy.admission.webhooks import Caller, CallError
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import text_response
-from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.backends import Backend
+from understudy.apiserver.server.webhooks.aggregation.forwarding import Place, forward, passed_on, send
 from understudy.apiserver.server.webhooks.aggregation.headers import (
     AUDIT_ID,
     Headers,
-    answered_headers,
     forwarded_headers,
-    own_headers,
     upgrade_headers,
     user_headers,
 )
 from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 from understudy.apiserver.server.webhooks.certificates import client_context
-from understudy.apiserver.server.webhooks.exchange import Connections, failure_text, joined
+from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.golang.text import go_quote
@@ -45,7 +39,6 @@ NO_CERTIFICATES = "unable to load root certificates: unable to parse bytes as PE
 PATH_CHARACTERS = "/:@&=+$,;~!*'()"  # that Go leaves as they are in a path
 AGGREGATOR = User("system:kube-aggregator", [MASTERS])  # who asks whether a server is there
 CHECK_SECONDS = 5.0
-_OWN_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")  # that aiohttp would add
 
 
 class Identity(NamedTuple):
@@ -53,18 +46,6 @@ class Identity(NamedTuple):
 
     certificate: bytes | None = None
     key: bytes | None = None
-
-
-class _Place(NamedTuple):
-    """The address of a server, the host that requests name, and the context of connections."""
-
-    address: str
-    port: int
-    context: ssl.SSLContext
-
-    @property
-    def host(self) -> str:
-        return joined(self.address, self.port)
 
 
 class Fetched(NamedTuple):
@@ -106,48 +87,26 @@ class Proxy:
                 headers = upgrade_headers(request, place.host, tells_uid=self._tells_uid)
                 return await connection.ask(request.method, target, headers)
             headers = forwarded_headers(request, path, place.host, tells_uid=self._tells_uid)
-            return await self._asked(backend, place, request, target, headers)
+            return await self._asked(place, request, target, headers)
         except CallError as error:
             return _error(503, str(error))
 
-    def _place(self, backend: Backend, *, insecure: bool) -> _Place:
+    def _place(self, backend: Backend, *, insecure: bool) -> Place:
         """Return the place of a server. Raises CallError, ssl.SSLError for authorities that are none."""
         address, port = self._services.resolve(backend.service)
         caller = Caller("", insecure=insecure, certificate=self._identity.certificate, key=self._identity.key)
         bundle = "" if insecure else backend.ca_bundle
-        return _Place(address, port, client_context(bundle, backend.service.host, ("http/1.1",), caller))
+        context = client_context(bundle, backend.service.host, ("http/1.1",), caller)
+        return Place(address, port, context, backend.service.host)
 
-    async def _asked(
-        self, backend: Backend, place: _Place, request: Request, target: str, headers: Headers
-    ) -> Response:
+    async def _asked(self, place: Place, request: Request, target: str, headers: Headers) -> Response:
         """Return the answer to a request that is passed on. Raises CallError."""
-        decompresses = request.method != "HEAD" and "Accept-Encoding" not in headers and "Range" not in headers
-        if decompresses:
-            headers["Accept-Encoding"] = "gzip"
-        try:
-            received = await self._send(backend, place, request.method, target, headers, request.body)
-        except aiohttp.ClientError as error:
-            why = await failure_text(error, place.address, place.port, backend.service.host)
-            raise CallError(f"error trying to reach service: {why}") from None
+        received = await forward(self._connections, place, request, target, headers)
         if 300 <= received.status <= 399 and received.headers.get("Location"):
             received.close()
             text = b"the backend attempted to redirect this request, which is not permitted"
             return Response(502, text, "text/plain; charset=utf-8")
-        return _answer(request, received, headers[AUDIT_ID], decompresses=decompresses)
-
-    async def _send(
-        self, backend: Backend, place: _Place, method: str, target: str, headers: Headers, body: bytes
-    ) -> aiohttp.ClientResponse:
-        return await self._connections.session.request(
-            method,
-            URL(f"https://{place.host}{target}", encoded=True),
-            data=body or None,
-            headers=headers,
-            allow_redirects=False,
-            ssl=place.context,
-            server_hostname=backend.service.host,
-            skip_auto_headers=_OWN_HEADERS,
-        )
+        return passed_on(request, received, headers[AUDIT_ID])
 
     async def fetch(self, backend: Backend, path: str, user: User, more: Mapping[str, str]) -> Fetched:
         """Return the answer of a server to a GET of a user of this server, with more headers. Raises CallError."""
@@ -158,7 +117,7 @@ class Proxy:
         headers = Headers([("Host", place.host), *more.items(), *user_headers(user, tells_uid=False)])
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                received = await self._send(backend, place, "GET", path, headers, b"")
+                received = await send(self._connections, place, "GET", path, headers, b"")
                 return Fetched(received.status, received.headers, await received.read())
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CallError(f"error trying to reach service: {error or type(error).__name__}") from None
@@ -177,7 +136,7 @@ class Proxy:
         headers.extend(user_headers(AGGREGATOR, tells_uid=False))
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                received = await self._send(backend, place, "GET", path, headers, b"")
+                received = await send(self._connections, place, "GET", path, headers, b"")
         except TimeoutError:
             text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             why = f"Get {go_quote(url)}: {text}"
@@ -204,50 +163,3 @@ def _encoded(query: Query) -> str:
 
 def _escaped(text: str) -> str:
     return quote_plus(text, errors="surrogateescape")
-
-
-def _answer(request: Request, received: aiohttp.ClientResponse, audit_id: str, *, decompresses: bool) -> Response:
-    """Return the answer that passes on another one, of which only the head has come."""
-    headers = answered_headers(received.headers)
-    is_gzipped = decompresses and headers.get("Content-Encoding", "").lower() == "gzip"
-    if is_gzipped:
-        del headers["Content-Encoding"]
-        headers.popall("Content-Length", None)
-    seconds = None if request.deadline == inf else request.seconds_left()
-    sender = _Sender(received, is_gzipped=is_gzipped, seconds=seconds)
-    return StreamedResponse(
-        received.status, received.content_type, [*own_headers(request, audit_id), *headers.items()], sender
-    )
-
-
-class _Sender:
-    """Sends an answer as it comes from an aggregated server, within some seconds if it is no watch."""
-
-    def __init__(self, received: aiohttp.ClientResponse, *, is_gzipped: bool, seconds: float | None) -> None:
-        self._received = received
-        self._is_gzipped = is_gzipped
-        self._seconds = seconds
-
-    async def __call__(self, exchange: Exchange, headers: CIMultiDict[str]) -> None:
-        """Send the answer; reset the connection if it does not come to its end."""
-        received = self._received
-        try:
-            async with asyncio.timeout(self._seconds):
-                if exchange.method == "HEAD" or "Content-Length" in headers or received.status in (204, 304):
-                    await exchange.send(received.status, headers, [await received.read()])
-                    return
-                await exchange.begin(received.status, headers)
-                async for part in self._parts():
-                    await exchange.send_chunk(part)
-                await exchange.end()
-        except (aiohttp.ClientError, TimeoutError, zlib.error):
-            exchange.reset()
-        finally:
-            received.close()
-
-    async def _parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
-        gzip = zlib.decompressobj(31) if self._is_gzipped else None
-        async for part in self._received.content.iter_any():
-            if part := part if gzip is None else gzip.decompress(part):
-                yield part

@@ -16,7 +16,7 @@ from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
-from understudy.apiserver.server.webhooks.exchange import DIAL, joined, os_reason
+from understudy.apiserver.server.webhooks.exchange import DIAL, NO_TLS, joined, os_reason
 
 _PORTION = 64 * 1024  # bytes that are passed on at once
 _LONGEST_ANSWER = 10.0  # seconds that a refusal may take
@@ -30,14 +30,17 @@ class Upgrade:
         self._writer = writer
 
     @classmethod
-    async def dial(cls, address: str, port: int, name: str, context: ssl.SSLContext) -> Upgrade:
-        """Return a new connection. Raises CallError."""
+    async def dial(cls, address: str, port: int, name: str, context: ssl.SSLContext | None) -> Upgrade:
+        """Return a new connection, without TLS if there is no context for it. Raises CallError."""
+        server = None if context is None else name
         try:
             async with asyncio.timeout(DIAL):
-                return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=name))
+                return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=server))
         except ssl.SSLCertVerificationError:
             why = await verification_error(address, port, name)
             text = f"tls: failed to verify certificate: x509: {why}"
+        except ssl.SSLError:
+            text = NO_TLS
         except TimeoutError:
             text = f"dial tcp {joined(address, port)}: i/o timeout"
         except OSError as error:
