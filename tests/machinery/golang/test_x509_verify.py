@@ -45,6 +45,8 @@ CONSTRAINED = issue([(CN, "names")], ROOT, usages=(), authority=True, extensions
 OTHER_ROOT = new_authority("root")
 UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")
 SAN = x509.SubjectAlternativeName([x509.DNSName("alice.example.org")])
+NO_SAN = x509.SubjectAlternativeName([])
+UNREAD_SAN = x509.SubjectAlternativeName([x509.DirectoryName(ROOT.certificate.subject)])
 
 
 def is_trusted(leaf: Holder, *intermediates: Holder, days: int = 0) -> bool:
@@ -67,9 +69,23 @@ def is_trusted(leaf: Holder, *intermediates: Holder, days: int = 0) -> bool:
         (issue(ALICE, SHORT), (SHORT,)),
         (issue(ALICE, CONSTRAINED), (CONSTRAINED,)),
         (issue(ALICE, ROOT, extensions=[(UNKNOWN, False)]), ()),
+        (issue(ALICE, ROOT, extensions=[(SAN, True)]), ()),
+        (issue(ALICE, ROOT, extensions=[(NO_SAN, False)]), ()),
         (ROOT, ()),
     ],
-    ids=["client", "any purpose", "both", "chain", "long chain", "short", "no names", "odd extension", "root itself"],
+    ids=[
+        "client",
+        "any purpose",
+        "both",
+        "chain",
+        "long chain",
+        "short",
+        "no names",
+        "odd extension",
+        "critical names",
+        "empty names",
+        "root itself",
+    ],
 )
 def test_trusted(leaf: Holder, intermediates: tuple[Holder, ...]) -> None:
     """A leaf is trusted whose issuers, sent along in any order, lead to a root."""
@@ -92,6 +108,8 @@ def test_trusted(leaf: Holder, intermediates: tuple[Holder, ...]) -> None:
         (issue(ALICE, BELOW_SHORT), (SHORT, BELOW_SHORT)),
         (issue(ALICE, ROOT, extensions=[(UNKNOWN, True)]), ()),
         (issue(ALICE, CONSTRAINED, extensions=[(SAN, False)]), (CONSTRAINED,)),
+        (issue(ALICE, ROOT, extensions=[(NO_SAN, True)]), ()),
+        (issue(ALICE, ROOT, extensions=[(UNREAD_SAN, True)]), ()),
     ],
     ids=[
         "other authority of the same name",
@@ -107,6 +125,8 @@ def test_trusted(leaf: Holder, intermediates: tuple[Holder, ...]) -> None:
         "chain too long",
         "critical extension",
         "constrained names",
+        "critical empty names",
+        "critical names of another kind",
     ],
 )
 def test_not_trusted(leaf: Holder, intermediates: tuple[Holder, ...]) -> None:

@@ -37,6 +37,11 @@ class RequestHeaders(NamedTuple):
     group: Sequence[str]
     extra_prefix: Sequence[str]
 
+    def lowered(self) -> RequestHeaders:
+        """Return the same with headers in lower case."""
+        username, uid, group, prefixes = [[name.lower() for name in names] for names in self[2:]]
+        return RequestHeaders(self.authorities, self.allowed_names, username, uid, group, prefixes)
+
 
 class FrontProxies:
     """Finds the user whom a front proxy names in headers.
@@ -46,7 +51,7 @@ class FrontProxies:
 
     def __init__(self, accepted: RequestHeaders, clock: Clock) -> None:
         self.user_headers = with_standard((*accepted.username, *accepted.uid, *accepted.group), accepted.extra_prefix)
-        self._accepted = accepted
+        self._accepted = accepted.lowered()
         self._chains = ClientChains(accepted.authorities, clock, self._check)
 
     def _check(self, leaf: x509.Certificate) -> None:
@@ -71,23 +76,23 @@ class FrontProxies:
 
 
 def _values(sent: Sequence[tuple[str, str]], names: Sequence[str], *, first: bool = False) -> list[str]:
-    """Return the values of headers that are not empty, in the order of names.
+    """Return the values of headers that are not empty, in the order of names; all names are in lower case.
 
     first  whether only the first value of each counts
     """
     values: list[str] = []
     for name in names:
-        own = [value for header, value in sent if header == name.lower()]
+        own = [value for header, value in sent if header == name]
         values += filter(None, own[:1] if first else own)
     return values
 
 
 def _extra(sent: Sequence[tuple[str, str]], prefixes: Sequence[str]) -> dict[str, list[str]]:
-    """Return the extra fields of a user, whose keys are the ends of headers."""
+    """Return the extra fields of a user, whose keys are the ends of headers; prefixes are in lower case."""
     extra: dict[str, list[str]] = {}
     for prefix in prefixes:
         for header, value in sent:
-            if header.startswith(prefix.lower()):
+            if header.startswith(prefix):
                 extra.setdefault(_unescaped(header[len(prefix) :]), []).append(value)
     return extra
 

@@ -29,9 +29,9 @@ _UNDERSTOOD = {
     ExtensionOID.EXTENDED_KEY_USAGE,
     ExtensionOID.KEY_USAGE,
     ExtensionOID.NAME_CONSTRAINTS,
-    ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
     ExtensionOID.SUBJECT_KEY_IDENTIFIER,
 }
+_READ_NAMES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)  # that Go reads
 
 
 class VerificationError(ValueError):
@@ -89,7 +89,7 @@ class _Search:
         """
         if not certificate.not_valid_before_utc <= self._now <= certificate.not_valid_after_utc:
             return False
-        if any(extension.critical and extension.oid not in _UNDERSTOOD for extension in certificate.extensions):
+        if any(extension.critical and not _understands(extension) for extension in certificate.extensions):
             return False
         constraints = _extension(certificate, x509.BasicConstraints)
         if is_authority and not (constraints and constraints.ca):
@@ -126,6 +126,16 @@ def _allows(chain: Chain, usage: x509.ObjectIdentifier) -> bool:
     allowed = {usage, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
     usages = [_extension(certificate, x509.ExtendedKeyUsage) for certificate in chain]
     return all(every is None or not allowed.isdisjoint(every) for every in usages)
+
+
+def _understands(extension: x509.Extension[x509.ExtensionType]) -> bool:
+    """Report whether Go understands an extension: one of names has to have a name of a kind that it reads.
+
+    Upstream: `processExtensions`.
+    """
+    if isinstance(extension.value, x509.SubjectAlternativeName):
+        return any(isinstance(name, _READ_NAMES) for name in extension.value)
+    return extension.oid in _UNDERSTOOD
 
 
 def _constrains_names(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
