@@ -21,15 +21,28 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.comparing import Answer, Obj, Server, Tally, add_saving_arguments, require_servers
-from scripts.compare.cases import aggregation_discovery, aggregation_requests
+from scripts.compare.cases import aggregation_discovery, aggregation_openapi, aggregation_requests
 from scripts.compare.cases.aggregated_server import AggregatedServer
 from scripts.compare.cases.aggregation_steps import API_SERVICES, Ask, Reason, Serve, Step, Write
 
 Story = Callable[[int, str, str], Iterator[Step]]
-STORIES: Mapping[str, Story] = {"requests": aggregation_requests.steps, "discovery": aggregation_discovery.steps}
+STORIES: Mapping[str, Story] = {
+    "requests": aggregation_requests.steps,
+    "discovery": aggregation_discovery.steps,
+    "openapi": aggregation_openapi.steps,
+}
 PATIENCE = 60.0  # seconds until a condition or an answer is there
 LAG = 0.5
-UNKEPT = ("date", "server", "connection", "transfer-encoding", "content-length", "etag", "last-modified")
+UNKEPT = (
+    "date",
+    "server",
+    "connection",
+    "transfer-encoding",
+    "content-length",
+    "etag",
+    "last-modified",
+    "accept-ranges",
+)
 
 
 class Scene:
@@ -134,6 +147,8 @@ def shown(body: str) -> Any:
     if not first.startswith("{") or first.startswith('{"type"'):
         return body
     told = aggregation_discovery.trimmed(json.loads(first))
+    if "swagger" in told or "paths" in told:
+        return aggregation_openapi.trimmed(told)
     if "headers" in told:
         told["headers"] = sorted(told["headers"], key=lambda header: header[0])
     return [told, rest] if rest else told

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from scripts.common.comparing import Obj
 from scripts.compare.cases.aggregated_server import FLUNDERS, GROUP
-from scripts.compare.cases.aggregation_steps import API_SERVICES, SERVICES, Ask, Reason, Serve, Step, Write
+from scripts.compare.cases.aggregation_steps import API_SERVICES, DEFINITIONS, SERVICES, Ask, Reason, Serve, Step, Write
 
 # Groups that every server has; others are left out, since it depends on flags which there are.
 COMMON = ("apiregistration.k8s.io", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io")
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 V2, V2_BETA = (
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
@@ -59,7 +58,7 @@ def trimmed(document: Obj) -> Obj:
             **document,
             "items": [_trimmed(item) for item in document["items"] if _is_kept(item["metadata"]["name"])],
         }
-    if document.keys() == {"paths"}:
+    if isinstance(document.get("paths"), list):
         return {"paths": [path for path in document["paths"] if "example.com" in path]}
     return document
 

@@ -8,6 +8,7 @@ from typing import Any
 from scripts.common.comparing import Obj
 from scripts.compare.cases.aggregated_server import GROUP, VERSION
 
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 SERVICES = "/api/v1/namespaces/wardle/services"
 

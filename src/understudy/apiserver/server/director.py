@@ -32,6 +32,7 @@ from understudy.apiserver.endpoints.discovery.documents import (
 )
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.negotiation import RouteError
+from understudy.apiserver.endpoints.openapi.merging.specs import NO_SPECS, Specs
 from understudy.apiserver.endpoints.request import BodyAwaitedError, Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError
 from understudy.apiserver.endpoints.responsewriters import deprecation
@@ -73,7 +74,7 @@ from understudy.apiserver.server.pages.open_pages import PREFIX as UI
 from understudy.apiserver.server.pages.open_pages import OpenPageError
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
-from understudy.apiserver.server.webhooks.aggregation.backends import Backends
+from understudy.apiserver.server.webhooks.aggregation.backends import Backend, Backends
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.apiserver.storage.interface import StorageError
 from understudy.apiserver.storage.turns import Turns
@@ -87,20 +88,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("understudy")
 ROUTES = 4096  # size of the cache of routes
+V3_DOCUMENTS = "/openapi/v3/"
 
 
 class _Served:
     """The routes and documents of the resources that are served at one moment.
 
-    address  address of the server, which discovery publishes
+    address     address of the server, which discovery publishes
+    aggregator  has the documents of aggregated servers, None where there are none
     """
 
-    def __init__(self, state: ServerState, address: str) -> None:
+    def __init__(self, state: ServerState, address: str, aggregator: Aggregator | None) -> None:
         self.serving = state.serving
         self._find_route = partial(routing.find, state.serving)
         self._kept_route = cache_results(ROUTES, self._find_route)
         self._state = state
         self._address = address
+        self._aggregator = aggregator
 
     def route(self, method: str, info: RequestInfo) -> Route | None:
         """Return the route of a request, None if there is none. Raises 405."""
@@ -115,12 +119,32 @@ class _Served:
         pages = [*healthz.paths(checks), *zpages.paths(state)]
         return Discovery(self.serving, state.gates, self._address, render, pages)
 
-    @cached_property
+    @property
     def openapi(self) -> OpenAPI:
         """Return the OpenAPI documents."""
+        self._openapi.specs = self._specs
+        return self._openapi
+
+    @cached_property
+    def _openapi(self) -> OpenAPI:
         from understudy.apiserver.endpoints.openapi.v3 import OpenAPI  # only kubectl and generators ask for it
 
-        return OpenAPI(self.serving)
+        return OpenAPI(self.serving, self._specs)
+
+    @property
+    def _specs(self) -> Specs:
+        """Return the documents of aggregated servers."""
+        return NO_SPECS if self._aggregator is None else self._aggregator.specs
+
+    def backend(self, path: str) -> Backend | None:
+        """Return the aggregated server that answers a path, None for this one."""
+        if self._aggregator is None:
+            return None
+        backend = self._aggregator.backends.find(path)
+        if backend is None and path.startswith(V3_DOCUMENTS):
+            name = path.removeprefix(V3_DOCUMENTS)
+            return None if name in self.openapi.hashes else self._aggregator.find_document(name)
+        return backend
 
 
 class Director:
@@ -186,7 +210,7 @@ class Director:
         self._metrics = Metrics(lambda: state.clock.now(), native=state.gates[features.NATIVE_HISTOGRAMS])
         self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
-        self._newest = _Served(state, self._address)
+        self._newest = _Served(state, self._address, aggregator)
         self._zpages = ZPages(state, flags or {})
         self._ui = ui
         self._pages = self._page_mux(state, url, control)
@@ -372,7 +396,7 @@ class Director:
         return await route.handler(replica_of(self.state, revision), request, route.scope)
 
     async def _answer(self, request: Request) -> Answer:
-        if self._backends and (backend := self._backends.find(request.path)) is not None:
+        if self._backends and (backend := self._served.backend(request.path)) is not None:
             assert self._aggregator is not None
             return await self._aggregator.answer(backend, request)
         if not request.info.is_resource:
@@ -417,7 +441,7 @@ class Director:
     def _served(self) -> _Served:
         """Return routes and documents made of the resources that are served now."""
         if self._newest.serving is not self.state.serving:
-            self._newest = _Served(self.state, self._address)
+            self._newest = _Served(self.state, self._address, self._aggregator)
         return self._newest
 
     async def _metrics_page(self, request: Request) -> Response:

@@ -39,6 +39,7 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.availability import AvailabilityController
 from understudy.apiserver.server.webhooks.aggregation.discovery import DiscoveryController
+from understudy.apiserver.server.webhooks.aggregation.openapi import OpenAPIController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -244,7 +245,7 @@ class Lifecycle:
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
-        outside = () if self._is_inside else (AvailabilityController, DiscoveryController)
+        outside = () if self._is_inside else (AvailabilityController, DiscoveryController, OpenAPIController)
         trusted = Trusted(config.client_authorities, config.front_proxies)
         trust = partial(ClusterAuthenticationTrust, trusted=trusted)
         own = [trust, *(partial(controller, aggregator=self._parts.aggregator) for controller in outside)]

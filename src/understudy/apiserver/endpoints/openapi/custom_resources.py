@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from understudy.apiserver.endpoints.openapi import meta_kinds
+from understudy.apiserver.endpoints.openapi.merging.values import references
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.kinds.declarations.kind import Kind
@@ -72,14 +72,7 @@ def _add(out: Obj, document: Obj, names: Iterable[str]) -> None:
         name = todo.pop()
         if name not in out:
             out[name] = document[name]
-            todo += _references(document[name])
-
-
-def _references(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        here = [value["$ref"].removeprefix(_REFERENCE)] if isinstance(value.get("$ref"), str) else []
-        return here + [name for item in value.values() for name in _references(item)]
-    return [name for item in value for name in _references(item)] if isinstance(value, list) else []
+            todo += [reference.removeprefix(_REFERENCE) for reference in references(document[name])]
 
 
 def _in_order(schema: Obj) -> Obj:

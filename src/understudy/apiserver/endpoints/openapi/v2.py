@@ -10,12 +10,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter
-from typing import Any
 
 import orjson
 
 from understudy.apiserver.endpoints.negotiation import JSON, MEDIA, PATCHES, STREAMS, YAML
 from understudy.apiserver.endpoints.openapi import meta_kinds
+from understudy.apiserver.endpoints.openapi.merging.values import in_key_order
 from understudy.apiserver.endpoints.openapi.operations import DELETE_OPTIONS, WATCH_EVENT
 from understudy.machinery.golang.json_writer import encode, encode_unescaped
 from understudy.machinery.releases.version import Version
@@ -91,17 +91,10 @@ def schema(shape: Obj) -> Obj:
         elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
             out[key] = schema(value)
         elif key.startswith("x-") or key == "enum":
-            out[key] = _sorted(value)
+            out[key] = in_key_order(value)
         elif key != "default":
             out[key] = value
     return out
-
-
-def _sorted(value: Any) -> Any:
-    """Return a value with sorted keys, as Go writes what has no type."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def _without_nullable(shape: Obj) -> Obj:

@@ -20,6 +20,7 @@ import orjson
 from understudy.apiserver.endpoints.negotiation import Clause, clauses
 from understudy.apiserver.endpoints.openapi import custom_resources, descriptions
 from understudy.apiserver.endpoints.openapi.descriptions import described
+from understudy.apiserver.endpoints.openapi.merging.specs import NO_SPECS, AggregatedSpec, Specs, with_v2
 from understudy.apiserver.endpoints.openapi.pages import PAGES, page_of_group
 from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths
 from understudy.apiserver.endpoints.request import Request, Response
@@ -33,6 +34,7 @@ from understudy.machinery.util.caches import cache_short_texts
 
 ROOT = "/openapi/v3"
 JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V2_MEDIA = {
     JSON: JSON,
@@ -53,18 +55,24 @@ SECURITY: Obj = {
 
 
 class OpenAPI:
-    """The documents of what is served at one moment, each rendered once."""
+    """The documents of what is served at one moment, each rendered once.
 
-    def __init__(self, serving: Serving) -> None:
+    specs  the documents of aggregated servers, which may be replaced
+    """
+
+    def __init__(self, serving: Serving, specs: Specs = NO_SPECS) -> None:
         self.serving = serving
+        self.specs = specs
         self.release = serving.release
         self._documents: dict[str, bytes] = {}
-        self._v2: dict[str, bytes] = {}
+        self._merged: dict[str, tuple[Specs, bytes]] = {}  # the index and v2, by media type, and what they are made of
 
     def answer(self, request: Request) -> Response | None:
         """Return the page at the request's path, None for one outside /openapi."""
         if request.path == ROOT:
-            return Response(200, self._index, "text/plain; charset=utf-8")
+            specs = self.specs
+            index = self._rendered_once(_TEXT, specs, lambda: self._index(specs))
+            return Response(200, index, _TEXT)
         if request.path.startswith(f"{ROOT}/"):
             return self._v3(request, request.path.removeprefix(f"{ROOT}/"))
         return self._swagger(request) if request.path == "/openapi/v2" else None
@@ -135,10 +143,17 @@ class OpenAPI:
                 hashes[f"apis/{group.name}/{version}"] = _hash([source, descriptions.digest()])
         return dict(sorted(hashes.items()))
 
-    @cached_property
-    def _index(self) -> bytes:
-        where = {name: {"serverRelativeURL": _url(name, etag)} for name, etag in self.hashes.items()}
-        return orjson.dumps({"paths": where})
+    def _index(self, specs: Specs) -> bytes:
+        urls = {name: url for spec in specs.values() for name, url in spec.urls.items()}
+        urls |= {name: _url(name, etag) for name, etag in self.hashes.items()}
+        return orjson.dumps({"paths": {name: {"serverRelativeURL": urls[name]} for name in sorted(urls)}})
+
+    def _rendered_once(self, media_type: str, specs: Specs, render: Callable[[], bytes]) -> bytes:
+        """Return a document that depends on those of aggregated servers."""
+        known = self._merged.get(media_type)
+        if known is None or known[0] is not specs:
+            known = self._merged[media_type] = specs, render()
+        return known[1]
 
     def _source(self, name: str) -> bytes:
         """Return the recorded document that a v3 document is made from."""
@@ -176,18 +191,34 @@ class OpenAPI:
         accepted = _negotiated(request, V2_MEDIA)
         if accepted is None:
             return Response(406, content_type="", headers=headers)
-        etag = _hash(etag.encode() for etag in self.hashes.values())
+        specs = self.specs
+        aggregated = with_v2(specs)
+        etag = _hash(etag.encode() for etag in (*self.hashes.values(), *(spec.etag for spec in aggregated)))
         headers.insert(0, ("ETag", f'"{etag}"'))
         media_type = V2_MEDIA[accepted]
-        return _conditional(request, etag, headers, media_type, lambda: self._rendered_v2(media_type))
 
-    def _rendered_v2(self, media_type: str) -> bytes:
-        if media_type not in self._v2:
-            from understudy.apiserver.endpoints.openapi import gnostic, v2  # few clients ask for v2
+        def body() -> bytes:
+            return self._rendered_once(media_type, specs, lambda: self._v2(media_type, aggregated))
 
-            swagger = v2.swagger(self.release.version, (self.document(name) for name in self.hashes))
-            self._v2[media_type] = encode_unescaped(swagger) if media_type == JSON else gnostic.encode(swagger)
-        return self._v2[media_type]
+        return _conditional(request, etag, headers, media_type, body)
+
+    def _v2(self, media_type: str, aggregated: Iterable[AggregatedSpec]) -> bytes:
+        """Return the v2 document merged with those of aggregated servers."""
+        from understudy.apiserver.endpoints.openapi import gnostic  # few clients ask for v2
+        from understudy.apiserver.endpoints.openapi.merging.merge import merge
+
+        if media_type == JSON and not aggregated:
+            return self._own_v2
+        swagger = orjson.loads(self._own_v2)
+        for spec in aggregated:
+            merge(swagger, orjson.loads(spec.v2), self.release.version)
+        return encode_unescaped(swagger) if media_type == JSON else gnostic.encode(swagger)
+
+    @cached_property
+    def _own_v2(self) -> bytes:
+        from understudy.apiserver.endpoints.openapi import v2
+
+        return encode_unescaped(v2.swagger(self.release.version, (self.document(name) for name in self.hashes)))
 
     def _type_name(self, gvk: GroupVersionKind) -> str:
         """Return the OpenAPI name of a kind's type, "" if it has no recorded type."""

@@ -5,15 +5,20 @@ A server without such APIServices imports no HTTP client, and its requests are l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from understudy.admission.webhooks import CallError
+from understudy.apiserver.endpoints.openapi.merging.specs import Specs
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.server.webhooks.aggregation.backends import Backend, Backends
+from understudy.apiserver.server.webhooks.aggregation.backends import UNAVAILABLE, Backend, Backends
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.machinery.auth.users import User
 
 if TYPE_CHECKING:
-    from understudy.apiserver.server.webhooks.aggregation.proxy import Proxy
+    from understudy.apiserver.server.webhooks.aggregation.proxy import Fetched, Proxy
 
+DOWNLOAD_SECONDS = 60.0
 Certificate = tuple[bytes | None, bytes | None]
 
 
@@ -23,11 +28,13 @@ class Aggregator:
     services     finds the addresses of Services
     certificate  the front proxy's client certificate and its key (PEM), None without one
     tells_uid    whether servers learn the uid of a user
+    specs        the OpenAPI documents of the servers; replaced, never changed
     """
 
     def __init__(self, services: ServiceResolver, certificate: Certificate, *, tells_uid: bool) -> None:
         self.services = services
         self.backends = Backends()
+        self.specs: Specs = {}
         self._certificate = certificate
         self._tells_uid = tells_uid
         self._proxy: Proxy | None = None
@@ -47,6 +54,18 @@ class Aggregator:
     async def answer(self, backend: Backend, request: Request) -> Response:
         """Return the answer of the server behind an APIService. Raises BodyAwaitedError."""
         return await self.proxy.answer(backend, request)
+
+    async def fetch(self, backend: Backend, user: User, path: str, headers: Mapping[str, str]) -> Fetched:
+        """Return the answer of an available server to a GET of a document by a user of this server. Raises
+        CallError."""
+        if not backend.is_available:
+            raise CallError(UNAVAILABLE)
+        return await self.proxy.fetch(backend, path, user, headers, DOWNLOAD_SECONDS)
+
+    def find_document(self, name: str) -> Backend | None:
+        """Return the server whose v3 document has a name, None if none has."""
+        paths = (spec.path for spec in self.specs.values() if name in spec.urls)
+        return next((backend for path in paths if (backend := self.backends.find(path)) is not None), None)
 
     async def close(self) -> None:
         """End all connections to aggregated servers."""

@@ -9,6 +9,7 @@ from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.machinery.types import Obj, condition_is_true, nested_field
 
 _DEFAULT_PORT = 443
+UNAVAILABLE = "service unavailable"
 
 
 class Backend(NamedTuple):

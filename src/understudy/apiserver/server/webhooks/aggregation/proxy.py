@@ -17,7 +17,7 @@ from multidict import CIMultiDictProxy
 from understudy.admission.webhooks import Caller, CallError
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import text_response
-from understudy.apiserver.server.webhooks.aggregation.backends import Backend
+from understudy.apiserver.server.webhooks.aggregation.backends import UNAVAILABLE, Backend
 from understudy.apiserver.server.webhooks.aggregation.forwarding import Place, forward, passed_on, send
 from understudy.apiserver.server.webhooks.aggregation.headers import (
     AUDIT_ID,
@@ -34,7 +34,6 @@ from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
 
-UNAVAILABLE = "service unavailable"
 NO_CERTIFICATES = "unable to load root certificates: unable to parse bytes as PEM block"
 PATH_CHARACTERS = "/:@&=+$,;~!*'()"  # that Go leaves as they are in a path
 AGGREGATOR = User("system:kube-aggregator", [MASTERS])  # who asks whether a server is there
@@ -108,7 +107,9 @@ class Proxy:
             return Response(502, text, "text/plain; charset=utf-8")
         return passed_on(request, received, headers[AUDIT_ID])
 
-    async def fetch(self, backend: Backend, path: str, user: User, more: Mapping[str, str]) -> Fetched:
+    async def fetch(
+        self, backend: Backend, path: str, user: User, more: Mapping[str, str], seconds: float = CHECK_SECONDS
+    ) -> Fetched:
         """Return the answer of a server to a GET of a user of this server, with more headers. Raises CallError."""
         try:
             place = self._place(backend, insecure=backend.insecure)
@@ -116,7 +117,7 @@ class Proxy:
             raise CallError(NO_CERTIFICATES) from None
         headers = Headers([("Host", place.host), *more.items(), *user_headers(user, tells_uid=False)])
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(seconds):
                 received = await send(self._connections, place, "GET", path, headers, b"")
                 return Fetched(received.status, received.headers, await received.read())
         except (aiohttp.ClientError, TimeoutError) as error:

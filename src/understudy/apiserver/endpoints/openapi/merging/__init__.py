@@ -1,0 +1,1 @@
+"""Merges the OpenAPI documents of aggregated servers with those of this one."""

@@ -1,0 +1,138 @@
+"""Asks the servers behind API services for their OpenAPI documents, in the background.
+
+Upstream: `openapi.AggregationController` and `openapiv3.AggregationController`, here in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from hashlib import sha512
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from understudy.admission.webhooks import CallError
+from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.apiserver.controllers.framework.controller import Controller
+from understudy.apiserver.controllers.framework.store_informer import StoreInformers
+from understudy.apiserver.controllers.framework.workqueue import TryAgainError
+from understudy.apiserver.endpoints.openapi.merging.specs import AggregatedSpec
+from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
+from understudy.apiserver.server.webhooks.aggregation.availability import API_SERVICES, GROUP, RESOURCE
+from understudy.apiserver.server.webhooks.aggregation.backends import backend_of, path_of
+from understudy.apiserver.storage.interface import Entry
+from understudy.machinery.auth.users import User
+from understudy.machinery.golang.json_writer import encode_unescaped
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import nested_field
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.webhooks.aggregation.proxy import Fetched
+
+REFRESH = 60.0  # seconds after which a server is asked again
+LONGEST_DELAY = 3600.0  # seconds, of one that does not answer
+_OWN_ETAG = "own-"  # begin of the versions of documents whose server gives none
+_USER = User("system:aggregator", [])
+
+Fetch = Callable[[str, Mapping[str, str]], Awaitable["Fetched"]]  # asks a server for a path, with headers
+
+
+class OpenAPIController(Controller[str]):
+    """Keeps the documents of aggregated servers, of one that is away those that it had; keys are the names of API
+    services."""
+
+    def __init__(self, context: ControllerContext, informers: StoreInformers, aggregator: Aggregator) -> None:
+        super().__init__(informers, workers=2)
+        self._state = context.state
+        self._aggregator = aggregator
+        self._failures: dict[str, int] = {}
+        informers.of(API_SERVICES).on_change(self._changed)
+
+    def _changed(self, entry: Entry) -> None:
+        name = entry.key.removeprefix(API_SERVICES)
+        if name in self._aggregator.specs or nested_field(entry.object, "spec", "service") is not None:
+            self.queue.add(name)
+
+    async def run(self) -> None:
+        """Ask servers until cancelled."""
+        self._aggregator.specs = {}
+        await super().run()
+
+    async def sync(self, key: str) -> None:
+        """Ask the server behind an API service. Raises TryAgainError for one that does not answer."""
+        service = self._state.registry.lookup(GROUP, RESOURCE, "", key)
+        backend = None if service is None else backend_of(service)
+        if service is None or backend is None:
+            self._failures.pop(key, None)
+            self._keep(key, None)
+            return
+        empty = AggregatedSpec.of(service, f"{path_of(service)}/")
+        known = self._aggregator.specs.get(key, empty)
+        fetch, version = partial(self._aggregator.fetch, backend, _USER), self._state.release.version
+        spec, problems = known._replace(priority=empty.priority), []
+        for asked in (partial(with_urls, fetch=fetch), partial(with_v2, version=version, fetch=fetch)):
+            try:
+                spec = await asked(spec)
+            except (CallError, ValueError) as error:
+                problems.append(str(error))
+        self._keep(key, spec)
+        if problems:
+            raise TryAgainError("; ".join(problems), self._delay(key))
+        self._failures.pop(key, None)
+        self.queue.add_after(key, REFRESH)
+
+    def _delay(self, key: str) -> float:
+        """Return the seconds after which a server that has not answered is asked again."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return min(REFRESH * 2.0 ** min(failures - 1, 16), LONGEST_DELAY)
+
+    def _keep(self, key: str, spec: AggregatedSpec | None) -> None:
+        """Publish the documents of an API service from now on, None for none."""
+        specs = self._aggregator.specs
+        if specs.get(key) != spec:
+            others = {name: other for name, other in specs.items() if name != key}
+            self._aggregator.specs = others if spec is None else {**others, key: spec}
+
+
+async def with_urls(spec: AggregatedSpec, fetch: Fetch) -> AggregatedSpec:
+    """Return documents with the v3 documents that a server has now. Raises CallError, ValueError."""
+    answer = await fetch("/openapi/v3", {})
+    if answer.status == 404:
+        return spec._replace(urls={})
+    if answer.status != 200:
+        raise CallError("Error, could not get list of group versions for APIService")
+    return spec._replace(urls=_urls(orjson.loads(answer.body)))
+
+
+async def with_v2(spec: AggregatedSpec, version: Version, fetch: Fetch) -> AggregatedSpec:
+    """Return documents with the v2 document that a server has now. Raises CallError, ValueError."""
+    headers = {"Accept": "application/json"}
+    if spec.etag and not spec.etag.startswith(_OWN_ETAG):
+        headers["If-None-Match"] = spec.etag
+    answer = await fetch("/openapi/v2", headers)
+    if answer.status == 304 and spec.etag:
+        return spec
+    if answer.status != 200:
+        raise CallError(f"failed to retrieve openAPI spec, http error: {answer.status}")
+    etag = answer.headers.get("ETag") or _OWN_ETAG + sha512(answer.body).hexdigest()
+    if etag == spec.etag:
+        return spec
+    return spec._replace(etag=etag, v2=await asyncio.to_thread(_read, answer.body, spec.path, version))
+
+
+def _urls(index: Any) -> Mapping[str, str]:
+    """Return the URLs in a v3 index by the names of documents. Raises ValueError for what is none."""
+    try:
+        return {name: str(item.get("serverRelativeURL", "")) for name, item in (index.get("paths") or {}).items()}
+    except AttributeError:
+        raise ValueError("no index of OpenAPI documents") from None
+
+
+def _read(document: bytes, prefix: str, version: Version) -> bytes:
+    """Return the paths of a v2 document that begin with a text, and their definitions, in JSON. Raises ValueError."""
+    from understudy.apiserver.endpoints.openapi.merging.merge import below  # where there are aggregated servers
+    from understudy.apiserver.endpoints.openapi.merging.swagger_types import as_read
+
+    return encode_unescaped(below(as_read(orjson.loads(document)), prefix, version))
