@@ -25,6 +25,7 @@ FLOORS = [
     ["kinds"],
     [
         *("admission.chain", "admission.metrics", "admission.objects", "admission.webhooks", "admission.matching"),
+        "admission.generic_webhook",
         "admission.expressions",
         "admission.manifest",
         "admission.reloads",

@@ -27,6 +27,7 @@ from scripts.common.comparing import PATIENCE, Answer, Obj, Server, Tally, diffe
 from scripts.compare.cases.access_stories import STORIES as ACCESS
 from scripts.compare.cases.access_stories import TOKENS, Ask, Hook, Story, review
 from scripts.compare.cases.configuration_stories import CONFIGURED, Metrics, Write
+from scripts.compare.cases.image_stories import IMAGES
 from scripts.compare.cases.token_stories import TOKENS_IN_SECRETS, Annotations, Keep, Show
 from scripts.compare.cases.webhook_server import WebhookServer
 from scripts.compare.controllers import controllers_beside
@@ -34,11 +35,12 @@ from scripts.compare.sequences.answers import mask
 from scripts.record.upstream.server import api_server, new_key
 from understudy import Server as Understudy
 
-STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS}
+STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS, **IMAGES}
 CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
 ADMIN = TOKENS.partition(",")[0]
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 CONTROLLER_SECONDS = 60.0  # that controllers may take to start, and to do what they do
+LATENCY = "apiserver.latency.k8s.io/"
 SENT = ("content-type", "accept", "user-agent", "authorization")
 
 
@@ -162,13 +164,14 @@ def shown(obj: Obj) -> Obj:
 
 
 def annotations_of(log: Path, number: int) -> Obj:
-    """Return the annotations of the request of a step in the audit log, once it is there. Raises TimeoutError."""
+    """Return the annotations of the request of a step in the audit log, once it is there, but for those about slow
+    requests. Raises TimeoutError."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         for line in log.read_text().splitlines() if log.exists() else ():
             if f'"step-{number}"' in line and '"ResponseComplete"' in line and line.endswith("}"):
                 annotations: Obj = json.loads(line).get("annotations") or {}
-                return annotations
+                return {name: text for name, text in annotations.items() if not name.startswith(LATENCY)}
         time.sleep(0.02)
     raise TimeoutError(f"step {number} is not in {log}")
 

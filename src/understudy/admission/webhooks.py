@@ -127,12 +127,24 @@ class TimedReply(NamedTuple):
 class CallError(Exception):
     """A webhook could not be asked, or its answer could not be read; the text is the real server's.
 
-    code  status code of an answer that is an error, None for other errors
+    code    status code of an answer that is an error, None for other errors
+    reason, details, metadata
+            those of its Status, or of the one that client-go makes of it
     """
 
-    def __init__(self, message: str, code: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: int | None = None,
+        reason: str = "",
+        details: Obj | None = None,
+        metadata: Obj | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.reason = reason
+        self.details = details
+        self.metadata = metadata
 
 
 class LoopWouldWaitError(Exception):
@@ -220,12 +232,15 @@ def _error(reply: Reply, schemas: Schemas) -> CallError:
     except DecodeError:
         status = {}
     if status.get("status") == "Failure":
-        return CallError(str(status.get("message", "")), status.get("code") or 0)
+        parts = status.get("reason", ""), status.get("details"), status.get("metadata")
+        return CallError(str(status.get("message", "")), status.get("code") or 0, *parts)
     is_text = not reply.content_type or reply.content_type.lower().startswith("text/")
     text = reply.body[:_LONGEST_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
-    return CallError(text_of_code(reply.status, text), reply.status)
+    details = {"causes": [{"reason": "UnexpectedServerResponse", "message": text}]}
+    return CallError(text_of_code(reply.status, text), reply.status, _REASONS.get(reply.status, ""), details)
 
 
+_REASONS = {403: "Forbidden"}  # of the others nothing is made
 _TEXTS = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",

@@ -210,14 +210,3 @@ def test_reserved_names_can_be_stored_while_the_gate_is_off(tmp_path: Path) -> N
         obj = {"metadata": {"name": "a.static.k8s.io"}}
         answer = send(server, "POST", f"{GROUP}/v1/validatingwebhookconfigurations", obj)
     assert (answer.status, len(answer.warnings)) == (201, 1)
-
-
-@pytest.mark.parametrize("plugin", ["ImagePolicyWebhook"])
-def test_configurations_that_are_not_supported_are_refused(plugin: str, tmp_path: Path) -> None:
-    """A configuration that would be ignored is an error."""
-    plugins = [{"name": plugin, "configuration": {}}]
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.dump({"apiVersion": CONFIG, "kind": "AdmissionConfiguration", "plugins": plugins}))
-    with pytest.raises(ValueError, match=f'plugin "{plugin}": understudy does not support its configuration'):
-        Server(admission_control_config_file=file, enable_admission_plugins=[plugin])
-    Server(admission_control_config_file=file)

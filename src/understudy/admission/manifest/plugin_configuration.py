@@ -24,8 +24,6 @@ from understudy.machinery.validation.field import Path as FieldPath
 MUTATING_POLICY, VALIDATING_POLICY = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
 MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 POLICIES = frozenset((MUTATING_POLICY, VALIDATING_POLICY))
-# Another plugin that reads a configuration, which understudy does not.
-UNSUPPORTED = frozenset(("ImagePolicyWebhook",))
 
 _GROUP = "apiserver.config.k8s.io/v1"
 _PACKAGE = "k8s.io/apiserver/pkg/admission/plugin"
@@ -64,8 +62,6 @@ def named_files(plugin: str, data: bytes, version: Version, gates: Gates) -> Nam
 
     data  the configuration of the plugin
     """
-    if plugin in UNSUPPORTED:
-        raise ValueError("understudy does not support its configuration")
     if plugin in POLICIES:
         files = NamedFiles(_of_policies(plugin, data, version) if version >= V1_36 else "")
     elif plugin in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK):

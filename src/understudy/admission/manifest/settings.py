@@ -20,13 +20,13 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.util.clock import SystemClock
+from understudy.machinery.util.clock import Clock, SystemClock
 
 T = TypeVar("T")
 # Reads the configuration of a plugin in some bytes, None for none. Raises ValueError, InitializationError.
 Reader = Callable[[bytes | None, Version], object]
 # Plugins that cannot be enabled without a configuration.
-NEED_CONFIGURATION = frozenset(("EventRateLimit",))
+NEED_CONFIGURATION = frozenset(("EventRateLimit", "ImagePolicyWebhook"))
 
 
 class InitializationError(ValueError):
@@ -37,13 +37,13 @@ class InitializationError(ValueError):
 class AdmissionSettings:
     """The settings of the plugins of one server.
 
-    read  configurations by the names of their plugins
-    now   returns the time of day, in seconds since 1970
+    read   configurations by the names of their plugins
+    clock  that of the server
     """
 
     manifests: StaticManifests = NO_MANIFESTS
     read: Mapping[str, object] = field(default_factory=dict)
-    now: Callable[[], float] = SystemClock().now
+    clock: Clock = field(default_factory=SystemClock)
 
     def of(self, plugin: str, default: T) -> T:
         """Return the configuration of a plugin, `default` without one."""
@@ -62,14 +62,14 @@ def load_settings(
     version: Version,
     gates: Gates,
     metrics: ReloadMetrics,
-    now: Callable[[], float],
+    clock: Clock,
 ) -> AdmissionSettings:
     """Read an AdmissionConfiguration. Raises ValueError with the text of the real server.
 
     path     of its file, None for none
     plugins  names of those that are enabled, in their order
     readers  of their configurations
-    now      returns the time of day, in seconds since 1970
+    clock    that of the server
     """
     sources: dict[str, ManifestSource] = {}
     read: dict[str, object] = {}
@@ -88,10 +88,10 @@ def load_settings(
                     read[plugin] = read_webhook_users(Path(files.kubeconfig), version)
             if not files.folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
                 continue
-            sources[plugin] = _source(ManifestLoader(plugin, files.folder, version, gates), metrics, now)
+            sources[plugin] = _source(ManifestLoader(plugin, files.folder, version, gates), metrics, clock.now)
     except ValueError as error:
         raise ValueError(f"failed to apply admission: {error}") from None
-    return AdmissionSettings(StaticManifests(sources, metrics), read, now)
+    return AdmissionSettings(StaticManifests(sources, metrics), read, clock)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from understudy.admission.plugins.pod_security.configuration import PodSecurityC
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.always_pull_images import AlwaysPullImages
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
+from understudy.admission.plugins.pods.image_policy import ImagePolicy, ImagePolicyWebhook, new_image_policy_webhook
 from understudy.admission.plugins.pods.node_selector import PodNodeSelector, read_node_selectors
 from understudy.admission.plugins.pods.placement import (
     ExtendedResourceToleration,
@@ -88,7 +89,8 @@ _CONFIGURED = frozenset(
     )
 )
 
-# Those of them whose configuration is more than a folder of manifests.
+# Those of them whose configuration is more than a folder of manifests. That of ImagePolicyWebhook names a server, which
+# is read elsewhere.
 READERS: Mapping[str, Reader] = {
     EventRateLimit.name: read_event_limits,
     PodNodeSelector.name: read_node_selectors,
@@ -162,7 +164,7 @@ def new_chain(
         LimitPodHardAntiAffinityTopology(),
         AlwaysPullImages(),
         ExtendedResourceToleration(),
-        EventRateLimit(settings.of(EventRateLimit.name, EventLimits()), settings.now),
+        EventRateLimit(settings.of(EventRateLimit.name, EventLimits()), settings.clock.now),
         PodNodeSelector(settings.of(PodNodeSelector.name, dict[str, str]())),
         PodTolerationRestriction(settings.of(PodTolerationRestriction.name, TolerationConfiguration())),
         DenyServiceExternalIPs(),
@@ -171,6 +173,8 @@ def new_chain(
         NodeRestriction(authorizer),
         OwnerReferencesPermissionEnforcement(objects),
     ]
+    if (policy := settings.of(ImagePolicyWebhook.name, ImagePolicy())).endpoint is not None:
+        opt_in.append(new_image_policy_webhook(policy, webhooks, settings.clock, version))
     plugins += (plugin for plugin in opt_in if plugin.name in enable)
     known = all_ordered_plugins(version)
     enabled = [plugin for plugin in plugins if plugin.name not in disable and plugin.name in known]

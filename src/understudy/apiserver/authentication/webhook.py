@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 
+from understudy.admission.generic_webhook import GenericWebhook
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to
-from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import GroupVersionKind, Obj

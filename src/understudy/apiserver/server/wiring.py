@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.admission.manifest.settings import NEED_CONFIGURATION, NO_SETTINGS, AdmissionSettings, load_settings
+from understudy.admission.manifest.settings import (
+    NEED_CONFIGURATION,
+    NO_SETTINGS,
+    AdmissionSettings,
+    Reader,
+    load_settings,
+)
 from understudy.admission.manifest.source import manifest_metrics
 from understudy.admission.reloads import ReloadedFile, server_identity
 from understudy.admission.webhooks import WebhookClient
@@ -134,11 +140,14 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     if not file and NEED_CONFIGURATION.isdisjoint(config.enable_admission_plugins):
         return NO_SETTINGS
     from understudy.admission.plugins.ordered import READERS, configured_plugins  # imports all plugins
+    from understudy.admission.plugins.pods.image_policy import ImagePolicyWebhook, read_image_policy
+    from understudy.apiserver.server.options.webhook_files import read_endpoint
 
     version, path = config.release.version, Path(file) if file else None
     plugins = configured_plugins(config.enable_admission_plugins, config.disable_admission_plugins, version)
     metrics = manifest_metrics(_identity(gates))
-    return load_settings(path, plugins, READERS, version, gates, metrics, config.clock.now)
+    readers: Mapping[str, Reader] = {**READERS, ImagePolicyWebhook.name: partial(read_image_policy, read_endpoint)}
+    return load_settings(path, plugins, readers, version, gates, metrics, config.clock)
 
 
 def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> Tokens:
@@ -168,8 +177,8 @@ def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: Webh
     """Return the client of the server of `--authentication-token-webhook-config-file`, None without one."""
     if config.token_webhook is None:
         return None
+    from understudy.admission.generic_webhook import GenericWebhook
     from understudy.apiserver.authentication.webhook import KINDS, WebhookTokens
-    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 
     kind = KINDS[config.authentication_token_webhook_version]
     webhook = GenericWebhook(config.token_webhook, client, kind, Schemas.of(config.release.version))

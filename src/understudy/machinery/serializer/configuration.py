@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from understudy.machinery.golang.json_reader import DecodeError
@@ -27,12 +28,18 @@ class ConfigurationTypes(Schemas):
 
     kinds    {"GROUP/VERSION/KIND": full name of the type}
     structs  {full name: its fields as in `types.json`}
+    scalars  {full name of a type: the one that it is}
     """
 
-    def __init__(self, kinds: Mapping[str, str], structs: Mapping[str, list[list[Any]]]) -> None:
+    def __init__(
+        self,
+        kinds: Mapping[str, str],
+        structs: Mapping[str, list[list[Any]]],
+        scalars: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         type_meta = [["Kind", "kind", "o", "string", 1], ["APIVersion", "apiVersion", "o", "string", 2]]
         super().__init__(V1_31)  # releases differ in errors about inlined fields, of which these types have no others
-        self._types = {"kinds": kinds, "structs": {_META: type_meta, **structs}, "scalars": {}, "custom": [RAW]}
+        self._types = {"kinds": kinds, "structs": {_META: type_meta, **structs}, "scalars": scalars, "custom": [RAW]}
 
     def openapi_of(self, name: str) -> dict[str, Any]:
         return {}

@@ -15,7 +15,7 @@ from scripts.compare.cases.access_stories import ALLOWED, REFUSED, kubeconfig, r
 from scripts.compare.cases.webhook_server import Answer, WebhookServer
 from tests.clock import FixedClock
 from understudy import Server, StatusError
-from understudy.apiserver.authorization.webhook import generic_webhook
+from understudy.admission import generic_webhook
 
 POLICY = {
     "apiVersion": "admissionregistration.k8s.io/v1",

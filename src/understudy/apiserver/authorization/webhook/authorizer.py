@@ -6,9 +6,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from understudy.admission.generic_webhook import GenericWebhook
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to, once
-from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
 from understudy.apiserver.authorization.webhook.review import in_version, spec_of
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
 from understudy.machinery.auth.users import User

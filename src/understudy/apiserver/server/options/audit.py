@@ -14,7 +14,7 @@ from understudy.apiserver.server.options.values import nanoseconds
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
-    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
+    from understudy.admission.generic_webhook import Endpoint
     from understudy.apiserver.permissions.audit.policy import Policy
 
 PathLike = str | os.PathLike[str]

@@ -16,9 +16,9 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:
+    from understudy.admission.generic_webhook import Endpoint
     from understudy.apiserver.authorization.abac.authorizer import Policy
     from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
-    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 
 _BESIDE_CONFIGURATION = {"authorization_config", "authorization_policy_file"}
 

@@ -24,8 +24,8 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import Schemas
 
 if TYPE_CHECKING:
+    from understudy.admission.generic_webhook import Endpoint
     from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
-    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
     from understudy.apiserver.authorization.webhook.match_conditions import ConditionMetrics
 
 
@@ -88,8 +88,8 @@ def _policy_authorizer(config: ServerConfig) -> Authorizer:
 
 def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> Authorizer:
     """Return the authorizer that asks the server of `--authorization-webhook-config-file`."""
+    from understudy.admission.generic_webhook import GenericWebhook
     from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
-    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
     from understudy.apiserver.authorization.webhook.review import KINDS
 
     assert config.authorization_webhook is not None
@@ -107,9 +107,9 @@ def _configured_webhook(
     metrics: ConditionMetrics,
 ) -> Authorizer:
     """Return the authorizer that asks a webhook of a configuration. Raises ValueError."""
+    from understudy.admission.generic_webhook import GenericWebhook
     from understudy.apiserver.authorization.configuration.validation import DENY
     from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
-    from understudy.apiserver.authorization.webhook.generic_webhook import GenericWebhook
     from understudy.apiserver.authorization.webhook.match_conditions import MatchConditions, compile_condition
     from understudy.apiserver.authorization.webhook.review import KINDS
 

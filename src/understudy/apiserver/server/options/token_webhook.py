@@ -11,7 +11,7 @@ from understudy.apiserver.authentication.options import PathLike, flag
 from understudy.apiserver.server.options.values import nanoseconds
 
 if TYPE_CHECKING:
-    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
+    from understudy.admission.generic_webhook import Endpoint
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Iterable
 from pathlib import Path
 
+from understudy.admission.generic_webhook import Endpoint
 from understudy.admission.webhooks import Caller, Target
-from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
 from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
 
 NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
@@ -25,11 +25,12 @@ def read_reviewer(path: Path, version: str, versions: Iterable[str], what: str) 
     return endpoint
 
 
-def read_endpoint(path: Path) -> Endpoint:
+def read_endpoint(file: str | Path) -> Endpoint:
     """Return the server and the user of a kubeconfig; over plain HTTP no token is sent. Raises ValueError, for a file
-    that is missing or empty with the texts of client-go."""
+    that is missing or empty, or for no name of one, with the texts of client-go."""
+    path = Path(file)
     try:
-        is_empty = not path.stat().st_size
+        is_empty = not file or not path.stat().st_size
     except OSError as why:
         raise ValueError(f"stat {path}: {(why.strerror or str(why)).lower()}") from None
     if is_empty:

@@ -12,7 +12,7 @@ from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
-    from understudy.apiserver.authorization.webhook.generic_webhook import Endpoint
+    from understudy.admission.generic_webhook import Endpoint
 
 TIMEOUT = 30  # seconds of a call
 STEPS, FACTOR, JITTER = 5, 1.5, 0.2  # of `DefaultRetryBackoffWithInitialDelay`

@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from understudy.admission.webhooks import Call, Caller, CallError, Target, WebhookClient, of_any_kind, read_review
+from understudy.admission.webhooks import (
+    Call,
+    Caller,
+    CallError,
+    Registered,
+    Target,
+    WebhookClient,
+    of_any_kind,
+    read_review,
+)
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -24,7 +33,9 @@ class Endpoint(NamedTuple):
 class GenericWebhook:
     """Sends reviews of one kind to a server, and reads its answers.
 
-    timeout  seconds of one call
+    timeout     seconds of one call
+    delay       seconds until the second one; None for those of `DefaultAuthWebhookRetryBackoff`
+    registered  the scheme of the client
     """
 
     def __init__(
@@ -34,18 +45,22 @@ class GenericWebhook:
         kind: GroupVersionKind,
         schemas: Schemas,
         timeout: float = TIMEOUT,
+        delay: float | None = None,
+        registered: Registered = of_any_kind,
     ) -> None:
         self._endpoint = endpoint
         self._client = client
         self._kind = kind
         self._schemas = schemas
         self._timeout = timeout
+        self._delay = delay
+        self._registered = registered
 
     async def create(self, parts: Obj) -> Obj:
         """Return the review that is answered to one with a spec and a status. Raises CallError, after all tries."""
         group, version, kind = self._kind
         named = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": self._schemas.uncreated_metadata}
-        body, pause = encode({**named, **parts}) + b"\n", DELAY
+        body, pause = encode({**named, **parts}) + b"\n", DELAY if self._delay is None else self._delay
         for step in range(STEPS):
             try:
                 return await self._post(body)
@@ -62,7 +77,7 @@ class GenericWebhook:
         [answered] = await self._client.call([call])
         if isinstance(answered.result, CallError):
             raise answered.result
-        return read_review(answered.result, self._kind, self._schemas, of_any_kind)
+        return read_review(answered.result, self._kind, self._schemas, self._registered)
 
 
 def _is_passing(error: CallError) -> bool:
