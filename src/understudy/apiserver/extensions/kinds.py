@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from understudy.admission.webhooks import WebhookClient
-from understudy.apiserver.extensions.conversion import Converter, new_converter
+from understudy.apiserver.extensions.conversion import new_converter
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.fields.printer_columns import column_definitions, parsed_columns, table_row
 from understudy.apiserver.extensions.fields.selectable_fields import selectable
@@ -37,15 +37,19 @@ class Defined(NamedTuple):
     storage: Kind
 
     @staticmethod
-    def by(definition: Definition, version: Version, webhooks: WebhookClient) -> Defined:
-        """Return a definition with the kinds that it defines."""
+    def by(definition: Definition, version: Version, webhooks: WebhookClient, *, keeps_floats: bool = False) -> Defined:
+        """Return a definition with the kinds that it defines. `keeps_floats`: see `Storage`."""
         schemas, converter = Schemas(definition, version), new_converter(definition, webhooks, version)
-        kinds = {name: _kind(schemas, name, converter) for name in definition.served_versions}
+
+        def kind(version: str) -> Kind:
+            return _kind(schemas, version, Storage(schemas, version, converter, keeps_floats=keeps_floats))
+
+        kinds = {name: kind(name) for name in definition.served_versions}
         stored = definition.storage_version
-        return Defined(definition, kinds, kinds.get(stored) or _kind(schemas, stored, converter))
+        return Defined(definition, kinds, kinds.get(stored) or kind(stored))
 
 
-def _kind(schemas: Schemas, version: str, converter: Converter) -> Kind:
+def _kind(schemas: Schemas, version: str, storage: Storage) -> Kind:
     """Return the kind of a definition's objects in one version."""
     definition = schemas.definition
     gvk = GroupVersionKind(definition.group, version, definition.kind)
@@ -67,7 +71,7 @@ def _kind(schemas: Schemas, version: str, converter: Converter) -> Kind:
         columns={version: column_definitions(columns, schemas.version)},
         find_behavior=lambda: _behavior(schemas, gvk),
         new_codec=lambda kind, version: StructuralCodec(schemas, version),
-        custom=Storage(schemas, version, converter),
+        custom=storage,
     )
 
 

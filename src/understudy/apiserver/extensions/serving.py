@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 class Serving:
     """The kinds that are served. Immutable.
 
-    webhooks    calls the webhooks that convert objects of custom resources
-    aggregated  the versions that API services add, by their names; their objects are elsewhere
+    webhooks      calls the webhooks that convert objects of custom resources
+    aggregated    the versions that API services add, by their names; their objects are elsewhere
+    keeps_floats  whether custom resources are stored in a form that tells 1.0 from 1
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class Serving:
         *,
         webhooks: WebhookClient | None = None,
         aggregated: Mapping[str, AggregatedVersion] | None = None,
+        keeps_floats: bool = False,
     ) -> None:
         self.release = release
+        self.keeps_floats = keeps_floats
         self.definitions: Mapping[str, Defined] = definitions or {}
         self.webhooks: WebhookClient = webhooks or NoWebhooks()
         self.aggregated: Mapping[str, AggregatedVersion] = aggregated or {}
@@ -55,7 +58,8 @@ class Serving:
         if before is not None and before.definition.serves_the_same(definition):
             defined = before._replace(definition=definition)
         else:
-            defined = Defined.by(definition, self.release.version, self.webhooks)
+            version, webhooks = self.release.version, self.webhooks
+            defined = Defined.by(definition, version, webhooks, keeps_floats=self.keeps_floats)
         return self._with_definitions({**self.definitions, definition.name: defined})
 
     def without_definition(self, definition: Definition) -> Serving:
@@ -65,13 +69,22 @@ class Serving:
         )
 
     def _with_definitions(self, definitions: Mapping[str, Defined]) -> Serving:
-        return Serving(self.release, definitions, webhooks=self.webhooks, aggregated=self.aggregated)
+        return self._with(definitions, self.aggregated)
 
     def with_aggregated(self, aggregated: Mapping[str, AggregatedVersion]) -> Serving:
         """Return this serving with other versions of API services."""
         if aggregated == self.aggregated:
             return self
-        return Serving(self.release, self.definitions, webhooks=self.webhooks, aggregated=aggregated)
+        return self._with(self.definitions, aggregated)
+
+    def _with(self, definitions: Mapping[str, Defined], aggregated: Mapping[str, AggregatedVersion]) -> Serving:
+        return Serving(
+            self.release,
+            definitions,
+            webhooks=self.webhooks,
+            aggregated=aggregated,
+            keeps_floats=self.keeps_floats,
+        )
 
     @cached_property
     def calls_webhooks(self) -> bool:

@@ -1,4 +1,4 @@
-"""Stores objects of custom resources in the storage version of their definition, as JSON keeps them."""
+"""Stores objects of custom resources in the storage version of their definition, as JSON or CBOR keep them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.kinds.declarations.watch_cache import WatchCache
-from understudy.machinery.golang.json_writer import as_read_again
+from understudy.machinery.golang.json_writer import as_read_again, with_go_floats
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 
 class Storage:
-    """Stores objects of one version of a definition, and reads what any version has stored."""
+    """Stores objects of one version of a definition, and reads what any version has stored.
 
-    def __init__(self, schemas: Schemas, version: str, converter: Converter) -> None:
+    keeps_floats  whether they are stored in a form that tells 1.0 from 1, as CBOR does
+    """
+
+    def __init__(self, schemas: Schemas, version: str, converter: Converter, *, keeps_floats: bool = False) -> None:
+        self._numbers = with_go_floats if keeps_floats else as_read_again
         self._schemas = schemas
         self._version = version
         self._converter = converter
@@ -28,10 +32,10 @@ class Storage:
         return self._converter.calls_webhook
 
     def store(self, obj: Obj) -> Obj:
-        """Return an object as it is stored: in the storage version, with numbers as JSON keeps them."""
+        """Return an object as it is stored: in the storage version, with numbers as its form keeps them."""
         version = self._schemas.definition.storage_version
         out = self._in_version([obj], version)[0]
-        changed = {k: new for k, v in out.items() if k != "metadata" and (new := as_read_again(v)) is not v}
+        changed = {k: new for k, v in out.items() if k != "metadata" and (new := self._numbers(v)) is not v}
         return {**out, **changed} if changed else out
 
     def load_new(self, stored: Obj) -> Obj | None:

@@ -11,6 +11,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases import features
 from understudy.machinery.serializer.protobuf_wire import encode_varint
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import call_deeply
@@ -38,7 +39,11 @@ def check(kind: Kind, key: str, value: Obj, ctx: Context, current: Entry | None,
     updates  whether the request is an update, which may create the key: it asks what is stored if that is not `current`
     """
     if ctx.payload + (current.encoded_size if current else 0) > MEASURED_FROM:
-        size, revision = len(call_deeply(stored_bytes, kind, value)), current.revision if current else 0
+        in_cbor = ctx.gates[features.CBOR_SERVING_AND_STORAGE]
+        size, revision = (
+            len(call_deeply(stored_bytes, kind, value, in_cbor=in_cbor)),
+            current.revision if current else 0,
+        )
         sent = _request_size(kind, len(key.encode()), size, revision, updates=updates)
         if sent > MAX_SENT:
             text = f"trying to send message larger than max ({sent} vs. {MAX_SENT})"

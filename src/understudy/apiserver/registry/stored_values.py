@@ -2,8 +2,9 @@
 
 Built-in kinds are stored as Kubernetes protobuf behind its prefix, or as what `--storage-media-type` says, in the
 storage version of the release. Definitions, API services and custom resources are always JSON, with a newline at the
-end. A value names its version, and every version that the release knows is read, as by the real server after an
-upgrade: with the defaults of that version, converted to the internal form.
+end; custom resources are CBOR with the gate `CBORServingAndStorage`, and read in both forms whatever it says. A value
+names its version, and every version that the release knows is read, as by the real server after an upgrade: with the
+defaults of that version, converted to the internal form.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from understudy.apiserver.storage.interface import Raw
 from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Resources
-from understudy.machinery.golang.json_writer import encode_map
+from understudy.machinery.golang.json_writer import as_read_again, encode_map, with_go_floats
 from understudy.machinery.patch import patch_body
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.cbor import encode as cbor
+from understudy.machinery.serializer.cbor.decode import decode_unstructured
+from understudy.machinery.serializer.cbor.items import parse
 from understudy.machinery.serializer.json import (
     DecodeError,
     decode_parsed,
@@ -59,10 +64,14 @@ _OTHER_FORMS = {
 }
 
 
-def stored_bytes(kind: Kind, value: Obj, media_type: str = PROTOBUF) -> bytes:
-    """Return an internal object as a kube-apiserver stores it, `media_type` being that of most built-in kinds."""
+def stored_bytes(kind: Kind, value: Obj, media_type: str = PROTOBUF, *, in_cbor: bool = False) -> bytes:
+    """Return an internal object as a kube-apiserver stores it.
+
+    media_type  that of most built-in kinds
+    in_cbor     whether custom resources are stored in CBOR
+    """
     if kind.custom is not None:
-        return _custom_bytes(value)
+        return _custom_bytes(value, in_cbor)
     if kind.behavior.stored_as_json is not None:
         ordered = in_field_order(value, kind.struct(kind.versions[0]))
         return encode(kind.behavior.stored_as_json.write(ordered)) + b"\n"
@@ -76,8 +85,10 @@ def stored_bytes(kind: Kind, value: Obj, media_type: str = PROTOBUF) -> bytes:
     return encode(named) + b"\n" if media_type == JSON else _yaml(named)
 
 
-def _custom_bytes(value: Obj) -> bytes:
+def _custom_bytes(value: Obj, in_cbor: bool) -> bytes:
     """Return a custom resource as it is stored."""
+    if in_cbor:
+        return cbor.encode_in_order(value)
     return encode_map(value) + b"\n"
 
 
@@ -106,6 +117,7 @@ class StoredValues:
         self._version = version
         self._gates = gates
         self._media_type = media_type
+        self._in_cbor = gates[features.CBOR_SERVING_AND_STORAGE]
         self._schemas = Schemas.of(version)
         own = {f"{_ROOT}{name}/": _own_kind(version, kind) for name, kind in _OWN.items()}
         # Events are stored for two groups: the one that they are stored as comes last, and stays.
@@ -117,7 +129,7 @@ class StoredValues:
         """Return the bytes of an object, which is in its internal form. Raises ValueError for an unknown key."""
         kind = self.kind_of(key)
         if kind is None:
-            return call_deeply(_custom_bytes, value)
+            return call_deeply(_custom_bytes, value, self._in_cbor)
         return call_deeply(stored_bytes, kind, value, self._media_type)
 
     def decode(self, key: str, raw: Raw) -> Obj:
@@ -131,14 +143,14 @@ class StoredValues:
         if raw.startswith(_ENCRYPTED):
             raise EncryptedError(f"{key}: identity transformer tried to read encrypted data")
         try:
-            return call_deeply(self._decode, kind, raw) if kind else call_deeply(_custom_object, raw)
+            return call_deeply(self._decode, kind, raw) if kind else call_deeply(self._custom_object, raw)
         except DecodeError as error:
             raise ValueError(f"{key}: {error}") from error
 
     def is_current(self, key: str, raw: Raw, value: Obj) -> bool:
         kind, raw = self.kind_of(key), bytes(raw)
-        if kind is None:
-            return True  # what is stored of a custom resource names its version, and so changes with that
+        if kind is None:  # what is stored of a custom resource names its version, and so changes with that
+            return raw.startswith(cbor.PREFIX) == self._in_cbor
         if kind.behavior.defaulted_on_read and raw != self.encode(key, value):
             return False
         is_protobuf = self._media_type == PROTOBUF and kind.behavior.stored_as_json is None
@@ -156,6 +168,18 @@ class StoredValues:
         if kind is None and "." not in key[len(_ROOT) : begin]:
             raise ValueError(f"{key}: Kubernetes {self._version} stores nothing under this key")
         return kind
+
+    def _custom_object(self, raw: bytes) -> Obj:
+        """Return the custom resource of some bytes. Raises DecodeError."""
+        if raw.startswith(cbor.PREFIX):
+            value = with_go_floats(decode_unstructured(parse(raw, self._version)) or {})
+        else:
+            value = as_read_again(with_go_numbers(patch_body.loads(raw)[0]))
+        api_version, name = type_meta_of(value)
+        if not name or not api_version or not isinstance(value.get("metadata"), dict):
+            raise DecodeError("the value is no custom resource: it has no apiVersion, kind or metadata")
+        obj: Obj = value
+        return obj
 
     def _decode(self, kind: Kind, raw: bytes) -> Obj:
         if raw.startswith(MAGIC):
@@ -204,13 +228,3 @@ def _own_kind(version: Version, name: str) -> Kind:
     """Return a kind that the real server stores for itself."""
     gvk = GroupVersionKind("", "v1", name)
     return Kind(version, "", name, name, name, False, (), ("v1",), gvk, new_codec=GoCodec.of)
-
-
-def _custom_object(raw: bytes) -> Obj:
-    """Return the custom resource of some bytes. Raises DecodeError."""
-    value = with_go_numbers(patch_body.loads(raw)[0])
-    api_version, name = type_meta_of(value)
-    if not name or not api_version or not isinstance(value.get("metadata"), dict):
-        raise DecodeError("the value is no custom resource: it has no apiVersion, kind or metadata")
-    obj: Obj = value
-    return obj

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from math import copysign, isinf
@@ -143,17 +144,28 @@ def go_json(value: Any) -> Any:
 def as_read_again(value: Any) -> Any:
     """Return a value with its numbers as they are read from the JSON that Go writes: 1.0 is 1, and -0.0 is 0. Parts
     without such numbers are shared."""
+    return _with_floats(value, lambda number: go_number(float(number)) if number else 0)
+
+
+def with_go_floats(value: Any) -> Any:
+    """Return a value whose floats stay floats, and are written in JSON as Go writes them: 1.0 as 1. Parts without such
+    numbers are shared."""
+    return _with_floats(value, lambda number: number if type(go_number(number)) is float else GoFloat(number))
+
+
+def _with_floats(value: Any, change: Callable[[float], Any]) -> Any:
+    """Return a value with its floats changed."""
     if isinstance(value, Raw):
         return value
     if isinstance(value, dict):
-        changed = {k: new for k, v in value.items() if type(v) not in _EXACT and (new := as_read_again(v)) is not v}
+        changed = {
+            k: new for k, v in value.items() if type(v) not in _EXACT and (new := _with_floats(v, change)) is not v
+        }
         return {**value, **changed} if changed else value
     if isinstance(value, list):
-        items = list(map(as_read_again, value))
+        items = [_with_floats(item, change) for item in value]
         return items if any(map(is_not, items, value)) else value
-    if isinstance(value, float):
-        return go_number(float(value)) if value else 0
-    return value
+    return change(value) if isinstance(value, float) else value
 
 
 def encode_sorted(value: Any) -> bytes:

@@ -12,8 +12,10 @@ import aiohttp
 import pytest
 
 from scripts.common.comparing import Server as Asked
+from scripts.common.custom_resources import DEFINITIONS, definition, served_version
 from scripts.compare.cases.cbor_requests import Tag, item
 from scripts.compare.cbor import exchanges
+from tests.waiting import wait_until
 from understudy import Server
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.serializer.cbor.decode import decode_any
@@ -40,6 +42,22 @@ def test_cbor_is_not_served_without_its_gate() -> None:
         applied = asked.exchange("PATCH", f"{path}/a", {"Content-Type": "application/apply-patch+cbor"}, b"\xa0")
     assert [read.status, written.status, applied.status] == [406, 415, 415]
     assert not any(b"cbor" in answer.body for answer in (read, written, applied))
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_custom_resources_have_their_floats(gate: bool) -> None:
+    """With the gate they are stored in CBOR, where 1.0 is a float still; in JSON it is written as 1 with both."""
+    schema = {"type": "object", "properties": {"n": {"type": "number"}}}
+    path, number = "/apis/example.com/v1/numbers", {"apiVersion": "example.com/v1", "kind": "Number"}
+    with Server(feature_gates={"CBORServingAndStorage": gate}) as server, Asked(server.url) as asked:
+        asked.must("POST", DEFINITIONS, definition("example.com", "Number", served_version(schema)))
+        wait_until(lambda: asked.exchange("GET", path).status == 200)
+        asked.must("POST", path, {**number, "metadata": {"name": "a"}, "n": 1.0})
+        read = asked.exchange("GET", f"{path}/a")
+        stored = server.state.registry.store.peek("/registry/example.com/numbers/a")
+    assert b'"n":1}' in read.body
+    assert stored is not None
+    assert isinstance(stored.object["n"], float) is gate
 
 
 def test_audit_log_has_objects_as_json(tmp_path: Path) -> None:

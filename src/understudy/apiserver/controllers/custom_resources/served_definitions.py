@@ -10,6 +10,7 @@ from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import Event, Watch
+from understudy.machinery.releases import features
 
 GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 
@@ -20,7 +21,9 @@ class ServedDefinitions:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._store = state.registry.store
-        self._without = Serving(state.release, webhooks=state.webhooks)  # kept, with all that is made of it
+        keeps_floats = state.gates[features.CBOR_SERVING_AND_STORAGE]
+        # kept, with all that is made of it
+        self._without = Serving(state.release, webhooks=state.webhooks, keeps_floats=keeps_floats)
         self._prefix = ""
         definitions = state.release.of_resource(GROUP, RESOURCE)
         if definitions is not None:

@@ -5,7 +5,7 @@
 
 Every string is a byte string, names of fields too. A `[]byte` has the tag that it is to be base64 one day, and a
 float64 is a float however whole it is, in the fewest bytes that hold it: these two need the Go type. Upstream shuffles
-the fields; here they stand in the order that they have in JSON.
+the fields of answers; here they stand in the order that they have in JSON.
 """
 
 from __future__ import annotations
@@ -35,6 +35,17 @@ _ARGUMENTS = ((24, 1 << 8, 1), (25, 1 << 16, 2), (26, 1 << 32, 4), (27, 1 << 64,
 def encode(obj: Obj, struct: Struct | None) -> bytes:
     """Return an object as a body; without a Go type as a custom resource is encoded."""
     return PREFIX + encode_item(obj, struct)
+
+
+def encode_in_order(value: Obj) -> bytes:
+    """Return a custom resource as a body with all keys in the order of their bytes, as it is stored (`Encode`)."""
+    return PREFIX + write_any(_in_order(value))
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value, key=write_any)}
+    return [_in_order(child) for child in value] if isinstance(value, list) else value
 
 
 def encode_item(obj: Obj, struct: Struct | None) -> bytes:
