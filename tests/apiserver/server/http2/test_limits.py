@@ -11,19 +11,18 @@ from h2.errors import ErrorCodes
 from multidict import CIMultiDict
 
 from tests.apiserver.server.http2.client import MAPS, Client
+from tests.apiserver.server.http2.exchanges import PING, frame
 from understudy import Server
+from understudy.apiserver.endpoints.request import Delivery
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http2 import connection
 from understudy.apiserver.server.http2.connection import Http2Connection, Http2Server
 from understudy.apiserver.server.http2.encoder import PlainEncoder
 from understudy.apiserver.server.http2.reader import PREFACE
+from understudy.machinery.releases.version import V1_37
 
-PING = bytes((0, 0, 8, 6, 0, 0, 0, 0, 0)) + b"12345678"
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+GET = PlainEncoder().encode([(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")])
 
 
 def ended_by(client: Client, data: bytes) -> tuple[int, int] | None:
@@ -32,33 +31,6 @@ def ended_by(client: Client, data: bytes) -> tuple[int, int] | None:
     client.socket.sendall(data)
     client.until(lambda: client.went_away is not None)
     return client.went_away
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (frame(0, 0, 0, b"a"), ErrorCodes.PROTOCOL_ERROR),
-        (frame(0, 0, 9, b"a"), ErrorCodes.PROTOCOL_ERROR),
-        (frame(6, 0, 0, b"short"), ErrorCodes.FRAME_SIZE_ERROR),
-        (b"\xff\xff\xff\0\0\0\0\0\1", ErrorCodes.FRAME_SIZE_ERROR),
-        (frame(1, 0, 3) + PING, ErrorCodes.PROTOCOL_ERROR),
-        (frame(1, 5, 2, b"\x82"), ErrorCodes.PROTOCOL_ERROR),
-        (frame(5, 4, 3, b"\0\0\0\2"), ErrorCodes.PROTOCOL_ERROR),
-        (frame(8, 0, 0, b"\x7f\xff\xff\xff"), ErrorCodes.FLOW_CONTROL_ERROR),
-    ],
-    ids=["data", "idle-stream", "ping", "large-frame", "headers", "even-stream", "push", "window"],
-)
-def test_connection_error(client: Client, data: bytes, code: ErrorCodes) -> None:
-    """A client that breaks a rule of the connection is told so and loses it."""
-    assert ended_by(client, data) == (1, code)
-
-
-def test_first_frame_is_of_settings(client: Client) -> None:
-    with Client(client.url, preface=PREFACE + PING) as hasty:
-        hasty.until(lambda: hasty.went_away == (0, ErrorCodes.PROTOCOL_ERROR))
-    with Client(client.url, preface=b"GET / HTTP/1.1\r\n\r\n") as other:
-        other.until_closed()
-        assert other.went_away is None
 
 
 def test_more_streams_than_allowed() -> None:
@@ -127,7 +99,7 @@ class FullPipe(asyncio.Transport):
 
 def connected(handle: Handler, most_streams: int = 100) -> tuple[Http2Connection, FullPipe]:
     """Return a new connection of a server, behind the client's first settings, and its pipe."""
-    protocol, pipe = Http2Server(handle, most_streams).connect(), FullPipe()
+    protocol, pipe = Http2Server(handle, V1_37, most_streams).connect(), FullPipe()
     protocol.connection_made(pipe)
     protocol.data_received(PREFACE + frame(4, 0, 0))
     return protocol, pipe
@@ -143,9 +115,8 @@ async def test_requests_that_are_given_up_at_once() -> None:
         await may_end.wait()
 
     protocol, pipe = connected(handle, most_streams=3)
-    block = PlainEncoder().encode([(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")])
     for number in range(1, 100, 2):
-        protocol.data_received(frame(1, 5, number, block))
+        protocol.data_received(frame(1, 5, number, GET))
         await asyncio.sleep(0)
         protocol.data_received(frame(3, 0, number, (8).to_bytes(4)))
     assert frame(7, 0, 0, (33).to_bytes(4) + ErrorCodes.ENHANCE_YOUR_CALM.to_bytes(4)) in pipe.unread
@@ -163,14 +134,28 @@ async def test_few_requests_begin_in_one_turn() -> None:
         await exchange.send(200, CIMultiDict())
 
     protocol, _ = connected(handle)
-    block = PlainEncoder().encode([(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")])
-    protocol.data_received(b"".join(frame(1, 5, number, block) for number in range(1, 100, 2)))
+    protocol.data_received(b"".join(frame(1, 5, number, GET) for number in range(1, 100, 2)))
     counts: list[int] = []
     while begun < 50:
         assert len(counts) < 1000
         counts.append(begun)
         await asyncio.sleep(0)
     assert max(after - before for before, after in pairwise(counts)) < 10
+    protocol.connection_lost(None)
+
+
+async def test_head_of_an_answer_without_its_body() -> None:
+    """Send the head of an answer before a fault cuts off the whole body."""
+
+    async def handle(exchange: Exchange) -> None:
+        exchange.impair(Delivery(body_bytes=0))
+        await exchange.send(200, CIMultiDict(), [b"body"])
+
+    protocol, pipe = connected(handle)
+    protocol.data_received(frame(1, 5, 1, GET))
+    while not pipe.is_aborted:
+        await asyncio.sleep(0)
+    assert frame(1, 4, 1)[3:] in pipe.unread
     protocol.connection_lost(None)
 
 

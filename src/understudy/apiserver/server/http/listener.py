@@ -58,8 +58,8 @@ class Listener:
     ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
-        version = director.state.release.version
-        self.handle = handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates)
+        self._version = director.state.release.version
+        self.handle = handler(director, self._pumps, self._version, asks_for_certificates=asks_for_certificates)
         self._server = HTTPServer(self.handle, give_up)
         self._most_streams = most_streams
         self._goaway_chance = goaway_chance
@@ -84,7 +84,7 @@ class Listener:
         if self._http2 is None:
             from understudy.apiserver.server.http2.connection import Http2Server  # and h2, which takes a while
 
-            self._http2 = Http2Server(self.handle, self._most_streams, self._goaway_chance)
+            self._http2 = Http2Server(self.handle, self._version, self._most_streams, self._goaway_chance)
         return self._http2.connect()
 
     def send_watch(self, source: WatchSource, frames: Frames) -> Stop:

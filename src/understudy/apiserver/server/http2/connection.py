@@ -13,7 +13,6 @@ from typing import cast
 
 from h2 import events
 from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
 from hpack import HPACKError, OversizedHeaderListError
 
 from understudy.apiserver.server.http1.large_parts import LargeParts
@@ -23,6 +22,7 @@ from understudy.apiserver.server.http2.frames import go_away_frame
 from understudy.apiserver.server.http2.reader import BrokenRuleError, FrameReader, WrongPrefaceError
 from understudy.apiserver.server.http2.requests import Requests
 from understudy.apiserver.server.http2.rules import LargeBlockError, Rules
+from understudy.machinery.releases.version import Version
 
 log = logging.getLogger("understudy")
 
@@ -34,12 +34,14 @@ _MOST_UNREAD = 512 * 1024  # bytes that may wait for a client: frames that it as
 class Http2Server:
     """All connections of a server that speak HTTP/2, whose requests a handler answers.
 
+    version        the release that is emulated
     most_streams   requests that a client may send at once on a connection
     goaway_chance  the share of requests behind which the client is to connect anew
     """
 
-    def __init__(self, handle: Handler, most_streams: int, goaway_chance: float = 0.0) -> None:
+    def __init__(self, handle: Handler, version: Version, most_streams: int, goaway_chance: float = 0.0) -> None:
         self.handle = handle
+        self.version = version
         self.most_streams = most_streams
         self.goaway_chance = goaway_chance
         self.large_parts = LargeParts()
@@ -62,13 +64,13 @@ class Http2Connection(ServedProtocol):
     def __init__(self, server: Http2Server) -> None:
         super().__init__(server.large_parts)
         self._server = server
-        self.http2 = Rules(server.most_streams)
+        self.http2 = Rules(server.most_streams, server.version)
         self.goaway_chance = server.goaway_chance
         self.is_full = False  # the client reads too slowly
         self.is_over = False  # nothing more is read
         self._reader = FrameReader(self.http2)
         self._knows_limit = False  # the client does, of streams
-        self._requests = Requests(self, server.handle, server.most_streams)
+        self._requests = Requests(self, server.handle, server.version, server.most_streams)
         self._is_going_away = False
         self._decoding: asyncio.Task[None] | None = None  # reads large headers; nothing else is read meanwhile
 
@@ -79,6 +81,7 @@ class Http2Connection(ServedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self._server.connections.add(self)
         self._timer = self._loop.call_later(_GREETING, self._check_greeting)
+        self.transport.write(self.http2.greeting)
         self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -127,13 +130,13 @@ class Http2Connection(ServedProtocol):
                 if self.is_over:
                     return None
         except BrokenRuleError as error:
+            log.debug("HTTP/2: %s", error)
             self._requests.newest = max(self._requests.newest, error.stream)
+            if self.transport is not None:
+                self.transport.write(error.unsent)
             return self.fail(error.code)
         except LargeBlockError as large:
             self._decoding = self._loop.create_task(self._decode(large.block))
-        except ProtocolError as error:
-            log.debug("HTTP/2: %s", error)
-            return self._hang_up()
         if self._reader.is_behind:
             self._server.large_parts.add(self._catch_up())
         self.flush()

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from h2.exceptions import FrameTooLargeError
 
 HEAD = 9  # bytes of the head of a frame: three of its length, then one of its type, one of flags, four of its stream
 HEADERS, SETTINGS, GOAWAY, CONTINUATION = 1, 4, 7, 9
+GOAWAY_BYTES = HEAD + 8  # of a whole frame that tells nothing more
 END_STREAM, END_HEADERS = 1, 4  # flags of HEADERS
 
 
@@ -45,6 +48,24 @@ class FrameCutter:
 def empty_headers_frame(stream: bytes, flags: int) -> bytes:
     """Return a HEADERS frame without headers that ends them, and the request if the flags say so."""
     return bytes((0, 0, 0, HEADERS, flags & END_STREAM | END_HEADERS)) + stream
+
+
+def settings_frame(settings: Iterable[tuple[int, int]]) -> bytes:
+    """Return a SETTINGS frame."""
+    payload = b"".join(code.to_bytes(2) + value.to_bytes(4) for code, value in settings)
+    return len(payload).to_bytes(3) + bytes((SETTINGS, 0, 0, 0, 0, 0)) + payload
+
+
+def continuation_frames(stream: bytes, rest: bytes, longest: int) -> bytes:
+    """Return the frames of the rest of headers, which end them."""
+    starts = range(0, max(len(rest), 1), longest)
+    return b"".join(
+        len(part := rest[at : at + longest]).to_bytes(3)
+        + bytes((CONTINUATION, END_HEADERS if at == starts[-1] else 0))
+        + stream
+        + part
+        for at in starts
+    )
 
 
 def go_away_frame(last: int, code: int) -> bytes:

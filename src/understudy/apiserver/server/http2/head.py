@@ -21,6 +21,7 @@ from understudy.apiserver.server.http1.head import (
 )
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
 from understudy.machinery.util.regex import regex
 
 MAX_HEADERS = 1024 * 1024 + 320  # bytes of all headers, with 32 for each (`maxHeaderListSize`)
@@ -30,6 +31,8 @@ _NAME = regex(r"[!#$%&'*+.^_`|~0-9a-z-]+")  # in lower case
 _NOT_IN_VALUES = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
 _DIGITS = regex("[0-9]{1,19}")
 _OF_CONNECTIONS = (CONNECTION, istr("Keep-Alive"), istr("Proxy-Connection"), TRANSFER_ENCODING, UPGRADE)
+_REFUSES_USERS = ByRelease({V1_33: True, V1_31: False})  # in `:authority`
+_REFUSES_URLS = ByRelease({V1_37: True, V1_31: False})  # as a `:path`
 _EXPECT, _TE = istr("Expect"), istr("TE")
 
 
@@ -52,10 +55,11 @@ TOO_LARGE = Refusal(
 )
 
 
-def read_head(fields: Iterable[tuple[bytes, bytes]], *, ends: bool) -> tuple[Head, Refusal | None]:
+def read_head(fields: Iterable[tuple[bytes, bytes]], version: Version, *, ends: bool) -> tuple[Head, Refusal | None]:
     """Return a request without its body, and what refuses it. Raises MalformedRequestError.
 
-    ends  whether it has no body
+    version  the release that is emulated
+    ends     whether it has no body
     """
     pseudo, headers, size = _read_fields(fields)
     method, path = pseudo.get(":method", ""), pseudo.get(":path", "")
@@ -66,7 +70,9 @@ def read_head(fields: Iterable[tuple[bytes, bytes]], *, ends: bool) -> tuple[Hea
         path = authority
     elif not method or not path or pseudo.get(":scheme") not in ("https", "http"):
         raise MalformedRequestError("a request without method, path or scheme")
-    if "@" in authority:
+    elif path[0] != "/" and path != "*" and _REFUSES_URLS[version]:
+        raise MalformedRequestError("a :path that is a URL")
+    if "@" in authority and _REFUSES_USERS[version]:
         raise MalformedRequestError("a user in :authority")
     try:
         target = read_target(method, path)[0]

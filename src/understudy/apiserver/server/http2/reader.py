@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from h2 import events
 from h2.errors import ErrorCodes
-from h2.exceptions import FrameTooLargeError
+from h2.exceptions import FrameTooLargeError, ProtocolError
+from hpack import HPACKError
 
 from understudy.apiserver.server.http2 import frames
 from understudy.apiserver.server.http2.rules import BUFFER, LONGEST_BLOCK, Rules
@@ -21,12 +22,17 @@ class WrongPrefaceError(Exception):
 
 
 class BrokenRuleError(Exception):
-    """The client has broken a rule that is not `h2`'s; `stream` is the newest stream."""
+    """The client has broken a rule of the connection.
 
-    def __init__(self, code: ErrorCodes, stream: int) -> None:
-        super().__init__(code.name)
+    stream  that of the frame, 0 if the frame itself is none
+    unsent  frames that are still to be sent to the client
+    """
+
+    def __init__(self, code: ErrorCodes, stream: int, why: str = "", unsent: bytes = b"") -> None:
+        super().__init__(why or code.name)
         self.code = code
         self.stream = stream
+        self.unsent = unsent
 
 
 class FrameReader:
@@ -41,6 +47,7 @@ class FrameReader:
         self._cutter = frames.FrameCutter()
         self._preface = PREFACE  # as far as it has not come
         self._head = b"\0\0\0\0", 0, 0  # stream, flags and size of the newest headers
+        self._block: list[bytes] = []  # the frame that begins headers and the parts that continue them, until they end
         self.has_settings = False
         self.is_behind = False
 
@@ -57,8 +64,8 @@ class FrameReader:
     def read(self) -> Iterator[events.Event]:
         """Yield the events of the frames that have come as a whole, of so many as are read at once.
 
-        `h2` is not told that the client goes away: it would not let it be answered. Raises BrokenRuleError,
-        LargeBlockError, after which `reread` goes on, and ProtocolError.
+        `h2` is not told that the client goes away: it would not let it be answered. Raises BrokenRuleError, and
+        LargeBlockError, after which `reread` goes on.
         """
         self.is_behind = False
         left = _AT_ONCE
@@ -76,10 +83,12 @@ class FrameReader:
     def reread(self) -> Iterator[events.Event]:
         """Yield the events of a frame whose large headers have been read, and of those that came behind it."""
         stream, flags, _ = self._head
-        yield from self._http2.receive_data(frames.empty_headers_frame(stream, flags))
+        yield from self._receive(frames.empty_headers_frame(stream, flags))
         yield from self.read()
 
     def _events(self, kind: int, frame: bytes) -> list[events.Event]:
+        if self._block:
+            return self._continue(kind, frame)
         if kind == frames.SETTINGS:
             self.has_settings = True
         elif not self.has_settings:
@@ -88,12 +97,40 @@ class FrameReader:
             return [events.ConnectionTerminated()]
         elif kind == frames.HEADERS:
             self._head = frame[5 : frames.HEAD], frame[4], len(frame)
+            if not frame[4] & frames.END_HEADERS:
+                self._block = [frame]
+                return []
         elif kind == frames.CONTINUATION:
-            stream, flags, size = self._head
-            self._head = stream, flags, size + len(frame)
-            if size > LONGEST_BLOCK:
-                raise self._broken(ErrorCodes.PROTOCOL_ERROR)
-        return self._http2.receive_data(frame)
+            raise BrokenRuleError(ErrorCodes.PROTOCOL_ERROR, 0)
+        return self._receive(frame)
+
+    def _continue(self, kind: int, frame: bytes) -> list[events.Event]:
+        """Return the events of a request whose headers a frame continues, when they have come to their end.
+
+        They go to `h2` in as few frames as possible, since it reads no more than 64. Raises BrokenRuleError.
+        """
+        stream, flags, size = self._head
+        if kind != frames.CONTINUATION or frame[5 : frames.HEAD] != stream:
+            raise BrokenRuleError(ErrorCodes.PROTOCOL_ERROR, 0)
+        if size > LONGEST_BLOCK:
+            raise self._broken(ErrorCodes.PROTOCOL_ERROR)
+        self._head = stream, flags, size + len(frame)
+        self._block.append(frame[frames.HEAD :])
+        if not frame[4] & frames.END_HEADERS:
+            return []
+        begin, *rest = self._block
+        self._block = []
+        return self._receive(begin + frames.continuation_frames(stream, b"".join(rest), BUFFER))
+
+    def _receive(self, frame: bytes) -> list[events.Event]:
+        """Return the events of a frame. Raises BrokenRuleError, and LargeBlockError."""
+        try:
+            return self._http2.receive_data(frame)
+        except ProtocolError as error:
+            is_unreadable = isinstance(error.__cause__, (HPACKError, IndexError))
+            code = ErrorCodes.COMPRESSION_ERROR if is_unreadable else ErrorCodes(error.error_code)
+            stream, unsent = int.from_bytes(frame[5 : frames.HEAD]), self._http2.data_to_send()[: -frames.GOAWAY_BYTES]
+            raise BrokenRuleError(code, stream, str(error), unsent) from error
 
     def _broken(self, code: ErrorCodes) -> BrokenRuleError:
         return BrokenRuleError(code, int.from_bytes(self._head[0]))

@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http2.head import MalformedRequestError, Refusal, read_head
 from understudy.apiserver.server.http2.stream import Carrier, Http2Exchange, Stream, StreamBody
+from understudy.machinery.releases.version import Version
 
 log = logging.getLogger("understudy")
 
@@ -35,14 +36,16 @@ class _Request:
 class Requests:
     """The requests of a connection whose streams are not closed.
 
-    handle  answers one
-    most    streams that may be open at once
-    newest  number of the newest stream that is not refused
+    handle   answers one
+    version  the release that is emulated
+    most     streams that may be open at once
+    newest   number of the newest stream that is not refused
     """
 
-    def __init__(self, connection: Carrier, handle: Handler, most: int) -> None:
+    def __init__(self, connection: Carrier, handle: Handler, version: Version, most: int) -> None:
         self._connection = connection
         self._handle = handle
+        self._version = version
         self._most = most
         self._open: dict[int, _Request] = {}
         self._running = 0  # tasks, those of streams that are closed already included
@@ -66,7 +69,7 @@ class Requests:
             return http2.reset_stream(number, ErrorCodes.PROTOCOL_ERROR if knows_limit else ErrorCodes.REFUSED_STREAM)
         ends = event.stream_ended is not None
         try:
-            head, refusal = read_head(event.headers or (), ends=ends)
+            head, refusal = read_head(event.headers or (), self._version, ends=ends)
         except MalformedRequestError as error:
             log.debug("HTTP/2: %s", error)
             return http2.reset_stream(number, ErrorCodes.PROTOCOL_ERROR)

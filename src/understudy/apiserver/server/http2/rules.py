@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from h2.config import H2Configuration
@@ -10,12 +11,17 @@ from h2.settings import SettingCodes, Settings
 from hpack import Decoder, HeaderTuple
 
 from understudy.apiserver.server.http2.encoder import PlainEncoder
+from understudy.apiserver.server.http2.frames import settings_frame
 from understudy.apiserver.server.http2.head import MAX_HEADERS
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 
 BUFFER = 256 * 1024  # bytes of a frame, and of a body that may wait to be read: kube-apiserver's settings
 LONGEST_BLOCK = 2 * MAX_HEADERS  # bytes of compressed headers that are read, to be refused
 _LARGE = 8 * 1024  # bytes of compressed headers that are read beside the event loop: it may take a second
+_UNFOLDING = 64 * 1024  # bytes of compressed headers that may stand for any size: they are as many headers at the most
 _FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
+_NO_PRIORITIES = 9  # the setting that streams have no priorities (RFC 9218, section 2.1)
+_KNOWS_NO_PRIORITIES = ByRelease({V1_36: [(_NO_PRIORITIES, 1)], V1_31: []})
 
 
 class LargeBlockError(Exception):
@@ -40,20 +46,25 @@ class PatientDecoder(Decoder):
             return read
         if len(data) > _LARGE:
             raise LargeBlockError(bytes(data))
+        self.max_header_list_size = sys.maxsize
         return super().decode(data, raw)
 
     def decode_large(self, block: bytes) -> None:
         """Read headers, in any thread, for the next call of `decode`. Raises HPACKError."""
+        self.max_header_list_size = sys.maxsize if len(block) <= _UNFOLDING else LONGEST_BLOCK
         self._read = super().decode(block, raw=True)
 
 
 class Rules(H2Connection):
     """The rules of a server's connection. Go refuses streams beyond the limit, and answers requests that `h2` would not
-    read."""
+    read.
+
+    greeting  the first frame: `h2` would send settings that Go does not
+    """
 
     MAX_CLOSED_STREAMS = 4096  # that are remembered
 
-    def __init__(self, most_streams: int) -> None:
+    def __init__(self, most_streams: int, version: Version) -> None:
         super().__init__(
             H2Configuration(
                 client_side=False,
@@ -77,6 +88,17 @@ class Rules(H2Connection):
         self.decoder: PatientDecoder = PatientDecoder()
         self.encoder = PlainEncoder()
         self.initiate_connection()
+        self.clear_outbound_data_buffer()
+        self.greeting = settings_frame(
+            [
+                (SettingCodes.MAX_FRAME_SIZE, BUFFER),
+                (SettingCodes.MAX_CONCURRENT_STREAMS, most_streams),
+                (SettingCodes.MAX_HEADER_LIST_SIZE, MAX_HEADERS),
+                (SettingCodes.HEADER_TABLE_SIZE, self.local_settings.header_table_size),
+                (SettingCodes.INITIAL_WINDOW_SIZE, BUFFER),
+                *_KNOWS_NO_PRIORITIES[version],
+            ]
+        )
         self.increment_flow_control_window(BUFFER * most_streams - _FIRST_WINDOW)
 
     @property

@@ -19,6 +19,8 @@ from understudy.apiserver.server.http1.head import CONNECTION, CONTENT_LENGTH, H
 from understudy.apiserver.server.http2.rules import Rules
 from understudy.apiserver.storage.turns import Turns
 
+_BUFFER = 4096  # bytes of a body whose length Go tells to HEAD, too: it begins to send when there are more
+
 
 class Carrier(Protocol):
     """The connection that streams share.
@@ -174,9 +176,11 @@ class Http2Exchange(Exchange):
 
     async def send(self, status: int, headers: CIMultiDict[str], parts: Sequence[bytes] = (b"",)) -> None:
         """Send a whole answer, whose body is in one part or more. One to HEAD has no body."""
-        if self.method == "HEAD" or status in WITHOUT_BODY:
-            return self._begin(status, headers, ends=True)
         size = sum(map(len, parts))
+        if self.method == "HEAD" or status in WITHOUT_BODY:
+            if self.method == "HEAD" and 0 < size <= _BUFFER:
+                headers[CONTENT_LENGTH] = str(size)
+            return self._begin(status, headers, ends=True)
         headers[CONTENT_LENGTH] = str(size)
         self._begin(status, headers, ends=not size, waits=size > 0 and self._impaired is None)
         turns = Turns()  # of all clients that get large answers, however fast they read
