@@ -267,11 +267,13 @@ class Director:
             return await self._open_page(request)
         except RequestTimeoutError:
             answer = timed_out()
+            self._request_metrics.terminate(request, answer.status)
             request.response_headers = ()  # of filters behind that of the deadline
         except StatusError as error:
             answer = error_response(request, error)
         except TooManyRequestsError as error:
             answer = too_many_requests(error)
+            self._request_metrics.terminate(request, answer.status)
         except TokenAwaitedError as awaited:
             return await self._again(request, awaited)
         except (ImpersonationError, AuthorizationError) as error:
@@ -463,7 +465,7 @@ class Director:
                 *process.families(state.release.version),
             ),
             watches=watches,
-            admission=state.counted_families,
+            admission=(*state.counted_families, self._request_metrics.terminations),
             flow_control=None if self._flow_control is None else self._flow_control.usage,
             limiter=() if self._limiter is None else self._limiter.families(),
             pauses=self._pauses,

@@ -103,6 +103,24 @@ async def test_metrics_have_the_most_requests_of_the_last_second() -> None:
     assert await told() == {"mutating": "0", "readOnly": "1"}
 
 
+async def test_requests_without_room_or_time_are_counted() -> None:
+    """Count them by code and the labels of other requests; a path that is no resource is the subresource."""
+    door = new_door()
+    held = Held(door, "timeout=10ms")
+    await asyncio.sleep(0)
+    other = Request("POST", "/version", CIMultiDict([("Impersonate-User", "ann")]), b"", parse_query(""), V1_32)
+    assert [await status(door, request()), await status(door, other), await held.task] == [429, 429, 504]
+    page = await door(Request("GET", "/metrics", CIMultiDict(), b"", parse_query(""), V1_32))
+    assert isinstance(page, Response)
+    of_maps = 'group="",resource="configmaps",scope="resource",subresource="",verb="POST",version="v1"'
+    of_path = 'group="",resource="",scope="",subresource="/version",verb="POST",version=""'
+    assert re.findall(r"request_terminations_total\{(.*)\} 1\n", page.body.decode()) == [
+        f'code="429",component="apiserver",{of_path}',
+        f'code="429",component="apiserver",{of_maps}',
+        f'code="504",component="apiserver",{of_maps}',
+    ]
+
+
 def test_limits_are_not_negative() -> None:
     """The text is kube-apiserver's."""
     with pytest.raises(ValueError, match="--max-mutating-requests-inflight can not be negative value"):
