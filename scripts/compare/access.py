@@ -203,7 +203,8 @@ def without_time(line: str) -> str:
 
 def call_of(call: Obj) -> Obj:
     """Return a call of the webhook with the headers that are compared."""
-    return {**call, "headers": {name: call["headers"].get(name) for name in SENT}}
+    headers, acting = call["headers"], [name for name in call["headers"] if name.startswith("impersonate-")]
+    return {**call, "headers": {name: headers.get(name) for name in (*SENT, *sorted(acting))}}
 
 
 def asked(client: Server, step: Ask) -> Answer:

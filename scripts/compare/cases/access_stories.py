@@ -52,7 +52,7 @@ class Story(NamedTuple):
     releases: Sequence[str] = ("1.32", "1.37")
 
 
-def kubeconfig(server: str, **user: str) -> str:
+def kubeconfig(server: str, **user: Any) -> str:
     """Return a kubeconfig of the webhook."""
     cluster = {"server": server, "certificate-authority-data": "{{ca}}"}
     content = {
@@ -147,6 +147,7 @@ POLICIES = (
     {"user": "bob", "resource": "secrets", "namespace": "n"},
     {"user": "\u24ca", "resource": "pods"},
 )
+_ACTING = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"x/y%": ["1", "2"]}}
 LIST, PAGE = Ask("GET", MAPS), Ask("GET", "/version")
 # What the webhook is asked for requests of all kinds.
 ASKED: Sequence[Ask | Hook] = (
@@ -339,6 +340,11 @@ STORIES: dict[str, Story] = {
     ),
     "bootstrap tokens": Story(
         {"enable_bootstrap_token_auth": "true", "authorization_mode": "RBAC"}, (*SECRETS, *JOINED)
+    ),
+    "acting as another": Story(
+        WEBHOOK,
+        (Hook(ALLOWED), PAGE),
+        {"hook.kubeconfig": kubeconfig("https://{{hook}}/authz", token="secret", **_ACTING)},
     ),
     "nobody listens": Story(
         {**WEBHOOK, FILE: "{{dir}}/refused.kubeconfig"},

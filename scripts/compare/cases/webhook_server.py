@@ -128,7 +128,8 @@ def _handler(hook: WebhookServer) -> type[http.server.BaseHTTPRequestHandler]:
             path = self.path.partition("?")[0]
             answer = hook.answers.get(path, Answer(review=False, status=404, raw="no such hook"))
             body = json.loads(sent) if sent.startswith(b"{") else sent.decode()
-            headers = {name.lower(): value for name, value in self.headers.items() if name.lower() not in UNKEPT}
+            names = [name for name in self.headers if name.lower() not in UNKEPT]
+            headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in names}
             hook.note({"method": self.command, "path": self.path, "headers": headers, "body": body})
             time.sleep(answer.delay)
             if answer.closes:

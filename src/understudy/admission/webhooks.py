@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import NamedTuple, Protocol
 
+from understudy.machinery.auth.impersonation import Headers
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
@@ -73,6 +74,8 @@ class Caller(NamedTuple):
     certificate, key
               those of the client (PEM), or None
     password  a name and a password as in "name:password", or ""
+    impersonation
+              headers that name whom the caller acts as
     """
 
     agent: str = "kube-apiserver-admission"
@@ -81,6 +84,7 @@ class Caller(NamedTuple):
     certificate: bytes | None = None
     key: bytes | None = None
     password: str = ""
+    impersonation: Headers = ()
 
 
 _ADMISSION = Caller()

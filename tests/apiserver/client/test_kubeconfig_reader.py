@@ -70,6 +70,15 @@ def test_errors(
     assert str(error.value) == f"{path}: {message}"
 
 
+@pytest.mark.parametrize("field", [{"as-uid": "7"}, {"as-groups": ["g"]}, {"as-user-extra": {"k": ["v"]}}])
+def test_more_about_nobody(tmp_path: Path, field: dict[str, Any]) -> None:
+    """A user who acts as another names that one, too."""
+    path = write(tmp_path, {"server": "u"}, field)
+    with pytest.raises(KubeconfigError, match="invalid configuration: requesting uid, groups or user-extra"):
+        read_kubeconfig(path)
+    assert read_kubeconfig(write(tmp_path, {"server": "u"}, {**field, "as": "jane"})).impersonation
+
+
 @pytest.mark.parametrize("text", ["[]", "a: b: c"])
 def test_other_files(tmp_path: Path, text: str) -> None:
     """A file that is no kubeconfig, no YAML, or not there is refused in one line that names it."""

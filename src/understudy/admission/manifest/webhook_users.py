@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from understudy.admission.manifest.configuration import path_error
 from understudy.admission.webhooks import Caller, CallError, Target
+from understudy.machinery.auth.impersonation import impersonation_headers
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import (
@@ -30,7 +31,7 @@ _HTTPS = ":443"
 _PACKAGE = "k8s.io/client-go/tools/clientcmd/api/v1"
 _TEXTS = (
     *("client-certificate", "client-certificate-data", "client-key", "client-key-data"),
-    *("token", "tokenFile", "username", "password", "as"),
+    *("token", "tokenFile", "username", "password", "as", "as-uid"),
 )
 _TYPES = ConfigurationTypes(
     {"/v1/Config": f"{_PACKAGE}.Config"},
@@ -52,6 +53,8 @@ _TYPES = ConfigurationTypes(
         f"{_PACKAGE}.Context": [["AuthInfo", "user", "", "string", 0]],
         f"{_PACKAGE}.AuthInfo": [
             *([name, name, "o", "string", 0] for name in _TEXTS),
+            ["ImpersonateGroups", "as-groups", "o", "[]string", 0],
+            ["ImpersonateUserExtra", "as-user-extra", "o", "map[string][]string", 0],
             ["AuthProvider", "auth-provider", "o", f"*{RAW}", 0],
             ["Exec", "exec", "o", f"*{RAW}", 0],
         ],
@@ -91,7 +94,8 @@ class WebhookUsers:
         certificate, key = (self._bytes(user, name) for name in ("client-certificate", "client-key"))
         if token and password:
             raise CallError("username/password or bearer token may be set, but not both")
-        return Caller(token=token, password=password, certificate=certificate, key=key)
+        impersonation = impersonation_headers(user)
+        return Caller(token=token, password=password, certificate=certificate, key=key, impersonation=impersonation)
 
     def _bytes(self, user: Obj, name: str) -> bytes | None:
         if data := user.get(f"{name}-data"):
@@ -129,8 +133,8 @@ def read_webhook_users(path: Path, version: Version) -> WebhookUsers:
     users = {each.get("name", ""): each.get("user") or {} for each in config.get("users") or ()}
     contexts = {each.get("name", ""): each.get("context") or {} for each in config.get("contexts") or ()}
     for name, user in users.items():
-        if unknown := [way for way in ("exec", "as") if user.get(way)]:
-            raise ValueError(f"understudy does not support {unknown[0]} of user {go_quote(name)} in {path}")
+        if user.get("exec"):
+            raise ValueError(f"understudy does not support exec of user {go_quote(name)} in {path}")
     current = contexts.get(config.get("current-context") or "", {}).get("user") or ""
     return WebhookUsers(users, current, path.parent)
 

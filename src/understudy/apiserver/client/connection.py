@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from understudy.machinery.auth.impersonation import Headers
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
@@ -25,6 +27,7 @@ class Connection:
     token                  the bearer token of the user, or ""
     client_certificate, client_key
                            the user's certificate and its key (PEM), or None
+    impersonation          headers that name whom the user acts as, which webhooks are sent
     ask_inside             answers requests without a socket, in the event loop of a server; None for HTTP
     """
 
@@ -34,6 +37,7 @@ class Connection:
     token: str = field(default="", repr=False)
     client_certificate: bytes | None = None
     client_key: bytes | None = field(default=None, repr=False)
+    impersonation: Headers = ()
     ask_inside: AskInside | None = field(default=None, repr=False)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from understudy.apiserver.client.connection import Connection
+from understudy.machinery.auth.impersonation import OTHERS, impersonation_headers
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.yaml_reader import to_json
 from understudy.machinery.types import Obj
@@ -68,6 +69,9 @@ class _Kubeconfig:
         for field in UNSUPPORTED:
             if user.get(field):
                 raise self._error(f"user {context['user']!r} logs in by {field}, which is not supported{PROXY}")
+        if not user.get("as") and any(user.get(name) for name in OTHERS):
+            why = f"requesting uid, groups or user-extra for {context['user']} without impersonating a user"
+            raise KubeconfigError(f"invalid configuration: {why}")
         return Connection(
             url=str(cluster["server"]).rstrip("/"),
             certificate_authority=self._bytes(cluster, "certificate-authority"),
@@ -75,6 +79,7 @@ class _Kubeconfig:
             token=self._token(user),
             client_certificate=self._bytes(user, "client-certificate"),
             client_key=self._bytes(user, "client-key"),
+            impersonation=impersonation_headers(user),
         )
 
     def _named(self, kind: str, name: Any) -> Obj:

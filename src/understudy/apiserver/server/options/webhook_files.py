@@ -39,4 +39,5 @@ def read_endpoint(file: str | Path) -> Endpoint:
     authority = base64.b64encode(connection.certificate_authority or b"").decode()
     token = connection.token if connection.url.startswith("https:") else ""
     certificate, key = connection.client_certificate, connection.client_key
-    return Endpoint(Target(connection.url, authority, None), Caller("", token, connection.insecure, certificate, key))
+    caller = Caller("", token, connection.insecure, certificate, key, impersonation=connection.impersonation)
+    return Endpoint(Target(connection.url, authority, None), caller)

@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 import aiohttp
 from aiohttp.connector import AddrInfoType
+from multidict import CIMultiDict
 from yarl import URL
 
 from understudy.admission.webhooks import Call, CallError, Reply, Target
@@ -159,11 +160,13 @@ class OutgoingCall:
     async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
         """Send a request and return the answer, its body yet to be read. Raises CallError."""
         host = joined(self._url.host or "", self._url.explicit_port)
-        headers = {**_HEADERS, "User-Agent": self._call.caller.agent or "Go-http-client/1.1", "Host": host}
+        agent = self._call.caller.agent or "Go-http-client/1.1"
+        headers = CIMultiDict({**_HEADERS, "User-Agent": agent, "Host": host})
         if self._call.caller.token:
             headers["Authorization"] = f"Bearer {self._call.caller.token}"
         if self._call.caller.password:
             headers["Authorization"] = f"Basic {b64encode(self._call.caller.password.encode()).decode()}"
+        headers.extend(self._call.caller.impersonation)
         body = b""
         if method == "POST":
             headers["Content-Type"], body = "application/json", self._call.body
@@ -178,14 +181,15 @@ class OutgoingCall:
                 return answer
         return await self._send_http1(method, headers, body)
 
-    async def _send_http2(self, method: str, headers: dict[str, str], body: bytes) -> Http2Response | None:
+    async def _send_http2(self, method: str, headers: CIMultiDict[str], body: bytes) -> Http2Response | None:
         """Send a request over HTTP/2 and return the answer; None if the server does not speak it. Raises Http2Error.
 
         What the server did not look at is sent again: immediately on another connection, and on the same one
         immediately and then after 1, 2, 4… seconds (`http2.Transport.RoundTripOpt`).
         """
         host, last, wait = self._url.host or "", None, 0.0
-        headers = {**headers, "User-Agent": self._call.caller.agent or "Go-http-client/2.0"}
+        headers = headers.copy()
+        headers["User-Agent"] = self._call.caller.agent or "Go-http-client/2.0"
         context = client_context(self._call.target.ca_bundle, host, ALPN, self._call.caller)
         while True:
             try:
@@ -202,7 +206,7 @@ class OutgoingCall:
                 await asyncio.sleep(int(wait))
                 wait *= 2
 
-    async def _send_http1(self, method: str, headers: dict[str, str], body: bytes) -> aiohttp.ClientResponse:
+    async def _send_http1(self, method: str, headers: CIMultiDict[str], body: bytes) -> aiohttp.ClientResponse:
         """Send a request over HTTP/1.1 and return the answer. Raises CallError."""
         host, port = self._url.host or "", self._url.port or _HTTPS
         address, address_port = self._address(host, port)
