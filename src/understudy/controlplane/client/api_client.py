@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Self
 
 import aiohttp
@@ -179,7 +179,9 @@ class APIClient:
         """
         path, encoding = resource.path(namespace), encoding_of(resource)
         accept, query = encoding.accept_watch, {**(query or {}), "watch": "true"}
-        async with self.send("GET", path, None, {"Accept": accept}, query) as response:
+        async with AsyncExitStack() as open_watch:
+            with working(self.clock):
+                response = await open_watch.enter_async_context(self.send("GET", path, None, {"Accept": accept}, query))
             if response.status >= 400:
                 raise answered_error(response.status, await response.read(), encoding.decode)
             async with aclosing(encoding.events(response.content.iter_any(), response.content_type)) as events:

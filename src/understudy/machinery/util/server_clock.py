@@ -18,7 +18,7 @@ from understudy.machinery.util.clock import Clock, parse_timestamp
 from understudy.machinery.util.timers import SteeredClock
 
 QUIET_TURNS = 15  # of the event loop in which nothing happens, so that nothing more is expected: a request has five
-QUIET_SECONDS = 0.01  # real ones in which nothing happens after something has happened
+QUIET_SECONDS = 0.01  # real ones in which nothing happens after a write, which watches tell through sockets
 LONGEST_WORK = 5.0  # real seconds that work at one moment is waited for
 PAUSE = 0.0005  # real seconds until busy work is looked at again
 
@@ -27,7 +27,7 @@ class Steering:
     """Moves a clock on, moment by moment, in the event loop of its server.
 
     is_busy   reports whether something is being done whose end can be seen
-    activity  returns numbers that change with whatever happens, the last one with alarms that are set
+    activity  returns numbers that change with whatever happens, the first one with writes
     """
 
     def __init__(self, clock: Clock, is_busy: Callable[[], bool], activity: Callable[[], tuple[int, ...]]) -> None:
@@ -55,14 +55,14 @@ class Steering:
                 seconds = max(now - clock.now(), 0.0)
                 clock.set_date(now - seconds)
                 clock.move_to(clock.monotonic() + seconds)
-                await self._settle(happened=True)
+                await self._settle(written=True)
 
     async def advance(self, seconds: float) -> None:
         """Move the clock on. What falls due meanwhile is done in order, each at its time, before the clock goes on."""
         async with self._moving:
             with self._standing_still() as clock:
                 end = clock.monotonic() + seconds
-                await self._settle(happened=True)
+                await self._settle(written=True)
                 while (when := clock.first_alarm_at) is not None and when <= end:
                     clock.move_to(when)
                     await self._settle()
@@ -79,22 +79,23 @@ class Steering:
             if not was_frozen:
                 clock.resume()
 
-    async def _settle(self, *, happened: bool = False) -> None:
+    async def _settle(self, *, written: bool = False) -> None:
         """Wait until nothing happens any more, as far as can be seen.
 
-        happened  whether something has happened that may go on: sockets of this machine may take a moment
+        written  whether something has been written of which watches tell: sockets of this machine may take a moment.
+                 Requests of components are busy until their answers are read; nothing else is on its way then
         """
         turns, last = 0, self._activity()
         end = time.monotonic() + LONGEST_WORK
         quiet_from = time.monotonic()
         while (now := time.monotonic()) < end:
-            if turns >= QUIET_TURNS and (not happened or now - quiet_from >= QUIET_SECONDS):
+            if turns >= QUIET_TURNS and (not written or now - quiet_from >= QUIET_SECONDS):
                 return
             is_busy = self._is_busy()
             await asyncio.sleep(PAUSE if is_busy and turns == 0 else 0)
             activity, turns = self._activity(), turns + 1
             if is_busy or activity != last:
-                happened = happened or is_busy or activity[:-1] != last[:-1]
+                written = written or activity[0] != last[0]
                 last, turns, quiet_from = activity, 0, now
 
 
