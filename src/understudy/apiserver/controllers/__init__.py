@@ -1,5 +1,5 @@
 """The controllers of kube-apiserver itself: those of custom resource definitions, API services, flow schemas, the end
-of events, and the day since which uses of legacy tokens are noted.
+of events, the day since which uses of legacy tokens are noted, and coordinated elections of leaders.
 
 They always run. Those of kube-controller-manager are in `understudy.controlplane`, and reach a server as its
 `ControllerManager`.
@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.apiserver.controllers.coordinated_leader_election import LeaderElectionController
 from understudy.apiserver.controllers.custom_resources.api_services import APIServiceController
 from understudy.apiserver.controllers.custom_resources.definitions import DefinitionController
 from understudy.apiserver.controllers.event_expiry import EventExpiry
@@ -33,6 +34,7 @@ OWN: tuple[NewController, ...] = (
     FlowSchemaController,
     EventExpiry,
     TokenTrackingController,
+    LeaderElectionController,
 )
 
 

@@ -46,7 +46,7 @@ def candidate(obj: Obj, ctx: Context) -> Errors:
     spec = obj.get("spec") or {}
     errors = [] if spec.get("leaseName") else [required(_SPEC.child("leaseName"))]
     texts = {name: spec.get(name, "") for name in ("emulationVersion", "binaryVersion")}
-    versions = {name: _semver(text) for name, text in texts.items() if text}
+    versions = {name: semver(text) for name, text in texts.items() if text}
     for name, text in texts.items():
         if text and versions[name] is None:
             errors.append(invalid(_SPEC.child(name), text, "must be a valid semantic version"))
@@ -92,7 +92,7 @@ def _is_older(version: Semver | None, other: Semver | None) -> bool:
     return bool((version or zero).precedence_key() < other.precedence_key())
 
 
-def _semver(text: str) -> Semver | None:
+def semver(text: str) -> Semver | None:
     """Return a semantic version, None for any other text."""
     from understudy.cel.errors import EvaluationError  # here, since leases are made at every start
     from understudy.cel.library.semver import Semver
