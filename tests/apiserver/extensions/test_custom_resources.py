@@ -313,6 +313,25 @@ def test_api_services_of_definitions(apiserver: Server) -> None:
     wait_for(apiserver, f"{services}/v1.example.com", lambda code, body: code == 404)
 
 
+def test_api_services_of_definitions_are_set_back(apiserver: Server) -> None:
+    """The spec of an API service stays that of its definition, and it cannot be deleted, unless it has another label;
+    those of a release can be changed."""
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    own, built_in = f"{services}/v1.example.com", f"{services}/v1.apps"
+    define(apiserver)
+    uid = wait_for(apiserver, own, lambda code, body: code == 200)["metadata"]["uid"]
+    for path in (own, built_in):
+        exchange(apiserver, "PATCH", path, {"spec": {"versionPriority": 7}})
+    wait_for(apiserver, own, lambda code, body: body["spec"]["versionPriority"] == 100)
+    exchange(apiserver, "DELETE", own)
+    wait_for(apiserver, own, lambda code, body: code == 200 and body["metadata"]["uid"] != uid)
+    exchange(apiserver, "PATCH", own, {"metadata": {"labels": None}, "spec": {"versionPriority": 7}})
+    exchange(apiserver, "DELETE", f"{DEFINITIONS}/widgets.example.com")
+    wait_for(apiserver, f"{DEFINITIONS}/widgets.example.com", lambda code, body: code == 404)
+    assert [exchange(apiserver, "GET", path)[1]["spec"]["versionPriority"] for path in (own, built_in)] == [7, 7]
+    exchange(apiserver, "DELETE", own)
+
+
 def test_deprecated_version_warns(apiserver: Server) -> None:
     """A request in a deprecated version is answered with a warning that names the newest other one."""
     define(apiserver, version("v1"), version("v1beta1", storage=False, deprecated=True))

@@ -13,11 +13,12 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.types import Obj
 
 GROUP, RESOURCE, DEFINITIONS = "apiregistration.k8s.io", "apiservices", "apiextensions.k8s.io"
+API_SERVICES = f"/registry/{GROUP}/{RESOURCE}/"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 
 
 class APIServiceController(Controller[str]):
-    """Creates and deletes API services; keys are their names."""
+    """Creates and deletes API services, and sets back those that others have changed; keys are their names."""
 
     def __init__(self, context: ControllerContext, informers: StoreInformers) -> None:
         super().__init__(informers)
@@ -25,11 +26,16 @@ class APIServiceController(Controller[str]):
         self._client = context.clients.client(APISERVER_AGENT)
         self._release = context.state.release
         informers.of(PREFIX).add_handler(self._note, self._changed, self._note)
+        informers.of(API_SERVICES).on_change(self._note_api_service)
 
     def _changed(self, old: Entry, new: Entry) -> None:
         """Look at the API services of a definition that was written, as it was before and as it is now."""
         self._note(old)
         self._note(new)
+
+    def _note_api_service(self, entry: Entry) -> None:
+        if _is_managed(entry.object):
+            self.queue.add(entry.key.removeprefix(API_SERVICES))
 
     def _note(self, entry: Entry) -> None:
         definition = Definition(entry.object)
@@ -38,21 +44,30 @@ class APIServiceController(Controller[str]):
         self.queue.add_all(f"{version}.{definition.group}" for version in definition.versions if version in versions)
 
     async def sync(self, key: str) -> None:
-        """Create or delete the API service of a group-version."""
+        """Create, set back or delete the API service of a group-version."""
         version, _, group = key.partition(".")
         service = self._registry.lookup(GROUP, RESOURCE, "", key)
-        collection = resource_path(GROUP, "v1", RESOURCE)
-        if self._is_served(group, version):
-            if service is None and self._release.group(GROUP) is not None:
-                await self._client.create(collection, _api_service(group, version))
-        elif service is not None and AUTOMANAGED in (service["metadata"].get("labels") or {}):
+        collection, desired = resource_path(GROUP, "v1", RESOURCE), _api_service(group, version)
+        if service is None:
+            if self._is_served(group, version) and self._release.group(GROUP) is not None:
+                await self._client.create(collection, desired)
+        elif not _is_managed(service):
+            return
+        elif not self._is_served(group, version):
             await self._client.delete(f"{collection}/{key}", uid=service["metadata"]["uid"])
+        elif service["spec"] != desired["spec"]:
+            await self._client.update(f"{collection}/{key}", {**service, "spec": desired["spec"]})
 
     def _is_served(self, group: str, version: str) -> bool:
         """Report whether any definition serves a group-version."""
         stored = self._registry.listing(DEFINITIONS, "customresourcedefinitions")
         definitions = (Definition(obj) for obj in stored if obj["spec"].get("group") == group)
         return any(version in definition.served_versions for definition in definitions)
+
+
+def _is_managed(service: Obj) -> bool:
+    """Report whether an API service is kept as a definition asks for it; those of a release are made once."""
+    return (service["metadata"].get("labels") or {}).get(AUTOMANAGED) == "true"
 
 
 def _api_service(group: str, version: str) -> Obj:
