@@ -179,6 +179,21 @@ def test_dropped_status_of_a_wrong_type_leaves_no_owners(apiserver: Server) -> N
     assert (code, len(changed["metadata"]["managedFields"])) == (200, 1)
 
 
+@pytest.mark.parametrize("spec", [{"at": [None]}, {"at": ["a"]}, {"all": [[]]}])
+def test_lists_in_place_of_formatted_texts_leave_no_owners(apiserver: Server, spec: Obj) -> None:
+    """A schema with a format is not applied to lists. An object that has one there has no managed fields."""
+    text = {"type": "string", "format": "date-time"}
+    fields = {"at": text, "all": {"type": "array", "items": text}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}}
+    define(apiserver, version(schema=schema))
+    code, created = exchange(apiserver, "POST", WIDGETS, widget(spec=spec))
+    assert (code, created["spec"], created["metadata"].get("managedFields")) == (201, spec, None)
+    code, changed = exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"metadata": {"labels": {"a": "b"}}})
+    assert (code, changed["metadata"].get("managedFields")) == (200, None)
+    code, fitting = exchange(apiserver, "POST", WIDGETS, widget("b", spec={"at": "2026-01-01T00:00:00Z", "all": []}))
+    assert (code, len(fitting["metadata"]["managedFields"])) == (201, 1)
+
+
 def test_object_of_another_kind_gets_no_defaults(apiserver: Server) -> None:
     """An object whose kind is refused has not been given defaults before, about which there would be errors too."""
     resource = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}

@@ -34,22 +34,24 @@ _RATCHETS_STATUS = ByRelease({V1_33: True, V1_31: False})
 
 def has_rules(schema: Any) -> bool:
     """Report whether a schema or one inside of it has CEL rules."""
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("x-kubernetes-validations"):
-        return True
-    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
-    return any(map(has_rules, parts))
+    return any(part.get("x-kubernetes-validations") for part in _parts(schema))
 
 
-def _has_null_default(schema: Any) -> bool:
-    """Report whether the default of a schema, or of one inside of it, holds a null."""
-    if not isinstance(schema, dict):
-        return False
-    if _has_null(schema.get("default", "")):
-        return True
-    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
-    return any(map(_has_null_default, parts))
+def _parts(schema: Any) -> Iterator[Obj]:
+    """Yield a schema and those inside of it that are about one value each."""
+    if isinstance(schema, dict):
+        yield schema
+        for part in (
+            schema.get("items"),
+            schema.get("additionalProperties"),
+            *(schema.get("properties") or {}).values(),
+        ):
+            yield from _parts(part)
+
+
+def _lets_lists_pass(schema: Obj) -> bool:
+    """Report whether a schema, whatever its type is, is not applied to lists since it has a format."""
+    return bool(schema.get("format")) and schema.get("type") not in ("integer", "number", "array")
 
 
 def _has_null(value: Any) -> bool:
@@ -101,7 +103,12 @@ class StructuralSchema:
     def reads_as_decoded(self) -> bool:
         """Report whether to coerce an object that was decoded and given its defaults changes nothing: not if a default
         has a null or an embedded resource, which coercion may remove."""
-        return self._coerce is None and not _has_null_default(self.schema)
+        return self._coerce is None and not any(_has_null(part.get("default", "")) for part in _parts(self.schema))
+
+    @cached_property
+    def lets_lists_pass(self) -> bool:
+        """Report whether valid objects can have lists where the schema has none, so that no fields are owned."""
+        return any(map(_lets_lists_pass, _parts(self.schema)))
 
     def default(self, obj: Obj) -> Obj:
         """Return an object with its defaults."""

@@ -94,11 +94,10 @@ class Updater:
         """Return the owners after `manager` has replaced `live` by `new` (upstream: `Updater.Update`). Raises
         InvalidValue.
 
-        Only fields that the request cannot change are looked at for wrong types: they are dropped later, and so refused
-        by no other manager.
+        Fields that the request cannot change are looked at for wrong types: they are dropped later, and so nothing else
+        refuses them.
         """
-        if reset := self._reset_fields(self.api_version):
-            self.type.check(new, reset)
+        self.type.check(new, self._reset_fields(self.api_version))
         old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)

@@ -57,7 +57,8 @@ class ObjectType(Protocol):
         """Return an object as if it had been decoded. Raises InvalidValue and UnconvertibleError."""
 
     def check(self, obj: Obj, fields: Set) -> None:
-        """Raise InvalidValue if some fields of an object do not have the types of the schema."""
+        """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the
+        types of the schema."""
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that differ from those of `old`, the stored object, although their JSON is the
