@@ -134,6 +134,15 @@ def test_containers_are_missing(
     assert given(caplog) == [NO_CONTAINERS]
 
 
+def test_node_that_names_its_kubelet_needs_no_hint(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Where a kubelet says at which port it listens, its errors tell enough."""
+    apiserver.apply(POD, NODE)
+    status = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+    apiserver.patch("nodes", "n1", {"status": status}, subresource="status")
+    send(apiserver, "GET", "/api/v1/namespaces/default/pods/p", headers={"Kubectl-Command": "kubectl logs"})
+    assert given(caplog) == []
+
+
 def test_missing_service_account(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
     """A token for `default` fails since no controller made that account; other accounts are up to the user."""
     for name in ("mine", "default", "default"):

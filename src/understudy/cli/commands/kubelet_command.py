@@ -78,6 +78,7 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
         version,
         Gates.of(version, args.feature_gates),
         register_node=args.register_node,
+        serves_logs=True,
         resync_period=resync_period,
         backoff_period=min(BACKOFF_PERIOD, resync_period),
     )

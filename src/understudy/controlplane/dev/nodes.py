@@ -97,5 +97,6 @@ class Nodes:
             backoff_period=self._sync_frequency,
             reconcile_period=self._sync_frequency,
             wipe_at_start=False,
+            serves_logs=True,
             clock=self._clock,
         )

@@ -7,6 +7,7 @@ async with Kubelet(connection, "node-1", "/tmp/kubelet", "1.36"):
 from __future__ import annotations
 
 import asyncio
+import logging
 import zlib
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 from understudy.machinery.util.timers import sleep
 
+log = logging.getLogger(__name__)
+
 RECONCILE_PERIOD = 60.0  # seconds until claims of pods that are gone are looked for again
 
 
@@ -50,6 +53,7 @@ class Kubelet:
     wiping_delay      seconds until the ResourceSlices of a driver that went away are deleted, None for the release's
     wipe_at_start     whether the node's ResourceSlices are deleted at the start, since drivers publish theirs again
     clock             by which it waits, that of the machine by default
+    serves_logs       whether it answers the API server at the node's address, see `KubeletEndpoint`
     boot_id           another one than before means a reboot: no pod runs any more. That of the machine by default
 
     Raises CheckpointError at its start if the file of prepared claims is broken.
@@ -69,6 +73,7 @@ class Kubelet:
         reconcile_period: float = RECONCILE_PERIOD,
         wiping_delay: float | None = None,
         wipe_at_start: bool = True,
+        serves_logs: bool = False,
         boot_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -83,6 +88,7 @@ class Kubelet:
         self._reconcile_period = reconcile_period
         self._wiping_delay = wiping_delay
         self._wipe_at_start = wipe_at_start
+        self._serves_logs = serves_logs
         self._boot_id = read_boot_id() if boot_id is None else boot_id
         self._task: asyncio.Task[None] | None = None
 
@@ -108,7 +114,9 @@ class Kubelet:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self._client)
             events = await stack.enter_async_context(EventRecorder(client, "kubelet", host=self._node))
-            keeper = NodeKeeper(client, self._node, self._version, self._gates, self._boot_id, self._clock)
+            keeper = NodeKeeper(
+                client, self._node, self._version, self._gates, self._boot_id, self._clock, is_dialed=self._serves_logs
+            )
             if self._register_node:
                 await keeper.register()
             node = await keeper.get()
@@ -139,6 +147,8 @@ class Kubelet:
             async with asyncio.TaskGroup() as tasks:
                 workers = PodWorkers(runtime, tasks)
                 pods.add_handler(workers.update, workers.replace, workers.remove)
+                if self._serves_logs and node is not None:
+                    await self._serve(stack, keeper, runtime, pods)
                 if self._wipe_at_start:
                     plugins.start()
                 registry = PluginManager(self._root / "plugins_registry", {PLUGIN_TYPE: plugins})
@@ -150,6 +160,24 @@ class Kubelet:
                 while True:
                     await dra.reconcile(workers.active())
                     await sleep(self._clock, self._reconcile_period)
+
+    async def _serve(self, stack: AsyncExitStack, keeper: NodeKeeper, runtime: PodRuntime, pods: Informer) -> None:
+        """Listen at the node's address, if it is one of this machine, and let the Node say where."""
+        from understudy.controlplane.kubelet.endpoint import KubeletEndpoint
+
+        async def find(namespace: str, name: str) -> Obj | None:
+            pod = await runtime.client.find(PODS, name, namespace)
+            return pod if pod is not None and pod["spec"].get("nodeName") == self._node else None
+
+        endpoint = KubeletEndpoint(find, runtime.sandboxes, self._clock)
+        stack.push_async_callback(endpoint.stop)
+        try:
+            port = await endpoint.start(runtime.host_ip)
+        except OSError as why:
+            log.warning("node %s serves no logs: %s", self._node, why)
+            return
+        pods.add_handler(endpoint.note_change, endpoint.note_change, endpoint.note_change)
+        await keeper.name_port(port)
 
 
 def pod_network(name: str, node: Obj | None) -> str:

@@ -63,17 +63,22 @@ _PRESSURES = {
 
 
 class NodeKeeper:
-    """Registers a node, and renews its lease."""
+    """Registers a node, and renews its lease.
+
+    is_dialed  whether the API server is to reach a kubelet at the address of the node
+    """
 
     def __init__(
-        self, client: APIClient, name: str, version: Version, gates: Gates, boot_id: str, clock: Clock
-    ) -> None:
+        self, client: APIClient, name: str, version: Version, gates: Gates, boot_id: str, clock: Clock,
+        *, is_dialed: bool = False,
+    ) -> None:  # fmt: skip
         self._client = client
         self._name = name
         self._version = version
         self._gates = gates
         self._boot_id = boot_id
         self._clock = clock
+        self._is_dialed = is_dialed
         self._lease: Obj | None = None  # as it was written last
 
     async def register(self) -> None:
@@ -95,6 +100,11 @@ class NodeKeeper:
     async def get(self) -> Obj | None:
         """Return the Node, None if there is none. Raises StatusError, ConnectionError."""
         return await self._client.find(NODES, self._name)
+
+    async def name_port(self, port: int) -> None:
+        """Let the Node say at which port its kubelet listens. Raises StatusError, ConnectionError."""
+        status = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}}
+        await self._client.patch(NODES, self._name, status, content_type=STRATEGIC_PATCH, subresource="status")
 
     def warn_of(self, node: Obj | None) -> None:
         """Log what keeps pods from a node that is not registered here: it is missing, or tainted as not ready."""
@@ -229,10 +239,7 @@ class NodeKeeper:
                 "capacity": resources,
                 "allocatable": resources,
                 "conditions": self._conditions(),
-                "addresses": [
-                    {"type": "InternalIP", "address": DEFAULT_ADDRESS},
-                    {"type": "Hostname", "address": self._name},
-                ],
+                "addresses": self._addresses(),
                 "nodeInfo": {
                     "machineID": "",
                     "systemUUID": "",
@@ -248,6 +255,11 @@ class NodeKeeper:
                 **declared_features(self._version, self._gates),
             },
         }
+
+    def _addresses(self) -> list[Obj]:
+        """Return the addresses: without a host name, which nobody can look up, if the node is to be dialed."""
+        addresses = [{"type": "InternalIP", "address": DEFAULT_ADDRESS}]
+        return addresses if self._is_dialed else [*addresses, {"type": "Hostname", "address": self._name}]
 
     def _conditions(self) -> list[Obj]:
         now = timestamp(self._clock.now())

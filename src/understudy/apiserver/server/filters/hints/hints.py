@@ -21,7 +21,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.hints.waits import Hint, Waits
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, nested_field
 
 DELAY = 1.0  # seconds that programs next to the server have to act, before it is said that none does
 COMMAND = istr("Kubectl-Command")  # a header of every request of kubectl: `kubectl port-forward`
@@ -60,13 +60,21 @@ class Hints:
         """Look at a request that has been answered. Those of the server's own controllers do not count."""
         info, headers = request.info, request.headers
         if headers.get(COMMAND) in TO_CONTAINERS or info.subresource in CONNECTIONS:
-            if info.is_resource and not isinstance(answer, StreamedResponse):  # of a kubelet
+            is_answered = isinstance(answer, StreamedResponse)  # by a kubelet
+            if info.is_resource and not is_answered and not self._is_kubelet_named():
                 self._give(NO_CONTAINERS)
         elif info.verb == "delete" or (info.verb == "watch" and info.name):
             if not request.is_internal or headers.get("User-Agent") == USER_AGENT:
                 self._look_later(info)
         elif info.subresource == "token" and isinstance(answer, Response) and answer.status == 404:
             self._of_missing_account(info)
+
+    def _is_kubelet_named(self) -> bool:
+        """Report whether a node says at which port its kubelet listens."""
+        nodes = self._state.registry.listing("", "nodes", "")
+        return any(
+            nested_field(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port", default=0) for node in nodes
+        )
 
     def _of_missing_account(self, info: RequestInfo) -> None:
         """Say who makes the service account `default`, which is in every namespace of a cluster."""
