@@ -135,7 +135,7 @@ def test_containers_are_missing(
 
 
 def test_node_that_names_its_kubelet_needs_no_hint(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
-    """Where a kubelet says at which port it listens, its errors tell enough."""
+    """A kubelet that a node names tells by its errors what is missing."""
     apiserver.apply(POD, NODE)
     status = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
     apiserver.patch("nodes", "n1", {"status": status}, subresource="status")
