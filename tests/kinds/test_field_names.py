@@ -35,6 +35,7 @@ NOT_RECORDED = {
     "webhookClientConfig": "upstream's name for webhook.clientConfig in errors, as in v1beta1",
     "targetportal": "upstream's name for targetPortal in errors",
     "templateGeneration": "field of a DaemonSet in upstream's internal form",
+    **dict.fromkeys(("imagePolicy", "kubeConfigFile", "defaultAllow"), "field of ImagePolicyWebhook's configuration"),
     "cpu": "resource",
     "memory": "resource",
     "op": "field of JSON patches",
