@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from understudy.apiserver.client.verbs import Verbs
 from understudy.apiserver.storage.engine_store import MASTER_LEASES
 from understudy.apiserver.storage.interface import KeyExistsError, RevisionConflictError, Store
+from understudy.kinds.core.endpoints.slices import SERVICE_NAME
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
@@ -181,7 +182,7 @@ def _slice_of(endpoints: Obj) -> Obj:
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+        "metadata": {"name": NAME, "labels": {SERVICE_NAME: NAME}},
         "addressType": "IPv6" if is_v6 else "IPv4",
         "endpoints": [{"addresses": [ip], "conditions": {"ready": True}} for ip in addresses if (":" in ip) == is_v6],
         "ports": subset.get("ports") or [],

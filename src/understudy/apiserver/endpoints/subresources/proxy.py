@@ -13,6 +13,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources.connect import admitted, connected, proxied_path
+from understudy.kinds.core.endpoints.slices import is_ready, service_of
 from understudy.machinery import errors
 from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.golang.text import go_quote
@@ -134,11 +135,11 @@ _Endpoint = tuple[str, str, int, Obj]
 def _of_slices(state: ServerState, namespace: str, name: str) -> Iterator[_Endpoint]:
     """Yield the ready endpoints of a service by its EndpointSlices, those of IPv4 first."""
     slices = state.registry.listing("discovery.k8s.io", "endpointslices", namespace)
-    own = [item for item in slices if (item["metadata"].get("labels") or {}).get(_SERVICE) == name]
+    own = [item for item in slices if service_of(item) == name]
     for item in sorted(own, key=lambda item: item["addressType"] != "IPv4"):
         for port in item.get("ports") or ():
             for endpoint in item.get("endpoints") or ():
-                if (endpoint.get("conditions") or {}).get("ready") is not False and port.get("port"):
+                if is_ready(endpoint) and port.get("port"):
                     target = endpoint.get("targetRef") or {}
                     yield endpoint["addresses"][0], port.get("name", ""), port["port"], target
 
@@ -163,6 +164,5 @@ def _unavailable(text: str) -> errors.StatusError:
     return errors.StatusError(503, "ServiceUnavailable", text)
 
 
-_SERVICE = "kubernetes.io/service-name"
 _Find = Callable[[ServerState, RequestScope, str, str, str], Awaitable[Location]]
 _LOCATIONS: dict[str, _Find] = {"Pod": _of_pod, "Node": _of_node, "Service": _of_service}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from understudy.admission.webhooks import CallError, Service
+from understudy.kinds.core.endpoints.slices import is_ready, service_of
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 
@@ -56,8 +57,7 @@ class ServiceResolver:
     def _endpoint(self, service: Service, port_name: str) -> Address | None:
         """Return the address of a ready endpoint of a Service, None if it has none."""
         for endpoint_slice in self._listing("discovery.k8s.io", "endpointslices", service.namespace):
-            labels = endpoint_slice["metadata"].get("labels") or {}
-            if labels.get("kubernetes.io/service-name") == service.name:
+            if service_of(endpoint_slice) == service.name:
                 endpoints = endpoint_slice.get("endpoints") or ()
                 ready = [address for item in endpoints if is_ready(item) for address in item["addresses"]]
                 if address := _first(ready, endpoint_slice.get("ports") or (), port_name):
@@ -68,11 +68,6 @@ class ServiceResolver:
             if address := _first(ready, subset.get("ports") or (), port_name):
                 return address
         return None
-
-
-def is_ready(endpoint: Obj) -> bool:
-    """Report whether an endpoint of a slice takes requests."""
-    return (endpoint.get("conditions") or {}).get("ready") is not False
 
 
 def _first(addresses: Sequence[str], ports: Sequence[Obj], port_name: str) -> Address | None:

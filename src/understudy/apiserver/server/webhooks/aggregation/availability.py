@@ -16,8 +16,8 @@ from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.aggregation.backends import Backend, backend_of, path_of
-from understudy.apiserver.server.webhooks.services import is_ready
 from understudy.apiserver.storage.interface import Entry
+from understudy.kinds.core.endpoints.slices import is_ready, service_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_34, V1_36
@@ -77,7 +77,7 @@ class AvailabilityController(Controller[str]):
     def _moved(self, entry: Entry) -> None:
         """Look at the APIServices of a Service of which something has changed."""
         metadata = entry.object["metadata"]
-        name = (metadata.get("labels") or {}).get("kubernetes.io/service-name") or metadata["name"]
+        name = service_of(entry.object) or metadata["name"]
         for key in self._known:
             service = nested_field(self._find(key), "spec", "service", default={})
             if (service.get("namespace"), service.get("name")) == (metadata.get("namespace"), name):
@@ -169,7 +169,7 @@ class AvailabilityController(Controller[str]):
         return [
             (any(map(is_ready, item.get("endpoints") or ())), _port_names(item))
             for item in self._registry.listing("discovery.k8s.io", "endpointslices", namespace)
-            if (item["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
+            if service_of(item) == name
         ]
 
 
