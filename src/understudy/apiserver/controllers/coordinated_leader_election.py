@@ -19,6 +19,7 @@ from typing import Any
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.leader_election import Election, LeaderElector
+from understudy.apiserver.controllers.framework.leases import is_expired
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.storage.interface import Entry
@@ -113,7 +114,7 @@ class LeaderElectionController(Controller[str]):
     def _needs_election(self, lease: Obj | None, candidates: list[Obj], now: float) -> bool:
         """Report whether there may be a better holder, or candidates have not answered for long (`electionNeeded`)."""
         spec = (lease or {}).get("spec") or {}
-        if not spec.get("holderIdentity") or _is_expired(spec, now):
+        if not spec.get("holderIdentity") or is_expired(spec, now):
             return True
         if any(_time(each, "renewTime") + CANDIDATE_LASTS / 2 < now for each in candidates):
             return True
@@ -198,11 +199,6 @@ def _answered(candidate: Obj, now: float) -> bool:
     return _time(candidate, "renewTime") + ANSWERS > now
 
 
-def _is_expired(spec: Obj, now: float) -> bool:
-    renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
-    return not renewed or seconds is None or parse_timestamp(renewed) + seconds < now
-
-
 def _precedence(candidate: Obj, field: str) -> Any:
     version = semver(candidate["spec"].get(field, ""))
     return (0, 0, 0, False, []) if version is None else version.precedence_key()
@@ -233,7 +229,7 @@ def _next_spec(spec: Obj, strategy: str, held: Obj, now: float) -> Obj:
     changed, holder, winner = {**spec, "strategy": strategy}, spec.get("holderIdentity"), held.get("holderIdentity")
     if winner is None or winner == holder:
         return changed
-    if holder and not _is_expired(spec, now):
+    if holder and not is_expired(spec, now):
         return {**changed, "preferredHolder": winner}
     taken = {name: value for name, value in changed.items() if name not in ("preferredHolder", "acquireTime")}
     return {**taken, **held}

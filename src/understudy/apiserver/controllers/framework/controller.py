@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 from understudy.apiserver.controllers.framework.informer import SharedInformers
-from understudy.apiserver.controllers.framework.workqueue import WorkQueue
+from understudy.apiserver.controllers.framework.workqueue import DELAYS, Delays, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -19,11 +19,14 @@ class Controller(ABC, Generic[K]):
     informers  those that the controller follows, and others may too
     workers    how many keys are looked at at the same time
     name       what logs call the controller, that of its class by default
+    delays     after failures of a key
     queue      the keys to look at
     """
 
-    def __init__(self, informers: SharedInformers[Any, Any], workers: int = 1, name: str = "") -> None:
-        self.queue: WorkQueue[K] = WorkQueue(name or type(self).__name__, informers.clock)
+    def __init__(
+        self, informers: SharedInformers[Any, Any], workers: int = 1, name: str = "", delays: Delays = DELAYS
+    ) -> None:
+        self.queue: WorkQueue[K] = WorkQueue(name or type(self).__name__, informers.clock, delays)
         self._informers = informers
         self._workers = workers
 

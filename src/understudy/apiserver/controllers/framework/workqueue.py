@@ -24,7 +24,9 @@ from understudy.machinery.util.timers import Alarm, call_later
 
 log = logging.getLogger(__name__)
 
-FIRST_DELAY, LONGEST_DELAY = 0.005, 1000.0  # seconds until another try; doubled with each failure
+Delays = tuple[float, float]  # the first and the longest delay until another try, in seconds
+
+DELAYS: Delays = 0.005, 1000.0  # the first is doubled with each failure
 RETRIES_PER_SECOND, RETRY_BURST = 10.0, 100  # of all keys together
 
 K = TypeVar("K", bound=Hashable)
@@ -44,11 +46,13 @@ class TryAgainError(Exception):
 class WorkQueue(Generic[K]):
     """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards.
 
-    name   what logs begin with
-    clock  by which keys wait
+    name    what logs begin with
+    clock   by which keys wait
+    delays  after failures of a key
     """
 
-    def __init__(self, name: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, name: str = "", clock: Clock = SYSTEM_CLOCK, delays: Delays = DELAYS) -> None:
+        self._delays = delays
         self._clock = clock
         self._prefix = f"{name}: " if name else ""
         self._ready: deque[K] = deque()
@@ -100,7 +104,8 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K) -> None:
         """Add a key again after a failure, after a delay that doubles with each until `forget`."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(FIRST_DELAY * 2.0 ** min(failures - 1, 64), LONGEST_DELAY)
+        first, longest = self._delays
+        delay = min(first * 2.0 ** min(failures - 1, 64), longest)
         self.add_after(key, max(delay, self._retries.reserve()))
 
     def forget(self, key: K) -> None:

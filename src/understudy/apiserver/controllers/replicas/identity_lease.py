@@ -14,10 +14,11 @@ import socket
 from uuid import uuid4
 
 from understudy.apiserver.client.verbs import Verbs
+from understudy.apiserver.controllers.framework.leases import is_expired
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.clock import Clock, micro_timestamp, parse_timestamp
+from understudy.machinery.util.clock import Clock, micro_timestamp
 from understudy.machinery.util.timers import sleep
 
 LASTS = 3600  # seconds
@@ -103,14 +104,9 @@ class IdentityLease:
         """Delete what is outdated, unless it was renewed meanwhile. Raises StatusError."""
         listed = await self._client.get(LEASES, {"labelSelector": f"{LABEL}={COMPONENT}"})
         for lease in listed["items"]:
-            if self._is_expired(lease):
+            if is_expired(lease.get("spec") or {}, self._clock.now()):
                 metadata = lease["metadata"]
                 await self._delete(f"{LEASES}/{metadata['name']}", metadata["resourceVersion"])
-
-    def _is_expired(self, lease: Obj) -> bool:
-        spec = lease.get("spec") or {}
-        renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
-        return not renewed or seconds is None or parse_timestamp(renewed) + seconds < self._clock.now()
 
     async def _delete(self, path: str, version: str = "") -> None:
         """Delete a Lease, if it is there and, if a version is given, at that version. Raises StatusError."""

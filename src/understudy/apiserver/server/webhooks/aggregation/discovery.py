@@ -22,8 +22,8 @@ from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease
 from understudy.machinery.types import Obj, condition_of, nested_field
 
 REFRESH = 60.0  # seconds after which a server is asked again
+DELAYS = 0.5, REFRESH  # of one that does not answer, where it is asked again before
 _RETRIES = ByRelease({V1_36: True, V1_31: False})  # whether one that does not answer is asked again before
-_FIRST_DELAY = 0.5  # seconds, doubled with each failure
 _V2, _V2_BETA = (f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1"))
 _ACCEPTED = ByRelease({V1_37: _V2, V1_31: f"{_V2},{_V2_BETA}"})
 _USER = "system:kube-aggregator"
@@ -33,10 +33,9 @@ class DiscoveryController(Controller[str]):
     """Lists the versions of API services in discovery; keys are the names of these."""
 
     def __init__(self, context: ControllerContext, informers: StoreInformers, aggregator: Aggregator) -> None:
-        super().__init__(informers, workers=2)
+        super().__init__(informers, workers=2, delays=DELAYS)
         self._state = context.state
         self._aggregator = aggregator
-        self._failures: dict[str, int] = {}
         informers.of(API_SERVICES).on_change(self._changed)
 
     def _changed(self, entry: Entry) -> None:
@@ -54,7 +53,6 @@ class DiscoveryController(Controller[str]):
         answer."""
         service = self._state.registry.lookup(GROUP, RESOURCE, "", key)
         if service is None or not _adds_version(service):
-            self._failures.pop(key, None)
             self._serve(key, None)
             return
         known = self._state.serving.aggregated.get(key)
@@ -67,17 +65,9 @@ class DiscoveryController(Controller[str]):
             discovered = await self._fetch(backend, service, version)
         except (CallError, ValueError) as error:
             self._serve(key, version._replace(discovered=stale(version.version)))
-            raise TryAgainError(str(error), self._delay(key)) from None
-        self._failures.pop(key, None)
+            raise TryAgainError(str(error), None if _RETRIES[self._state.release.version] else REFRESH) from None
         self._serve(key, version._replace(discovered=discovered))
         self.queue.add_after(key, REFRESH)
-
-    def _delay(self, key: str) -> float:
-        """Return the seconds after which a server that has not answered is asked again."""
-        if not _RETRIES[self._state.release.version]:
-            return REFRESH
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(_FIRST_DELAY * 2.0 ** min(failures - 1, 16), REFRESH)
 
     def _serve(self, key: str, version: AggregatedVersion | None) -> None:
         """List a version of an API service from now on, None for none."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.aggregation.proxy import Fetched
 
 REFRESH = 60.0  # seconds after which a server is asked again
-LONGEST_DELAY = 3600.0  # seconds, of one that does not answer
+DELAYS = REFRESH, 3600.0  # of one that does not answer
 _OWN_ETAG = "own-"  # begin of the versions of documents whose server gives none
 _USER = User("system:aggregator", [])
 
@@ -44,10 +44,9 @@ class OpenAPIController(Controller[str]):
     services."""
 
     def __init__(self, context: ControllerContext, informers: StoreInformers, aggregator: Aggregator) -> None:
-        super().__init__(informers, workers=2)
+        super().__init__(informers, workers=2, delays=DELAYS)
         self._state = context.state
         self._aggregator = aggregator
-        self._failures: dict[str, int] = {}
         informers.of(API_SERVICES).on_change(self._changed)
 
     def _changed(self, entry: Entry) -> None:
@@ -65,7 +64,6 @@ class OpenAPIController(Controller[str]):
         service = self._state.registry.lookup(GROUP, RESOURCE, "", key)
         backend = None if service is None else backend_of(service)
         if service is None or backend is None:
-            self._failures.pop(key, None)
             self._keep(key, None)
             return
         empty = AggregatedSpec.of(service, f"{path_of(service)}/")
@@ -79,14 +77,8 @@ class OpenAPIController(Controller[str]):
                 problems.append(str(error))
         self._keep(key, spec)
         if problems:
-            raise TryAgainError("; ".join(problems), self._delay(key))
-        self._failures.pop(key, None)
+            raise TryAgainError("; ".join(problems))
         self.queue.add_after(key, REFRESH)
-
-    def _delay(self, key: str) -> float:
-        """Return the seconds after which a server that has not answered is asked again."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return min(REFRESH * 2.0 ** min(failures - 1, 16), LONGEST_DELAY)
 
     def _keep(self, key: str, spec: AggregatedSpec | None) -> None:
         """Publish the documents of an API service from now on, None for none."""
