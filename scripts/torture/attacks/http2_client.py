@@ -9,19 +9,14 @@ from typing import Self
 
 from scripts.torture.attacks.case import Target
 from understudy.apiserver.server.http2.encoder import PlainEncoder
-from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, FrameCutter
+from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, SETTINGS, FrameCutter, frame
 from understudy.apiserver.server.http2.reader import PREFACE
 
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
-END_STREAM, END_HEADERS, PADDED = 1, 4, 8
+DATA, PRIORITY, RST_STREAM, PING, WINDOW_UPDATE = 0, 2, 3, 6, 8
+PADDED = 8
 _LONGEST = 1 << 24
 _PATIENCE = 5.0  # seconds in which the server may take what is sent
 _GOODBYE = 2.0  # seconds that the last frames of the server may take
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Return a frame."""
-    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
 
 
 def setting(code: int, value: int) -> bytes:

@@ -15,17 +15,13 @@ from typing import Any
 
 from tests.apiserver.server.http2.client import MAPS, Answer, Client, Headers
 from understudy.apiserver.server.http2.encoder import PlainEncoder
+from understudy.apiserver.server.http2.frames import frame
 from understudy.apiserver.server.http2.reader import PREFACE
 
 Outcome = dict[str, Any]
 METHOD, SCHEME, PATH, AUTHORITY = (":method", "GET"), (":scheme", "https"), (":path", "/healthz"), (":authority", "a")
 HEALTHZ = [METHOD, SCHEME, PATH, AUTHORITY]
 _OWN = ("date", "audit-id")  # headers that differ each time, as those that end with "uid"
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Return a frame."""
-    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
 
 
 PING = frame(6, 0, 0, b"12345678")

@@ -11,7 +11,7 @@ from h2.errors import ErrorCodes
 from multidict import CIMultiDict
 
 from tests.apiserver.server.http2.client import MAPS, Client
-from tests.apiserver.server.http2.exchanges import PING, frame
+from tests.apiserver.server.http2.exchanges import PING
 from understudy import Server
 from understudy.apiserver.endpoints.request import Delivery
 from understudy.apiserver.server.http1.exchange import Exchange
@@ -19,6 +19,7 @@ from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http2 import connection
 from understudy.apiserver.server.http2.connection import Http2Connection, Http2Server
 from understudy.apiserver.server.http2.encoder import PlainEncoder
+from understudy.apiserver.server.http2.frames import frame
 from understudy.apiserver.server.http2.reader import PREFACE
 from understudy.machinery.releases.version import V1_37
 

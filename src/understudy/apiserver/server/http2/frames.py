@@ -45,29 +45,29 @@ class FrameCutter:
         return data[at + 3], data[at:end]
 
 
-def empty_headers_frame(stream: bytes, flags: int) -> bytes:
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """Return a frame of a stream, of stream 0 for one about the whole connection."""
+    return len(payload).to_bytes(3) + bytes((kind, flags)) + stream.to_bytes(4) + payload
+
+
+def empty_headers_frame(stream: int, flags: int) -> bytes:
     """Return a HEADERS frame without headers that ends them, and the request if the flags say so."""
-    return bytes((0, 0, 0, HEADERS, flags & END_STREAM | END_HEADERS)) + stream
+    return frame(HEADERS, flags & END_STREAM | END_HEADERS, stream)
 
 
 def settings_frame(settings: Iterable[tuple[int, int]]) -> bytes:
     """Return a SETTINGS frame."""
-    payload = b"".join(code.to_bytes(2) + value.to_bytes(4) for code, value in settings)
-    return len(payload).to_bytes(3) + bytes((SETTINGS, 0, 0, 0, 0, 0)) + payload
+    return frame(SETTINGS, 0, 0, b"".join(code.to_bytes(2) + value.to_bytes(4) for code, value in settings))
 
 
-def continuation_frames(stream: bytes, rest: bytes, longest: int) -> bytes:
+def continuation_frames(stream: int, rest: bytes, longest: int) -> bytes:
     """Return the frames of the rest of headers, which end them."""
     starts = range(0, max(len(rest), 1), longest)
     return b"".join(
-        len(part := rest[at : at + longest]).to_bytes(3)
-        + bytes((CONTINUATION, END_HEADERS if at == starts[-1] else 0))
-        + stream
-        + part
-        for at in starts
+        frame(CONTINUATION, END_HEADERS if at == starts[-1] else 0, stream, rest[at : at + longest]) for at in starts
     )
 
 
 def go_away_frame(last: int, code: int) -> bytes:
     """Return a GOAWAY frame: streams up to the last one are still answered."""
-    return bytes((0, 0, 8, GOAWAY, 0, 0, 0, 0, 0)) + last.to_bytes(4) + code.to_bytes(4)
+    return frame(GOAWAY, 0, 0, last.to_bytes(4) + code.to_bytes(4))

@@ -46,7 +46,7 @@ class FrameReader:
         self._http2 = http2
         self._cutter = frames.FrameCutter()
         self._preface = PREFACE  # as far as it has not come
-        self._head = b"\0\0\0\0", 0, 0  # stream, flags and size of the newest headers
+        self._head = 0, 0, 0  # stream, flags and size of the newest headers
         self._block: list[bytes] = []  # the frame that begins headers and the parts that continue them, until they end
         self.has_settings = False
         self.is_behind = False
@@ -96,7 +96,7 @@ class FrameReader:
         elif kind == frames.GOAWAY:
             return [events.ConnectionTerminated()]
         elif kind == frames.HEADERS:
-            self._head = frame[5 : frames.HEAD], frame[4], len(frame)
+            self._head = _stream(frame), frame[4], len(frame)
             if not frame[4] & frames.END_HEADERS:
                 self._block = [frame]
                 return []
@@ -110,7 +110,7 @@ class FrameReader:
         They go to `h2` in as few frames as possible, since it reads no more than 64. Raises BrokenRuleError.
         """
         stream, flags, size = self._head
-        if kind != frames.CONTINUATION or frame[5 : frames.HEAD] != stream:
+        if kind != frames.CONTINUATION or _stream(frame) != stream:
             raise BrokenRuleError(ErrorCodes.PROTOCOL_ERROR, 0)
         if size > LONGEST_BLOCK:
             raise self._broken(ErrorCodes.PROTOCOL_ERROR)
@@ -129,11 +129,16 @@ class FrameReader:
         except ProtocolError as error:
             is_unreadable = isinstance(error.__cause__, (HPACKError, IndexError))
             code = ErrorCodes.COMPRESSION_ERROR if is_unreadable else ErrorCodes(error.error_code)
-            stream, unsent = int.from_bytes(frame[5 : frames.HEAD]), self._http2.data_to_send()[: -frames.GOAWAY_BYTES]
-            raise BrokenRuleError(code, stream, str(error), unsent) from error
+            unsent = self._http2.data_to_send()[: -frames.GOAWAY_BYTES]
+            raise BrokenRuleError(code, _stream(frame), str(error), unsent) from error
 
     def _broken(self, code: ErrorCodes) -> BrokenRuleError:
-        return BrokenRuleError(code, int.from_bytes(self._head[0]))
+        return BrokenRuleError(code, self._head[0])
+
+
+def _stream(frame: bytes) -> int:
+    """Return the number of the stream that a frame is of."""
+    return int.from_bytes(frame[5 : frames.HEAD])
 
 
 def _cost(kind: int, size: int) -> int:
