@@ -22,8 +22,7 @@ from tests.docs.pages import DOCS, README, ROOT, Block, Role, blocks_of, role_of
 from tests.docs.test_examples import FRESH_MACHINE
 from tests.waiting import PATIENCE
 
-# One worker for all of them, with `--dist loadgroup`: each that has one installs understudy anew.
-pytestmark = [pytest.mark.maintenance, pytest.mark.xdist_group("first_steps")]
+pytestmark = pytest.mark.maintenance
 
 TUTORIAL = DOCS / "tutorial.md"
 CLONED = ("src", "fixtures", "pyproject.toml", "README.md", "LICENSE")
