@@ -23,6 +23,7 @@ from understudy.apiserver.authentication.errors import (
     UseAwaitedError,
 )
 from understudy.apiserver.authorization.webhook.awaited import decided
+from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
@@ -178,6 +179,7 @@ class Director:
         ui: Page | None = None,
         flow_control: FlowControl | None = None,
         limiter: Limiter | None = None,
+        storage_versions: StorageVersionManager | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
@@ -191,6 +193,7 @@ class Director:
         self.running = self.begun = 0
         self._flow_control = flow_control
         self._limiter = limiter
+        self._storage_versions = storage_versions
         self._chain = build_handler_chain(
             authenticator,
             state.authorizer,
@@ -200,6 +203,7 @@ class Director:
             state.permissions,
             accepted_hosts,
             auditor,
+            storage_versions,
             has_ui=ui is not None,
             cbor=CBOR[state.release.version] if state.gates[features.CBOR_SERVING_AND_STORAGE] else "",
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
@@ -221,7 +225,7 @@ class Director:
         checks = healthz.started(self.state.release.health_checks, self.state.gates)
         exact: dict[str, Page] = {
             **(self._limiter.pages if self._limiter is not None else {}),
-            **dict.fromkeys(healthz.paths(checks), partial(healthz.answer_with_store, checks, state.registry.store)),
+            **dict.fromkeys(healthz.paths(checks), partial(self._health, checks)),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
             "/metrics": self._metrics_page,
@@ -445,6 +449,10 @@ class Director:
         if self._newest.serving is not self.state.serving:
             self._newest = _Served(self.state, self._address, self._aggregator)
         return self._newest
+
+    async def _health(self, checks: healthz.Checks, request: Request) -> Response:
+        begins = healthz.none_begins if self._storage_versions is None else self._storage_versions.unfinished
+        return await healthz.answer_with_store(checks, self.state.registry.store, request, begins)
 
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state

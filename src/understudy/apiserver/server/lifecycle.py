@@ -242,6 +242,7 @@ class Lifecycle:
             self._send_watch,
             self._auditor,
             self._ui,
+            self._parts.storage_versions,
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
@@ -310,6 +311,8 @@ class Lifecycle:
             except StatusError as why:
                 raise StorageError(f"cannot store what a server begins with: {why}") from why
         self._start_background_tasks(door)
+        if self._parts.storage_versions is not None:
+            await self._parts.storage_versions.wait()
         for manifest in self._config.load:
             await writing.load(door.clients.client(USER_AGENT), asyncio.sleep, manifest, show)
         self._initial = state.registry.store.snapshot(with_history=True)
@@ -343,11 +346,15 @@ class Lifecycle:
             periodic.append(manifests.reload_periodically(asyncio.sleep, state.chain.forget))
         periodic += [file.reload_periodically(asyncio.sleep) for file in state.reloaded]
         periodic += [file.reload_periodically(asyncio.sleep) for file in self._config.authorities]
-        if self._config.etcd_servers:
+        versions = self._parts.storage_versions
+        if self._config.etcd_servers or versions is not None:
             from understudy.apiserver.controllers.replicas.replica import Replica
 
-            self._replica = Replica(state, client, self._config.endpoint_address, self._port)
+            address = self._config.endpoint_address if self._config.etcd_servers else None
+            self._replica = Replica(state, client, address, self._port)
             periodic += self._replica.tasks(lambda: self.is_listening)
+        if versions is not None:
+            periodic.append(versions.run(client))
         if authenticators := state.tokens.jwt_authenticators:
             periodic.append(issuers.discover_periodically(authenticators))
         self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]

@@ -27,6 +27,7 @@ from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.controller import APISERVER_AGENT
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
+from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager, storage_versions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.server_state import ServerState
@@ -83,6 +84,8 @@ class Parts(NamedTuple):
     kubelets     asks kubelets
     definitions  keeps the state's `serving` up to date
     aggregator   asks aggregated API servers
+    storage_versions
+                 are written by the server, None where they are not
     """
 
     state: ServerState
@@ -90,6 +93,7 @@ class Parts(NamedTuple):
     kubelets: Kubelets
     definitions: ServedDefinitions
     aggregator: Aggregator
+    storage_versions: StorageVersionManager | None
 
 
 def new_parts(config: ServerConfig) -> Parts:
@@ -125,7 +129,17 @@ def new_parts(config: ServerConfig) -> Parts:
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
-    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator)
+    versions = _storage_versions(config, state)
+    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions)
+
+
+def _storage_versions(config: ServerConfig, state: ServerState) -> StorageVersionManager | None:
+    """Return the writer of StorageVersions, None where the gate or a read-only store rules it out."""
+    gates = state.gates
+    if config.is_read_only or not (gates[features.STORAGE_VERSION_API] and gates[features.API_SERVER_IDENTITY]):
+        return None
+    versions = storage_versions(state.release.groups, state.schemas)
+    return StorageVersionManager(versions, server_identity(), state.clock)
 
 
 def _values(config: ServerConfig, gates: Gates) -> StoredValues:
@@ -299,6 +313,7 @@ def new_front_door(
     send_watch: SendWatch,
     auditor: Auditor | None,
     ui: Page | None,
+    written_versions: StorageVersionManager | None,
 ) -> FrontDoor:
     """Return the front door of a server that has a URL; `controllers` are the names of those that run behind it."""
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
@@ -321,6 +336,7 @@ def new_front_door(
         ui,
         flow_control,
         limiter,
+        written_versions,
     )
     clients = ClientBuilder(director, state, tokens, send_watch)
     state.tokens.accounts.legacy.mark_used = partial(_mark_used, clients)

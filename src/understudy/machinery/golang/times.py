@@ -7,6 +7,7 @@ Go is generous in places (one-digit hours, a comma before fractions) and has a t
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta
 
 from understudy.machinery.golang.text import go_quote
@@ -50,7 +51,9 @@ _STEPS = (
 )
 _OPTIONAL_FRACTION = regex(r"[.,]\d+", re.ASCII)
 _ZONE = regex(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class TimeError(ValueError):
@@ -99,7 +102,7 @@ def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
         raise TimeError(f"parsing time {_quote(text)}: extra text: {_quote(rest)}")
     year, month, date = parts["year"], parts["month"], parts["date"]
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if not 1 <= date <= (28 if month == 2 and not leap else _DAYS[month - 1]):
+    if not 1 <= date <= (28 if month == 2 and not leap else _LONGEST_MONTHS[month - 1]):
         raise TimeError(f"parsing time {_quote(text)}: day out of range")
     return parts, ahead
 
@@ -197,3 +200,10 @@ def parse_duration(text: str) -> int | None:
         pos = part.end()
     total *= sign
     return total if -(2**63) <= total < 2**63 else None
+
+
+def http_date(seconds: int) -> str:
+    """Return a time in seconds since 1970 as headers have it. Upstream: `http.TimeFormat`."""
+    at = time.gmtime(seconds)
+    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
+    return f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} {clock} GMT"

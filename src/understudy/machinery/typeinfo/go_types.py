@@ -225,6 +225,11 @@ class Schemas:
         """Report whether the release knows a kind."""
         return f"{group}/{version}/{kind}" in self._types["kinds"]
 
+    def versions(self, group: str, kind: str) -> list[str]:
+        """Return the versions of a kind that the release knows, without `__internal`."""
+        names = (name.split("/") for name in self._types["kinds"])
+        return [version for of, version, name in names if (of, name) == (group, kind) and version != "__internal"]
+
     def struct(self, name: str) -> Struct:
         """Return a struct by its full Go name. Raises KeyError."""
         struct = self._structs.get(name)

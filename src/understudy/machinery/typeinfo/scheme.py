@@ -108,7 +108,8 @@ def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct 
         return None
     if not schemas.has_kind(*gvk):
         served = served_as(schemas, gvk)
-        return unserved(schemas, gvk, served) if served != gvk and server not in _OWN else None
+        is_known = served != gvk and (server not in _OWN or gvk.group == server)
+        return unserved(schemas, gvk, served) if is_known else None
     struct = schemas.kind(*gvk)
     everywhere = gvk.group == "" and struct.name.startswith("k8s.io/apimachinery/")
     return struct if server not in _OWN or gvk.group == server or everywhere else None

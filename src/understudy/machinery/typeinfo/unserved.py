@@ -17,6 +17,8 @@ _ROLES = "Role RoleBinding ClusterRole ClusterRoleBinding"
 _REVIEWS = "SelfSubjectRulesReview SelfSubjectAccessReview SubjectAccessReview LocalSubjectAccessReview"
 # By API version; lists of these kinds are known as well. A release that serves one of them finds it before.
 _KINDS = {
+    "apiextensions.k8s.io/v1beta1": "CustomResourceDefinition",
+    "apiregistration.k8s.io/v1beta1": "APIService",
     "apps/v1beta1": "Deployment StatefulSet ControllerRevision Scale",
     "apps/v1beta2": "Deployment StatefulSet DaemonSet ReplicaSet ControllerRevision Scale",
     "authentication.k8s.io/v1alpha1": "SelfSubjectReview",
@@ -58,11 +60,25 @@ _LAST = {
 _MOVED = {"extensions": ("apps", "networking.k8s.io", "autoscaling"), "apps": ("apps", "autoscaling")}  # groups
 
 
+def registered_versions(schemas: Schemas, group: str, kind: str) -> list[str]:
+    """Return the versions of a kind for which the real server has types, served or not, in no order."""
+    served = schemas.versions(group, kind)
+    named = (api_version.rpartition("/") for api_version in _KINDS)
+    known = [version for of, _, version in named if of == group and _is_unserved(schemas, group, version, kind)]
+    return [*served, *(version for version in known if version not in served)]
+
+
+def _is_unserved(schemas: Schemas, group: str, version: str, kind: str) -> bool:
+    """Report whether the real server has a type, which it does not serve."""
+    api_version = f"{group}/{version}"
+    last = _LAST.get(api_version)
+    names = _KINDS.get(api_version, "").split()
+    return kind.removesuffix("List") in names and (last is None or schemas.version <= last)
+
+
 def served_as(schemas: Schemas, gvk: GroupVersionKind) -> GroupVersionKind:
     """Return the kind that has taken the place of one in a version that is not served; any other kind itself."""
-    names, last = _KINDS.get(gvk.api_version), _LAST.get(gvk.api_version)
-    known = names is not None and gvk.kind.removesuffix("List") in names.split()
-    if not known or schemas.has_kind(*gvk) or (last is not None and schemas.version > last):
+    if schemas.has_kind(*gvk) or not _is_unserved(schemas, *gvk):
         return gvk
     groups = _MOVED.get(gvk.group, (gvk.group,))
     places = (

@@ -5,13 +5,14 @@ from the kinds; descriptions are our own. A document is rendered when a client f
 sources, so that the index of all documents is cheap.
 
 The behavior is that of k8s.io/kube-openapi: the index has no ETag and is served as text; a document requested with its
-hash may be cached for ever, with another hash it redirects; v2 comes as JSON or as gnostic's protobuf.
+hash may be cached for ever, with another hash it redirects; v2 comes as JSON or as gnostic's protobuf. Clients may ask
+for parts of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha512
 from time import time
 
@@ -24,9 +25,11 @@ from understudy.apiserver.endpoints.openapi.merging.specs import NO_SPECS, Aggre
 from understudy.apiserver.endpoints.openapi.pages import PAGES, page_of_group
 from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.content import serve_content
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.golang.json_writer import encode, encode_unescaped
+from understudy.machinery.golang.times import http_date
 from understudy.machinery.releases.recorded import release_file
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -64,6 +67,8 @@ class OpenAPI:
         self.serving = serving
         self.specs = specs
         self.release = serving.release
+        self._made = time()
+        self._since = specs, self._made
         self._documents: dict[str, bytes] = {}
         self._merged: dict[str, tuple[Specs, bytes]] = {}  # the index and v2, by media type, and what they are made of
 
@@ -71,8 +76,10 @@ class OpenAPI:
         """Return the page at the request's path, None for one outside /openapi."""
         if request.path == ROOT:
             specs = self.specs
-            index = self._rendered_once(_TEXT, specs, lambda: self._index(specs))
-            return Response(200, index, _TEXT)
+            index = partial(self._rendered_once, _TEXT, specs, lambda: self._index(specs))
+            response = serve_content(request, "", self._merged_since(specs), _TEXT, [], index)
+            response.compressible = False
+            return response
         if request.path.startswith(f"{ROOT}/"):
             return self._v3(request, request.path.removeprefix(f"{ROOT}/"))
         return self._swagger(request) if request.path == "/openapi/v2" else None
@@ -160,23 +167,22 @@ class OpenAPI:
         return release_file(self.release.version, f"openapi/{name.replace('/', '__')}.json").read_bytes()
 
     def _v3(self, request: Request, name: str) -> Response:
-        """Return a v3 document, or 301, 304, 404 or 406 without a body."""
+        """Return a v3 document or a part of it, or 301, 304, 404, 406, 412 or 416."""
         vary = ("Vary", "Accept")
         if name not in self.hashes:
             return Response(404, content_type="")
         if _negotiated(request, [JSON]) is None:
             return Response(406, content_type="", headers=[vary])
         etag = self.hashes[name]
-        headers = [("ETag", f'"{etag}"'), vary]
+        headers, tag = [vary], f'"{etag}"'
         asked = request.query.get("hash")
         if asked and asked != etag:
-            return Response(301, content_type=JSON, headers=[*headers, ("Location", _url(name, etag))])
+            moved = [("ETag", tag), vary, ("Location", _url(name, etag))]
+            return Response(301, content_type=JSON, headers=moved)
         if asked:
-            from email.utils import formatdate  # takes its time to import
-
-            expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
+            expires = http_date(int(time()) + YEAR).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
-        response = _conditional(request, etag, headers, JSON, lambda: self._rendered(name))
+        response = serve_content(request, tag, self._made, JSON, headers, lambda: self._rendered(name))
         response.compressible = False  # kube-apiserver does not compress these documents
         return response
 
@@ -186,7 +192,7 @@ class OpenAPI:
         return self._documents[name]
 
     def _swagger(self, request: Request) -> Response:
-        """Return the v2 document, or 304 or 406 without a body."""
+        """Return the v2 document or a part of it, or 304, 406, 412 or 416."""
         headers = [("Vary", "Accept-Encoding"), ("Vary", "Accept")]
         accepted = _negotiated(request, V2_MEDIA)
         if accepted is None:
@@ -194,13 +200,18 @@ class OpenAPI:
         specs = self.specs
         aggregated = with_v2(specs)
         etag = _hash(etag.encode() for etag in (*self.hashes.values(), *(spec.etag for spec in aggregated)))
-        headers.insert(0, ("ETag", f'"{etag}"'))
         media_type = V2_MEDIA[accepted]
 
         def body() -> bytes:
             return self._rendered_once(media_type, specs, lambda: self._v2(media_type, aggregated))
 
-        return _conditional(request, etag, headers, media_type, body)
+        return serve_content(request, f'"{etag}"', self._merged_since(specs), media_type, headers, body)
+
+    def _merged_since(self, specs: Specs) -> float:
+        """Return since when documents of aggregated servers are those that they are, in seconds since 1970."""
+        if self._since[0] is not specs:
+            self._since = specs, time()
+        return self._since[1]
 
     def _v2(self, media_type: str, aggregated: Iterable[AggregatedSpec]) -> bytes:
         """Return the v2 document merged with those of aggregated servers."""
@@ -262,13 +273,3 @@ def _negotiated(request: Request, offers: Iterable[str]) -> str | None:
 @cache_short_texts(64)
 def _accepted(accept: str) -> list[Clause]:
     return clauses(accept)
-
-
-def _conditional(
-    request: Request, etag: str, headers: list[tuple[str, str]], media_type: str, body: Callable[[], bytes]
-) -> Response:
-    """Return 200 with a body, or 304 if the client has it (RFC 9110, 13.1.2: a weak comparison)."""
-    have = [text.strip().removeprefix("W/") for text in (request.headers.get("If-None-Match") or "").split(",")]
-    if f'"{etag}"' in have or "*" in have:
-        return Response(304, content_type="", headers=headers)
-    return Response(200, body(), media_type, headers)

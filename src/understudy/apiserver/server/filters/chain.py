@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
@@ -23,6 +24,7 @@ from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.impersonation.filter import with_impersonation
 from understudy.apiserver.server.filters.limits.limiter import Limiter
 from understudy.apiserver.server.filters.limits.priority_and_fairness import with_priority_and_fairness
+from understudy.apiserver.server.filters.limits.storage_version import with_storage_version_precondition
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
 from understudy.apiserver.server.pages.open_pages import with_open_pages
@@ -52,6 +54,7 @@ def build_handler_chain(
     permissions: PermissionLog,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     auditor: Auditor | None = None,
+    storage_versions: StorageVersionManager | None = None,
     *,
     has_ui: bool = False,
     tells_selectors: bool = False,
@@ -64,6 +67,8 @@ def build_handler_chain(
     permissions     notes what clients ask for
     accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
     auditor         logs requests; it sees the answer in `Director`
+    storage_versions
+                    are written before anything that is stored in them, None where they are not
     tells_selectors whether the authorizer looks at label selectors
     cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
@@ -84,7 +89,8 @@ def build_handler_chain(
     elif flow_control is not None:
         before += (with_priority_and_fairness(flow_control),)
     of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
-    return Chain(before, (with_authorization(authorizer, permissions), *of_resources))
+    waits = () if storage_versions is None else (with_storage_version_precondition(storage_versions),)
+    return Chain(before, (with_authorization(authorizer, permissions), *of_resources, *waits))
 
 
 def with_cbor(request: Request) -> None:

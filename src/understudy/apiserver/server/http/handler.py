@@ -172,5 +172,6 @@ def _compress(exchange: Exchange, headers: CIMultiDict[str]) -> bool:
     if "gzip" not in accepted:
         return False
     headers["Content-Encoding"] = "gzip"
-    headers.add("Vary", "Accept-Encoding")
+    if "Accept-Encoding" not in headers.getall("Vary", ()):
+        headers.add("Vary", "Accept-Encoding")
     return True

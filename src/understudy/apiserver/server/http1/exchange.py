@@ -23,20 +23,21 @@ from understudy.apiserver.server.http1.head import (
     Head,
 )
 from understudy.apiserver.storage.turns import Turns
+from understudy.machinery.golang.times import http_date
 
-# Go's phrases for a status (`http.StatusText`); Python words two of them differently from 3.13 on, one always.
+# Go's phrases for a status (`http.StatusText`); Python words three of them differently from 3.13 on, one always.
 PHRASES = {
     **{status.value: status.phrase for status in HTTPStatus},
     418: "I'm a teapot",
     413: "Request Entity Too Large",
+    416: "Requested Range Not Satisfiable",
     422: "Unprocessable Entity",
 }
 WITHOUT_BODY = (204, 304)
 DATE = istr("Date")
+date_of = lru_cache(1)(http_date)  # the value of a Date header, of which there is one a second
 _LARGE = 16 * 1024  # bytes of a body that is not copied once more to follow its head
 _PARTS = 4  # of a large body that are sent at once
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class Exchange(ABC):
@@ -187,7 +188,7 @@ class Http1Exchange(Exchange):
 
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
         self.has_begun = True
-        headers[DATE] = http_date(int(time.time()))
+        headers[DATE] = date_of(int(time.time()))
         if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
             headers[CONNECTION] = "close" if self.closes else "keep-alive"
         line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {PHRASES.get(status, '')}"
@@ -201,11 +202,3 @@ def _encoded(line: str, headers: Iterable[tuple[str, str]]) -> bytes:
     if text.count("\n") >= len(lines) or text.count("\r") >= len(lines):
         raise ValueError(f"line end in a header: {text!r}")
     return f"{text}\r\n\r\n".encode("utf-8", "surrogateescape")
-
-
-@lru_cache(1)
-def http_date(seconds: int) -> str:
-    """Return the value of a Date header. Upstream: `http.TimeFormat`."""
-    at = time.gmtime(seconds)
-    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
-    return f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} {clock} GMT"

@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.endpoints.request import NO_ANSWER, Delivery
 from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.http1.connection import ImpairedWriter, reset
-from understudy.apiserver.server.http1.exchange import DATE, WITHOUT_BODY, Exchange, http_date
+from understudy.apiserver.server.http1.exchange import DATE, WITHOUT_BODY, Exchange, date_of
 from understudy.apiserver.server.http1.head import CONNECTION, CONTENT_LENGTH, Head
 from understudy.apiserver.server.http2.rules import Rules
 from understudy.apiserver.storage.turns import Turns
@@ -222,7 +222,7 @@ class Http2Exchange(Exchange):
             reset(self.transport)
             raise ConnectionResetError("a fault resets this connection")
         self.has_begun = True
-        headers[DATE] = http_date(int(time.time()))
+        headers[DATE] = date_of(int(time.time()))
         self._stream.begin(status, headers, ends=ends, waits=waits)
 
     async def _write(self, data: bytes, *, ends: bool = False) -> None:

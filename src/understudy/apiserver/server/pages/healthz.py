@@ -5,9 +5,10 @@ The checks have the names of the real server's. Most of them check nothing: what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from understudy.apiserver.controllers.replicas.storage_versions import HOOK as UPDATER
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.storage.interface import StorageError, Store
 from understudy.machinery.golang.text import go_quote
@@ -20,7 +21,7 @@ NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 # The names of the checks below each of healthz, livez and readyz, in order (`Release.health_checks`).
 Checks: TypeAlias = Mapping[str, Sequence[str]]
 NONE: Mapping[str, str] = {}
-
+UPDATER_FOLLOWS = "poststarthook/apiservice-discovery-controller"
 
 # The checks of what the server only starts with a feature gate.
 _GATES = {
@@ -31,11 +32,18 @@ _GATES = {
 
 
 def started(checks: Checks, gates: Gates) -> Checks:
-    """Return the checks of a release without those of what feature gates turn off."""
-    return {
-        name: [check for check in below if check not in _GATES or gates[_GATES[check]]]
-        for name, below in checks.items()
-    }
+    """Return the checks of a release without those of what feature gates turn off, and with that of what they turn
+    on."""
+    writes_versions = gates[features.STORAGE_VERSION_API] and gates[features.API_SERVER_IDENTITY]
+
+    def begun(below: Sequence[str]) -> Iterator[str]:
+        for check in below:
+            if check not in _GATES or gates[_GATES[check]]:
+                yield check
+            if check == UPDATER_FOLLOWS and writes_versions:
+                yield UPDATER
+
+    return {name: [*begun(below)] for name, below in checks.items()}
 
 
 def paths(checks: Checks) -> list[str]:
@@ -46,16 +54,26 @@ def paths(checks: Checks) -> list[str]:
 ETCD = ("etcd", "etcd-readiness")
 
 
-async def answer_with_store(checks: Checks, store: Store, request: Request) -> Response:
-    """Answer a request for one of the `paths`, of which those in ETCD ask the store."""
+def none_begins() -> Mapping[str, str]:
+    """Return the checks of what has not begun yet, none of a server whose hooks begin at once."""
+    return NONE
+
+
+async def answer_with_store(
+    checks: Checks, store: Store, request: Request, begins: Callable[[], Mapping[str, str]] = none_begins
+) -> Response:
+    """Answer a request for one of the `paths`, of which those in ETCD ask the store.
+
+    `begins` returns the checks that fail since their part of the server has not begun, with the reason.
+    """
     name, _, check = request.path[1:].partition("/")
     asked = [below for below in ([check] if check else checks[name]) if below in ETCD]
-    failing = {}
+    failing = dict(begins())
     if asked and store.suspends:
         try:
             await store.check()
         except StorageError as why:
-            failing = dict.fromkeys(asked, str(why))
+            failing |= dict.fromkeys(asked, str(why))
     return answer(checks, request, failing)
 
 
