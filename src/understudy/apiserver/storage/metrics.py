@@ -9,7 +9,6 @@ its watch cache (`k8s.io/apiserver/pkg/storage/etcd3/metrics`, `…/storage/metr
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from typing import Any, Protocol, TypeVar
 
 from understudy.machinery.errors import StatusError, group_resource_text
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
-from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram, Labels, Series
+from understudy.machinery.util.metrics import REQUEST_SECONDS, AnyFamily, Counter, Histogram, Labels, Series
 
 T = TypeVar("T")
 
 CREATE, DELETE, GET, LIST, UPDATE = "create", "delete", "get", "list", "update"
 CONSISTENT_READ = ByRelease({V1_37: "getCurrentResourceVersion", V1_31: GET})
-BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
 _LABELS = ByRelease({V1_34: ("group", "resource"), V1_31: ("resource",)})  # that name a kind
 _EVALUATED = "_evaluated_objects"  # which the watch cache does not count
@@ -92,9 +90,8 @@ class StorageMetrics:
         key = name, kind.group, kind.resource
         series = self._requests.get(key)
         if series is None:
-            series = self._requests[key] = Series([0] * (len(BUCKETS) + 1))
-        series.counts[bisect_left(BUCKETS, seconds)] += 1
-        series.sum += seconds
+            series = self._requests[key] = Series.of(REQUEST_SECONDS)
+        series.observe(seconds, REQUEST_SECONDS)
 
     def observe_list(self, kind: Kind, prefix: str, fetched: int, returned: int, *, is_cached: bool) -> None:
         """Count a list that was answered, by the watch cache or not (`RecordStorageListMetrics`).
@@ -128,7 +125,7 @@ class StorageMetrics:
             "etcd_request_duration_seconds",
             "[ALPHA] Etcd request latency in seconds for each operation and object type.",
             labels,
-            BUCKETS,
+            REQUEST_SECONDS,
         )
         for (name, group, resource), series in self._requests.items():
             durations.series[name, *_named(version, group, resource)] = series
@@ -162,7 +159,7 @@ class StorageMetrics:
             "[ALPHA] Latency of the storage layer GetList call in seconds, including object decode, split by whether "
             "etcd RangeStream was used.",
             ("streamed", *labels),
-            BUCKETS,
+            REQUEST_SECONDS,
         )
         for (name, *named), series in self._requests.items():
             if name == LIST:

@@ -12,6 +12,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+# Upper bounds of the buckets of durations of requests, in seconds.
+REQUEST_SECONDS = (
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    15,
+    20,
+    30,
+    45,
+    60,
+)
+
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
 
 
@@ -50,6 +77,16 @@ class Series:
     counts: list[int]
     sum: float = 0.0
 
+    @classmethod
+    def of(cls, buckets: Sequence[float]) -> Series:
+        """Return one without observations, for buckets with these upper bounds."""
+        return cls([0] * (len(buckets) + 1))
+
+    def observe(self, value: float, buckets: Sequence[float]) -> None:
+        """Count a value."""
+        self.counts[bisect_left(buckets, value)] += 1
+        self.sum += value
+
 
 @dataclass
 class Histogram:
@@ -62,13 +99,11 @@ class Histogram:
     series: defaultdict[Labels, Series] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.series = defaultdict(lambda: Series([0] * (len(self.buckets) + 1)))
+        self.series = defaultdict(lambda: Series.of(self.buckets))
 
     def observe(self, value: float, *values: str) -> None:
         """Count a value, such as a duration in seconds, under these values of the labels."""
-        series = self.series[values]
-        series.counts[bisect_left(self.buckets, value)] += 1
-        series.sum += value
+        self.series[values].observe(value, self.buckets)
 
 
 AnyFamily: TypeAlias = Counter | Gauge | Histogram

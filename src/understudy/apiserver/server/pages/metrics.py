@@ -15,9 +15,7 @@ from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.native_histogram import NativeHistogram
 from understudy.machinery.util.memory import gives_back
-from understudy.machinery.util.metrics import AnyFamily, Histogram
-
-BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+from understudy.machinery.util.metrics import REQUEST_SECONDS, AnyFamily, Histogram
 
 _DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
 _ABOUT_DISPATCHED = "[BETA] Number of requests executed by API Priority and Fairness subsystem"
@@ -67,7 +65,7 @@ class _Series:
     native: NativeHistogram | None
     codes: Counts[int] = field(default_factory=Counts)
     created_codes: dict[int, float] = field(default_factory=dict)
-    durations: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    durations: list[int] = field(default_factory=lambda: [0] * (len(REQUEST_SECONDS) + 1))
     seconds: float = 0.0  # sum over all requests
 
 
@@ -93,7 +91,7 @@ class Metrics:
             series.created_codes[code] = self._now()
         series.codes[code] += 1
         if labels[0] != WATCH:
-            series.durations[bisect_left(BUCKETS, seconds)] += 1
+            series.durations[bisect_left(REQUEST_SECONDS, seconds)] += 1
             series.seconds += seconds
             if series.native is not None:
                 series.native.observe(seconds)
@@ -151,7 +149,7 @@ class Metrics:
     def _times(self) -> Iterator[Sample]:
         for labels in sorted(labels for labels in self._series if labels[0] != WATCH):
             series = self._series[labels]
-            observations = Observations(BUCKETS, series.durations, series.seconds, series.native)
+            observations = Observations(REQUEST_SECONDS, series.durations, series.seconds, series.native)
             yield Sample(_labels(labels), observations, series.created)
 
 
