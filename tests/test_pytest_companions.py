@@ -89,6 +89,7 @@ def test_each_process_has_a_server(pytester: pytest.Pytester) -> None:
     assert len({path.read_text() for path in pytester.path.glob("?.txt")}) == 2
 
 
+@pytest.mark.maintenance
 def test_each_process_leaves_pages(pytester: pytest.Pytester) -> None:
     """With pytest-xdist the failing tests of all workers leave their pages in one folder."""
     needs("xdist")

@@ -234,10 +234,15 @@ SUITE = """
 @pytest.mark.parametrize(
     ("configuration", "flags"),
     [
-        ("apiserver_version = 1.34\napiserver_feature_gates = DRADeviceTaints=true", ""),
-        ("apiserver_version = 1.34\napiserver_feature_gates =\n  DRADeviceTaints=true\n  AllAlpha=false", ""),
         ("apiserver_version = 1.32\napiserver_feature_gates = DRADeviceTaints=false", "1.34 DRADeviceTaints=true"),
-        ("", "v1.34 AllAlpha=true"),
+        *(
+            pytest.param(*each, marks=pytest.mark.maintenance)
+            for each in (
+                ("apiserver_version = 1.34\napiserver_feature_gates = DRADeviceTaints=true", ""),
+                ("apiserver_version = 1.34\napiserver_feature_gates =\n  DRADeviceTaints=true\n  AllAlpha=false", ""),
+                ("", "v1.34 AllAlpha=true"),
+            )
+        ),
     ],
 )
 def test_release_and_gates_of_a_suite(project: pytest.Pytester, configuration: str, flags: str) -> None:
@@ -345,9 +350,14 @@ def test_session_has_one_server(project: pytest.Pytester) -> None:
     ("flag", "text"),
     [
         ("--apiserver-version=1.34,1.99", "unknown release '1.99': there are *"),
-        ("--apiserver-version=1.99", "unknown release '1.99': there are *"),
-        ("--apiserver-feature-gates=DRAAdminAcess=true", "*DRAAdminAcess; did you mean 'DRAAdminAccess'?"),
-        ("--apiserver-feature-gates=DRAAdminAccess", "feature_gates: want NAME=true or NAME=false, *"),
+        *(
+            pytest.param(*each, marks=pytest.mark.maintenance)
+            for each in (
+                ("--apiserver-version=1.99", "unknown release '1.99': there are *"),
+                ("--apiserver-feature-gates=DRAAdminAcess=true", "*DRAAdminAcess; did you mean 'DRAAdminAccess'?"),
+                ("--apiserver-feature-gates=DRAAdminAccess", "feature_gates: want NAME=true or NAME=false, *"),
+            )
+        ),
     ],
 )
 def test_wrong_release_of_a_suite(project: pytest.Pytester, flag: str, text: str) -> None:

@@ -26,7 +26,8 @@ from scripts.common.server_process import ServerProcess
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WRITERS = 4
-LONGEST = 1.0  # seconds until a kill
+LONGEST = 1.0  # seconds from the first acknowledged write to a kill
+PAUSE = 0.01  # seconds between two looks for that write
 
 Event = tuple[int, str, str]  # the revision, the name, and the value that was written; "" for a deletion
 
@@ -99,6 +100,8 @@ def kill_and_compare(storage: Path, *, kills: int, synchronous: str = "normal", 
             threads = [threading.Thread(target=writer.run) for writer in writers]
             for thread in threads:
                 thread.start()
+            while not any(writer.done for writer in writers) and all(thread.is_alive() for thread in threads):
+                time.sleep(PAUSE)
             time.sleep(rng.random() * LONGEST)
             server.process.kill()
             for thread in threads:

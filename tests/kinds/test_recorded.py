@@ -22,7 +22,7 @@ import pytest
 from tests.clock import FixedClock
 from tests.http import send
 from tests.kinds.rows import TABLE, causes, changed, masked, masked_cell, spaced, without_server_fields
-from tests.releases import RELEASES
+from tests.releases import NEWEST, RELEASES, often
 from understudy import Server
 from understudy.machinery.releases.version import V1_32, Version
 
@@ -35,14 +35,18 @@ _EVERYTHING: dict[str, Any] = {"runtime_config": {"api/all": True}}
 
 
 def lines(name: str, needed: str = "object") -> list[Any]:
-    """Return the recorded cases that have a field: those of 1.32, and those that other releases answer differently."""
+    """Return the recorded cases that have a field: those of 1.32, and those that other releases answer differently.
+
+    In every run are those of 1.32 and the newest release.
+    """
     cases = []
     for release, line in rows(name):
         served = _EVERYTHING if release > V1_32 else {}
         gates = line.get("gates", {})
         mark = pytest.mark.apiserver(emulated_version=str(release), feature_gates=gates, **served)
         if needed in line and release in RELEASES:
-            cases.append(pytest.param(line, marks=mark, id=f"{release}-{line['object']['kind']}: {line['why']}"))
+            marks = [mark, *often(release in {V1_32, NEWEST})]
+            cases.append(pytest.param(line, marks=marks, id=f"{release}-{line['object']['kind']}: {line['why']}"))
     return cases
 
 
