@@ -17,7 +17,8 @@ def semantic_deep_equal(one: Any, other: Any) -> bool:
     if isinstance(one, Raw) or isinstance(other, Raw):
         return False
     if isinstance(one, dict) and isinstance(other, dict):
-        return all(semantic_deep_equal(one.get(name), other.get(name)) for name in one.keys() | other.keys())
+        differing = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+        return all(semantic_deep_equal(one.get(name), other.get(name)) for name in differing)
     if isinstance(one, list) or isinstance(other, list):
         one, other = one or [], other or []
         return len(one) == len(other) and all(map(semantic_deep_equal, one, other))

@@ -89,7 +89,7 @@ def _backsteps(value: str) -> list[str]:
 def env_name_texts(value: str, relaxed: bool) -> list[str]:
     """Check the name of an environment variable, or a prefix of such names (upstream: `IsEnvVarName`)."""
     if relaxed:
-        fits = all(char.isascii() and char.isprintable() and char != "=" for char in value)
+        fits = value.isascii() and value.isprintable() and "=" not in value
         return [] if fits else [RELAXED_ENV_TEXT]
     return _env_name.texts(value) + _backsteps(value)
 

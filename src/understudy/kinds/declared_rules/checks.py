@@ -13,6 +13,8 @@ from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import LabelText
 from understudy.machinery.validation.field import (
     Errors,
+    ErrorType,
+    FieldError,
     Path,
     forbidden,
     invalid,
@@ -61,6 +63,19 @@ def _required(path: Path, value: Any) -> Errors:
 
 def _required_pointer(path: Path, value: Any) -> Errors:
     return [required(path)] if value is None else []
+
+
+OPTIONAL = ("OptionalValue", "OptionalSlice", "OptionalMap", "OptionalPointer")
+# What ends the checks of a field that may be missing. Nobody is told, and so it names no field.
+_UNSET = [FieldError(ErrorType.REQUIRED, "")]
+
+
+def _optional(run: Run, path: Path, value: Any, old: Any) -> Errors:
+    return [] if value else _UNSET
+
+
+def _optional_pointer(run: Run, path: Path, value: Any, old: Any) -> Errors:
+    return _UNSET if value is None else []
 
 
 def _forbidden(path: Path, value: Any) -> Errors:
@@ -259,10 +274,8 @@ CHECKS: Mapping[str, Callable[..., Check]] = {
     "RequiredSlice": _of(_required),
     "RequiredMap": _of(_required),
     "RequiredPointer": _of(_required_pointer),
-    "OptionalValue": _of(_required),
-    "OptionalSlice": _of(_required),
-    "OptionalMap": _of(_required),
-    "OptionalPointer": _of(_required_pointer),
+    **dict.fromkeys(OPTIONAL[:-1], lambda: _optional),
+    OPTIONAL[-1]: lambda: _optional_pointer,
     "ForbiddenSlice": _of(_forbidden),
     "ForbiddenPointer": _of(_forbidden_pointer),
     "MaxItems": _max_items,

@@ -47,6 +47,8 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
         return errors
     new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
     declared = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
+    if not declared and not errors:
+        return errors
     covered = {_matched_by(one.error, _normalized(one.error.field)) for one in declared if one.stage == "b"}
     kept = [
         error

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from understudy.kinds.common.equality import semantic_deep_equal
-from understudy.kinds.declared_rules.checks import CHECKS, items_stay
+from understudy.kinds.declared_rules.checks import CHECKS, OPTIONAL, items_stay
 from understudy.kinds.declared_rules.run import Check, Found, Run, Steps
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
@@ -53,17 +53,16 @@ class Program:
 
     def _steps(self, steps: Sequence[Any], shape: Shape | None) -> Steps:
         """Return recorded steps as one. An error of those that stop ends them, after all that stop."""
-        stopping = [self._step(step, shape) for step in steps if _stops(step)]
+        stopping = [(self._step(step, shape), _is_quiet(step)) for step in steps if _stops(step)]
         others = [self._step(step, shape) for step in steps if not _stops(step)]
-        quiet = [_is_quiet(step) for step in steps if _stops(step)]
 
         def run_all(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
             errors: list[Found] = []
             stopped = False
-            for each, is_quiet in zip(stopping, quiet, strict=True):
-                wrong = each(run, path, value, old)
-                stopped = stopped or bool(wrong)
-                errors += [] if is_quiet else wrong
+            for each, is_quiet in stopping:
+                if wrong := each(run, path, value, old):
+                    stopped = True
+                    errors += [] if is_quiet else wrong
             if not stopped:
                 for each in others:
                     errors += each(run, path, value, old)
@@ -81,7 +80,7 @@ class Program:
                 return lambda run, path, value, old: self._of_type(name)(run, path, value, old)
         flags, name, *arguments = step
         stage = flags.strip("sq")
-        return _marked(self._check(name, arguments, shape), stage)
+        return self._check(name, arguments, shape, stage)
 
     def _field(self, name: str, steps: Sequence[Any], shape: Shape | None) -> Steps:
         """Return the rules of a field, which are not asked about what an update leaves as it was."""
@@ -90,22 +89,27 @@ class Program:
         field = shape.fields.get(name) if isinstance(shape, Struct) else None
         checks = self._steps(steps, field.type if field else None)
         is_struct = field is not None and isinstance(field.type, Struct) and not field.pointer
+        is_optional = any(step[1] in OPTIONAL for step in steps)
 
         def run_field(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-            new, stored = _get(value, name, is_struct), None if old is None else _get(old, name, is_struct)
+            new, stored = value.get(name) if value else None, old.get(name) if old else None
+            if is_struct:  # is never missing
+                new, stored = new or {}, None if old is None else stored or {}
+            elif new is None and stored is None and is_optional:
+                return []
             if run.update and old is not None and semantic_deep_equal(new, stored):
                 return []
             return checks(run, path.child(name), new, stored)
 
         return run_field
 
-    def _check(self, name: str, arguments: Sequence[Any], shape: Shape | None) -> Steps:
-        """Return a check with its arguments."""
+    def _check(self, name: str, arguments: Sequence[Any], shape: Shape | None, stage: str = "") -> Steps:
+        """Return a check with its arguments, whose errors are of a stage."""
         if name in _OF_PARTS:
-            return _OF_PARTS[name](self, shape, *arguments)
+            return _marked(_OF_PARTS[name](self, shape, *arguments), stage)
         if name in _OF_FIELDS:
-            return _found(_OF_FIELDS[name](_fields(shape), *arguments))
-        return _found(CHECKS[name](*map(_plain, arguments)))
+            return _found(_OF_FIELDS[name](_fields(shape), *arguments), stage)
+        return _found(CHECKS[name](*map(_plain, arguments)), stage)
 
     def validator(self, argument: Obj, shape: Shape | None) -> Steps:
         """Return the steps that an argument names for each part of a value, be it one check or several."""
@@ -337,12 +341,6 @@ def _is_set(fields: Fields, member: Obj) -> Callable[[Any], bool]:
     return lambda value: (value or {}).get(name) not in unset
 
 
-def _get(value: Any, name: str, is_struct: bool) -> Any:
-    """Return a field of a value; a struct that is no pointer is never missing."""
-    given = (value or {}).get(name)
-    return {} if given is None and is_struct else given
-
-
 def _plain(argument: Any) -> Any:
     """Return an argument without checks: {"check": name} is a constant's name."""
     return argument["check"] if isinstance(argument, dict) else argument
@@ -357,8 +355,8 @@ def _is_quiet(step: Sequence[Any]) -> bool:
     return "q" in step[0]
 
 
-def _found(check: Check) -> Steps:
-    return lambda run, path, value, old: [Found(error) for error in check(run, path, value, old)]
+def _found(check: Check, stage: str) -> Steps:
+    return lambda run, path, value, old: [Found(error, stage) for error in check(run, path, value, old)]
 
 
 def _marked(steps: Steps, stage: str) -> Steps:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Container, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery import quantity
@@ -35,6 +35,9 @@ class WithEmptyFields(dict[str, Any]):
 
 # (value, source) -> canonical value; it is not called for null and missing values.
 Converter: TypeAlias = Callable[[Any, SourceText | None], Any]
+# JSON name, converter, whether it is left out if empty, whether it is nil if empty, what stands for a missing value.
+_Entry: TypeAlias = tuple[str, Converter, bool, bool, Callable[[], Any] | None]
+_KEPT_PLANS = 256  # of a struct: objects that clients send have the same fields in the same order
 
 _RANGES = {
     "int": 63, "int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8
@@ -280,7 +283,7 @@ _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 def struct_converter(struct: Struct) -> Converter:
     """Return the compiled converter of a struct."""
     stored_as_json = struct.name.startswith(_STORED_AS_JSON)
-    entries = [
+    entries: list[_Entry] = [
         (
             field.json,
             converter_of(field.type, field.json, field.pointer),
@@ -290,15 +293,24 @@ def struct_converter(struct: Struct) -> Converter:
         )
         for field in struct.fields.values()
     ]
-    names = frozenset(struct.fields)
+
+    always = {name for name, *_, missing in entries if missing is not None}
+
+    @lru_cache(_KEPT_PLANS)
+    def plan(names: tuple[str, ...]) -> list[_Entry]:
+        """Return the entries of an object with these fields: theirs, and those of fields that are always written."""
+        wanted = always.union(names)
+        if not wanted <= struct.fields.keys():
+            raise NeedsExactDecoder
+        return [entry for entry in entries if entry[0] in wanted]
 
     def convert(value: Any, source: SourceText | None) -> Obj:
-        if not isinstance(value, dict) or not value.keys() <= names:
+        if not isinstance(value, dict):
             raise NeedsExactDecoder
         out: Obj = {}
         get = value.get
         empty: Obj = {}
-        for name, convert_item, left_out, nil_if_empty, missing in entries:
+        for name, convert_item, left_out, nil_if_empty, missing in plan(tuple(value)):
             item = get(name)
             if item is None:
                 if missing is not None:

@@ -23,34 +23,36 @@ class Path:
 
     def __init__(self, *names: str) -> None:
         self._parent: Path | None = None
-        self._last = ".".join(names)
+        self._last: tuple[str, ...] | str | int = names  # names of fields, or the key or index of an element
 
     @property
     def text(self) -> str:
         """Return the path as text. It is made when an error needs it: values nest up to 10,000 levels."""
-        parts, path = [self._last], self._parent
+        parts: list[str] = []
+        path: Path | None = self
         while path is not None:
-            parts.append(path._last)
+            last = path._last
+            parts.append(".".join(("", *last)) if isinstance(last, tuple) else f"[{last}]")
             path = path._parent
         return "".join(reversed(parts)).removeprefix(".")
 
     def child(self, *names: str) -> Path:
         """Return the path of a field below this one."""
-        return self._below("." + ".".join(names))
+        path = Path.__new__(Path)  # without `__init__`: validation makes thousands of paths
+        path._parent = self
+        path._last = names
+        return path
+
+    def key(self, key: str | int) -> Path:
+        """Return the path of an entry of a map."""
+        path = Path.__new__(Path)
+        path._parent = self
+        path._last = key
+        return path
 
     def index(self, index: int) -> Path:
         """Return the path of an element of a list."""
-        return self.key(str(index))
-
-    def key(self, key: str) -> Path:
-        """Return the path of an entry of a map."""
-        return self._below(f"[{key}]")
-
-    def _below(self, text: str) -> Path:
-        path = Path.__new__(Path)  # without `__init__`: validation makes thousands of paths
-        path._parent = self
-        path._last = text
-        return path
+        return self.key(index)
 
     def __str__(self) -> str:
         return self.text or "<nil>"
