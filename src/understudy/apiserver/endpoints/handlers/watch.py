@@ -79,7 +79,10 @@ class EventSource:
     take()  returns the frames to send now
     wake    is called, from the store, when there may be more frames
     ended   is set once no frames will follow
-    due     is the time (monotonic, seconds) at which take() has something to do even without a write
+    due     is the time (monotonic, seconds) at which take() has something to do even without a write: that of the next
+            bookmark, of the next try to convert an object or of the end; 0 if there is something to look at now
+    must_load
+            is set when it is time to convert the object of the next event: see `begin_load`
     """
 
     def __init__(
@@ -105,7 +108,6 @@ class EventSource:
         self._out_size = 0  # bytes
         self._initial: deque[Entry] = deque()  # that are stored where the watch begins, and not sent yet
         self._ends_initial_events = False
-        self._has_more = False  # there is more to look at, but what was taken has to be sent first
         codec = scope.kind.codec(scope.version)
         self._keys = {type_: ("event", form.media_type, type_, codec) for type_ in _OF_OBJECTS}  # of frames
         self._columns_sent = False
@@ -113,7 +115,8 @@ class EventSource:
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
         self._asked_again_at = 0.0  # when it is asked again
         self._seen = 0  # the revision that the client has seen
-        self.ended = False
+        self.ended = self.must_load = False
+        self.due = 0.0
         self.wake: Callable[[], None] = lambda: None
         now = self._begun = self._clock.monotonic()
         lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
@@ -204,14 +207,6 @@ class EventSource:
         queued = 0 if self._watch is None else len(self._watch.queue)
         return WatchProgress(self._request, self._begun, self._seen, len(self._initial) + queued)
 
-    @property
-    def due(self) -> float:
-        """Return the time of the next bookmark, of the next try to convert an object or of the end, in monotonic
-        seconds; 0 if there is something to look at now."""
-        if self._has_more:
-            return 0.0
-        return min(self._end, self._load_at if self._is_blocked else self._bookmark_at)
-
     def take(self) -> list[bytes]:
         """Return the frames to send now, one per event."""
         watch = self._watch
@@ -227,7 +222,7 @@ class EventSource:
     def _take_from(self, watch: Watch) -> None:
         """Send what is due of the initial events, the writes, and the end or a bookmark."""
         queue = watch.queue
-        if len(queue) == 1 and not self._initial and not self._ends_initial_events and not self._is_blocked:
+        if len(queue) == 1 and not self._initial and not self._ends_initial_events and self._cache is None:
             self._on_write(watch.take())  # as mostly
         elif queue or self._initial or self._ends_initial_events:
             turns = Turns()
@@ -239,12 +234,12 @@ class EventSource:
                     break
         is_empty = not (queue or self._initial)
         is_blocked = not is_empty and self._is_blocked
-        self._has_more = not is_empty and not is_blocked and not self.ended
+        self.due, self.must_load = 0.0, False
         if not self.ended and (is_empty or is_blocked):
             if watch.ended:
                 self.close()
             else:
-                self._on_time(watch)
+                self._on_time(watch, is_blocked)
 
     @property
     def _is_blocked(self) -> bool:
@@ -261,11 +256,6 @@ class EventSource:
         assert self._watch is not None
         is_cached = bool(self._initial) or self._watch.queue[0].revision <= self._cache.revision
         return self._asked_again_at if is_cached else inf
-
-    @property
-    def must_load(self) -> bool:
-        """Report whether it is time to convert the object of the next event: see `begin_load`."""
-        return self._is_blocked and self._clock.monotonic() >= self._load_at
 
     def begin_load(self) -> Callable[[], None]:
         """Return a function that converts the object of the next event. It waits for a webhook: call it in a thread.
@@ -297,16 +287,18 @@ class EventSource:
         event = watch.queue[0]
         return [event.entry, *([event.previous] if event.previous and not self._wants_all else ())]
 
-    def _on_time(self, watch: Watch) -> None:
-        """End the watch, or send a bookmark, if it is time."""
+    def _on_time(self, watch: Watch, is_blocked: bool) -> None:
+        """End the watch, or send a bookmark, if it is time; say when the next thing is due."""
         now = self._clock.monotonic()
         if now >= self._end:
             self.close()
-        elif now >= self._bookmark_at and not self._is_blocked:
+        elif now >= self._bookmark_at and not is_blocked:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
             if self._store.revision > max(self._seen, watch.passed):
                 self._bookmark(self._store.revision)
+        next_step = self._load_at if is_blocked and not self.ended else self._bookmark_at
+        self.due, self.must_load = min(self._end, next_step), is_blocked and now >= next_step
 
     def _on_write(self, event: Event) -> None:
         """Send the event of a write, if the selector matches the object before or after it."""

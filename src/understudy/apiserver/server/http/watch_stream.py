@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from multidict import CIMultiDict
 
@@ -108,11 +109,11 @@ class Chunks:
         """Send the head of the answer."""
         await self._exchange.begin(200, self._headers)
 
-    async def send(self, frames: Sequence[bytes]) -> None:
+    def send(self, frames: Sequence[bytes]) -> Coroutine[Any, Any, None]:
         """Send encoded events."""
         if self._is_gzipped:
             frames = compressed(frames, flush=True)
-        await self._exchange.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
+        return self._exchange.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
 
     async def end(self) -> None:
         """End the body."""
@@ -229,7 +230,10 @@ class Calls:
 
 
 class Signal:
-    """Wakes the one task that waits for it; like `asyncio.Event`, and at less cost for each of many watches."""
+    """Wakes the one task that waits for it; like `asyncio.Event`, and at less cost for each of many watches.
+
+    is_set  whether it was set since the task has cleared it
+    """
 
     __slots__ = ("_waiter", "is_set")
 
@@ -243,19 +247,10 @@ class Signal:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def clear(self) -> None:
-        """Let the task wait again."""
-        self.is_set = False
-
-    async def wait(self) -> None:
-        """Wait until it is set."""
-        if self.is_set:
-            return
+    def next(self) -> asyncio.Future[None]:
+        """Return what the task waits for until it is set the next time."""
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
 
 class Alarm:
@@ -361,7 +356,7 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps:
     try:
         await answer.begin()
         while True:
-            woken.clear()
+            woken.is_set = False
             if frames := source.take():
                 await answer.send(frames)
             elif source.ended:
@@ -375,7 +370,7 @@ async def _pumped(source: WatchSource, answer: Chunks | Messages | Calls, pumps:
                 has_sent = True
                 continue
             alarm.set(due)
-            await woken.wait()
+            await woken.next()
             has_sent = False
         await answer.end()
     except ConnectionError:  # the client went away, which is how most watches end; or a fault cuts this one

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Any
 
 from multidict import CIMultiDict, istr
 
@@ -153,9 +154,9 @@ class Http1Exchange(Exchange):
             self.closes = True
         await self._connection.write(self._head(status, headers))
 
-    async def send_chunk(self, data: bytes) -> None:
+    def send_chunk(self, data: bytes) -> Coroutine[Any, Any, None]:
         """Send the next bytes of a body."""
-        await self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data)
+        return self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data)
 
     async def end(self) -> None:
         """End a body in chunks."""
