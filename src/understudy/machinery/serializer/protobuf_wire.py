@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from understudy.machinery.golang.json_reader import DecodeError
 
@@ -133,17 +134,12 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-# The varints of one and two bytes, without 16384 calls at every start.
-_SMALL = (
-    *(bytes((value,)) for value in range(0x80)),
-    *(bytes((low, high)) for high in range(1, 0x80) for low in range(0x80, 0x100)),
-)
+_length = lru_cache(1 << 14)(encode_varint)
 
 
 def length_delimited(tag: bytes, payload: bytes) -> bytes:
     """Encode a field of bytes: tag, length, payload."""
-    size = len(payload)
-    return tag + (_SMALL[size] if size < len(_SMALL) else encode_varint(size)) + payload
+    return tag + _length(len(payload)) + payload
 
 
 # --- runtime.Unknown
