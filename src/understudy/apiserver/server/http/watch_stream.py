@@ -248,7 +248,7 @@ class Signal:
             self._waiter.set_result(None)
 
     def next(self) -> asyncio.Future[None]:
-        """Return what the task waits for until it is set the next time."""
+        """Return a future for the task to await, which is done when it is set the next time."""
         self._waiter = asyncio.get_running_loop().create_future()
         return self._waiter
 
