@@ -19,23 +19,31 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from scripts.common.comparing import PATIENCE, Answer, Obj, Server, Tally, differences, print_difference
 from scripts.compare.cases.access_stories import STORIES as ACCESS
 from scripts.compare.cases.access_stories import TOKENS, Ask, Hook, Story, review
 from scripts.compare.cases.configuration_stories import CONFIGURED, Metrics, Write
+from scripts.compare.cases.credential_stories import CREDENTIALS, Put, Ran
 from scripts.compare.cases.image_stories import IMAGES
+from scripts.compare.cases.oidc_stories import DISTRIBUTED, WELL_KNOWN, Pause, Sign
 from scripts.compare.cases.token_stories import TOKENS_IN_SECRETS, Annotations, Keep, Show
+from scripts.compare.cases.webhook_server import Answer as WebhookAnswer
 from scripts.compare.cases.webhook_server import WebhookServer
 from scripts.compare.controllers import controllers_beside
 from scripts.compare.sequences.answers import mask
 from scripts.record.upstream.server import api_server, new_key
 from understudy import Server as Understudy
+from understudy.apiserver.authentication.jose import jwk_of, new_private_key, pem_of, sign
 
-STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS, **IMAGES}
+STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS, **IMAGES, **CREDENTIALS, **DISTRIBUTED}
 CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
 ADMIN = TOKENS.partition(",")[0]
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -64,6 +72,13 @@ def refused_address() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def keys_of(hook: WebhookServer) -> Obj:
+    """Return the words of stories in which the webhook is an issuer of tokens."""
+    key, authority = new_private_key(), base64.b64decode(hook.bundle).decode()
+    keys = json.dumps({"keys": [jwk_of(key.public_key())]})
+    return {"signing": pem_of(key).decode(), "keys": keys, "ca_pem": authority, "ca_text": json.dumps(authority)[1:-1]}
 
 
 @contextmanager
@@ -98,7 +113,10 @@ def started(story: Story, words: Obj, real: Real | None, release: str) -> Iterat
 def played(story: Story, real: Real | None, release: str) -> list[Obj]:
     """Send the requests of a story; return their outcome: the answer, and the calls of the webhook."""
     with tempfile.TemporaryDirectory() as folder, WebhookServer() as hook, refused_address() as refused:
-        words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle}
+        words = {"dir": folder, "hook": f"127.0.0.1:{hook.port}", "refused": refused, "ca": hook.bundle, **hook.client}
+        words |= keys_of(hook) if story.hooks else {}
+        for path, raw in story.hooks.items():
+            hook.answers[path] = WebhookAnswer(review=False, raw=filled(raw, words))
         with started(story, words, real, release) as server, Server(server.url) as client:
             hook.taken()
             lines = [
@@ -111,7 +129,21 @@ def taken(number: int, step: Any, client: Server, hook: WebhookServer, words: Ob
     """Take a step of a story; yield its outcome, if it has one."""
     match step:
         case Hook():
-            hook.answers[step.path] = step.answer or review(step.status)
+            given = step.answer or review(step.status)
+            hook.answers[step.path] = replace(given, raw=filled(given.raw, words))
+        case Sign():
+            claims = {"iss": step.issuer, **step.claims}
+            key = load_pem_private_key(words["signing"].encode(), None)
+            assert isinstance(key, RSAPrivateKey)
+            words[step.name] = sign(key, json.loads(filled(json.dumps(claims), words)))
+        case Pause():
+            time.sleep(step.seconds)
+        case Put():
+            (Path(words["dir"]) / step.name).write_text(filled(step.content, words))
+        case Ran():
+            said = Path(words["dir"]) / "ran"
+            yield {"request": "ran", "body": said.read_text() if said.exists() else ""}
+            said.unlink(missing_ok=True)
         case Write():
             rewrite(client, words["dir"], step, words)
         case Metrics():
@@ -126,8 +158,11 @@ def taken(number: int, step: Any, client: Server, hook: WebhookServer, words: Ob
             yield {"request": "annotations", "body": annotations_of(Path(words["dir"]) / "audit.log", number - 1)}
         case _:
             headers = {"Audit-ID": f"step-{number}", **step.headers}
-            answer = asked(client, step._replace(token=step.token and filled(step.token, words), headers=headers))
-            calls = [call_of(call) for call in hook.taken()]
+            body = None if step.body is None else json.loads(filled(json.dumps(step.body), words))
+            token = step.token and filled(step.token, words)
+            answer = asked(client, step._replace(body=body, token=token, headers=headers))
+            # An issuer may be asked where its keys are during a request or after it.
+            calls = [call_of(call) for call in hook.taken() if not call["path"].endswith(WELL_KNOWN)]
             yield {"request": f"{step.method} {step.path}", **compared(answer), "calls": calls}
 
 
@@ -232,7 +267,7 @@ def compared(answer: Answer) -> Obj:
 def hidden(line: Obj, words: Obj) -> Obj:
     """Return a line without what differs between two runs."""
     text = json.dumps(line)
-    for name in ("hook", "refused", "dir"):
+    for name in ("hook", "refused", "dir", "ca"):
         text = text.replace(words[name], name.upper())
     line = json.loads(mask(CLIENT.sub("CLIENT->", text)))
     if isinstance(line["body"], dict):

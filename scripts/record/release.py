@@ -46,6 +46,7 @@ SCHEMES = {
     "podtolerationrestriction": "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go",
     "eventratelimit": "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go",
     "clientconfig": "k8s.io/client-go/tools/clientcmd/api/latest/latest.go",
+    "exec": "k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go",
     "resourcequota": "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go",
     "client": "k8s.io/client-go/kubernetes/scheme/register.go",
 }

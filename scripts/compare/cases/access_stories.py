@@ -44,12 +44,14 @@ class Story(NamedTuple):
     options   flags of the server, by their names in Python
     files     their content by name
     releases  of which there is a recording
+    hooks     what the webhook answers from before the server starts, by path
     """
 
     options: Mapping[str, str]
     steps: Sequence[Any]
     files: Mapping[str, str] = {}
     releases: Sequence[str] = ("1.32", "1.37")
+    hooks: Mapping[str, str] = {}
 
 
 def kubeconfig(server: str, **user: Any) -> str:

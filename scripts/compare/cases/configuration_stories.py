@@ -10,10 +10,12 @@ from scripts.common.comparing import Obj
 from scripts.compare.cases.access_stories import (
     ALLOWED,
     DENIED,
+    FILES,
     LIST,
     MAPS,
     PAGE,
     REFUSED,
+    WEBHOOK,
     Ask,
     Hook,
     Story,
@@ -26,6 +28,7 @@ from scripts.compare.cases.access_stories import (
 GROUP = "apiserver.config.k8s.io"
 RELOADS = "apiserver_authorization_config_controller"
 CONDITIONS = "apiserver_authorization_match_condition"
+DECISIONS, WEBHOOKS = "apiserver_authorization_decisions", "apiserver_authorization_webhook"
 
 
 class Write(NamedTuple):
@@ -129,6 +132,24 @@ _CHANGES: Sequence[Ask | Hook | Write | Metrics] = (
 CONFIGURED: dict[str, Story] = {
     "several authorizers": Story(
         FLAG, _SEVERAL, configured(webhook("a"), RBAC, webhook("b", file="second", failurePolicy="Deny"))
+    ),
+    "what is counted": Story(
+        FLAG,
+        (
+            *(Hook(ALLOWED), LIST, PAGE, Hook(REFUSED), LIST, Hook(DENIED, path="/second"), LIST, _ME, _CAROL),
+            *(plain(status=400, raw="bad"), LIST, plain(status=504, raw="late"), PAGE, Metrics(DECISIONS)),
+            *(Hook(answer=plain(status=500, raw="bad").answer, path="/second"), LIST, Metrics(DECISIONS)),
+            *(Metrics(WEBHOOKS), Ask("GET", MAPS, token="admintoken"), Metrics(DECISIONS)),
+        ),
+        configured(webhook("a"), RBAC, webhook("b", file="second", failurePolicy="Deny")),
+    ),
+    "what is counted of flags": Story(
+        {**WEBHOOK, "authorization_mode": "Node,Webhook,RBAC"},
+        (
+            *(Hook(ALLOWED), LIST, PAGE, Hook(REFUSED), LIST, PAGE, Hook(DENIED), LIST),
+            *(plain(status=400, raw="bad"), LIST, Metrics(DECISIONS), Metrics(WEBHOOKS)),
+        ),
+        FILES,
     ),
     "v1alpha1": Story(
         FLAG,

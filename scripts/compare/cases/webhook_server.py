@@ -52,7 +52,10 @@ class Answer:
 
 
 class WebhookServer:
-    """Webhooks on a port of 127.0.0.1, with a certificate that `bundle` (base64) vouches for."""
+    """Webhooks on a port of 127.0.0.1, with a certificate that `bundle` (base64) vouches for.
+
+    client  the certificate and the key of a client that they know, and other keys, as texts within JSON
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}  # by path
@@ -61,6 +64,13 @@ class WebhookServer:
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+        authority.configure_trust(context)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        client, other = (authority.issue_cert("client.example.com", common_name="client") for _ in range(2))
+        rsa = authority.issue_cert("client.example.com", key_type=trustme.KeyType.RSA)
+        keys = {name: leaf.private_key_pem for name, leaf in (("key", client), ("other", other), ("rsa", rsa))}
+        texts = {"certificate": client.cert_chain_pems[0], **keys}
+        self.client = {name: json.dumps(text.bytes().decode())[1:-1] for name, text in texts.items()}
         self._server = QuietServer(("127.0.0.1", 0), _handler(self))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
@@ -130,7 +140,9 @@ def _handler(hook: WebhookServer) -> type[http.server.BaseHTTPRequestHandler]:
             body = json.loads(sent) if sent.startswith(b"{") else sent.decode()
             names = [name for name in self.headers if name.lower() not in UNKEPT]
             headers = {name.lower(): ", ".join(self.headers.get_all(name, ())) for name in names}
-            hook.note({"method": self.command, "path": self.path, "headers": headers, "body": body})
+            shown = [value for part in (self.connection.getpeercert() or {}).get("subject", ()) for _, value in part]
+            known = {"certificate": shown[-1]} if shown else {}
+            hook.note({"method": self.command, "path": self.path, "headers": headers, "body": body, **known})
             time.sleep(answer.delay)
             if answer.closes:
                 self.close_connection = True

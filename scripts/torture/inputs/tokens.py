@@ -20,10 +20,11 @@ import orjson
 
 from scripts.torture.inputs.expressions import broken
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.authentication.errors import KeysAwaitedError, TokenError
+from understudy.apiserver.authentication.errors import FetchAwaitedError, TokenError
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.oidc.configuration import checked
 from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_36
 from understudy.machinery.types import Obj
@@ -93,7 +94,9 @@ def openid() -> Issuer:
         keys.write_bytes(orjson.dumps({"keys": [jose.jwk_of(key.public_key())]}))
         spec = {**_ISSUER, "issuer": {**_ISSUER["issuer"], "discoveryURL": keys.as_uri()}}
         ((_, expressions),) = checked({"jwt": [_ISSUER]}, ["RS256", "ES256"], V1_36, Gates.of(V1_36), ()).authenticators
-        authenticator = JWTAuthenticator(spec, expressions, ["RS256", "ES256"], SystemClock(), V1_36)
+        authenticator = JWTAuthenticator(
+            spec, expressions, ["RS256", "ES256"], SystemClock(), V1_36, AuthenticationMetrics()
+        )
         authenticator.key_set.discover()
     now = int(time.time())
     claims = {
@@ -145,7 +148,7 @@ def token(seed: int, number: int) -> str:
 
 def check_token(text: str, number: int) -> None:
     """Ask the issuer for the user of a token."""
-    with suppress(TokenError, KeysAwaitedError):  # answers as well
+    with suppress(TokenError, FetchAwaitedError):  # answers as well
         _issuer(number).verify(text)
 
 

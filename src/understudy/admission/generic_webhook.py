@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from time import perf_counter
 from typing import NamedTuple
 
 from understudy.admission.webhooks import (
@@ -21,6 +23,13 @@ from understudy.machinery.types import GroupVersionKind, Obj
 
 TIMEOUT = 30.0  # seconds of a call, unless a configuration says otherwise
 DELAY, STEPS, FACTOR, JITTER = 0.5, 5, 1.5, 0.2  # of `DefaultAuthWebhookRetryBackoff`
+
+
+Observe = Callable[[str, float], None]
+
+
+def unobserved(result: str, seconds: float) -> None:
+    """Take no notice of a try."""
 
 
 class Endpoint(NamedTuple):
@@ -56,20 +65,37 @@ class GenericWebhook:
         self._delay = delay
         self._registered = registered
 
-    async def create(self, parts: Obj) -> Obj:
-        """Return the review that is answered to one with a spec and a status. Raises CallError, after all tries."""
+    async def create(self, parts: Obj, observe: Observe = unobserved) -> Obj:
+        """Return the review that is answered to one with a spec and a status. Raises CallError, after all tries.
+
+        observe  is told the result of each try: "success", "error", "timeout" or "canceled"; and its seconds
+        """
         group, version, kind = self._kind
         named = {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": self._schemas.uncreated_metadata}
         body, pause = encode({**named, **parts}) + b"\n", DELAY if self._delay is None else self._delay
         for step in range(STEPS):
             try:
-                return await self._post(body)
+                return await self._observed(body, observe)
             except CallError as error:
                 if step == STEPS - 1 or not _is_passing(error):
                     raise
             await self._client.pause(pause * (1 + random.random() * JITTER))
             pause *= FACTOR
         raise AssertionError("the last try returns or raises")
+
+    async def _observed(self, body: bytes, observe: Observe) -> Obj:
+        """Return the review that is answered to a body which is sent once. Raises CallError."""
+        result, started = "canceled", perf_counter()  # unless it ends
+        try:
+            review = await self._post(body)
+        except CallError as error:
+            result = result_of(error)
+            raise
+        else:
+            result = "success"
+            return review
+        finally:
+            observe(result, perf_counter() - started)
 
     async def _post(self, body: bytes) -> Obj:
         """Send a body once, and return the review that is answered. Raises CallError."""
@@ -78,6 +104,11 @@ class GenericWebhook:
         if isinstance(answered.result, CallError):
             raise answered.result
         return read_review(answered.result, self._kind, self._schemas, self._registered)
+
+
+def result_of(error: CallError) -> str:
+    """Return the result of a try that has failed, as metrics have it."""
+    return "timeout" if error.code == 504 or "context deadline exceeded" in str(error) else "error"
 
 
 def _is_passing(error: CallError) -> bool:

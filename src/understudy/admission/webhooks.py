@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import NamedTuple, Protocol
 
+from understudy.machinery.auth.exec_plugin import ExecPlugin
 from understudy.machinery.auth.impersonation import Headers
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
@@ -76,6 +77,7 @@ class Caller(NamedTuple):
     password  a name and a password as in "name:password", or ""
     impersonation
               headers that name whom the caller acts as
+    plugin    the command that prints a token or a certificate, or None
     """
 
     agent: str = "kube-apiserver-admission"
@@ -85,6 +87,7 @@ class Caller(NamedTuple):
     key: bytes | None = None
     password: str = ""
     impersonation: Headers = ()
+    plugin: ExecPlugin | None = None
 
 
 _ADMISSION = Caller()

@@ -151,9 +151,3 @@ def configuration(user: Obj, folder: Path) -> Path:
     file = folder / "admission.yaml"
     file.write_text(CONFIGURATION.format(folder=folder))
     return file
-
-
-def test_users_that_log_in_by_a_command_are_refused(tmp_path: Path) -> None:
-    """A way to log in that would be ignored is an error."""
-    with pytest.raises(ValueError, match="understudy does not support exec of user"):
-        Server(admission_control_config_file=configuration({"exec": {"command": "x"}}, tmp_path))

@@ -10,7 +10,11 @@ import pytest
 
 from tests.clock import FixedClock
 from understudy.apiserver.authentication.errors import TokenError, UseAwaitedError
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokenOptions, AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import (
+    ISSUER,
+    AccountTokenOptions,
+    AccountTokens,
+)
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import (
     AUTO_GENERATED,
     INVALID_SINCE,

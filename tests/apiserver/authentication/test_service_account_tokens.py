@@ -17,7 +17,7 @@ from tests.http import send
 from tests.releases import RELEASES
 from understudy import Server
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import ISSUER, AccountTokens
 from understudy.machinery.releases.version import V1_36
 
 ACCOUNT = {"name": "sa", "namespace": "default", "uid": "1"}

@@ -10,6 +10,7 @@ import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
@@ -368,7 +369,7 @@ def test_reasons_name_the_authorizer() -> None:
     """Since 1.37 the reason of a refusal begins with the name of who gave it; no opinion has no reason."""
     question = Attributes("", "get", True, "", "v1", "ns", "secrets", name="other")
     reasons = [
-        new_authorization(["Node", "AlwaysDeny"], Stored(OBJECTS), release, Gates.of(release))
+        new_authorization(["Node", "AlwaysDeny"], Stored(OBJECTS), release, Gates.of(release), AuthorizationMetrics())
         .authorizer.authorize(NODE, question)
         .reason.splitlines()
         for release in (V1_36, V1_37)

@@ -87,3 +87,75 @@ def test_other_files(tmp_path: Path, text: str) -> None:
     for file in (path, tmp_path / "none"):
         with pytest.raises(KubeconfigError, match=f"^{file}: .+$"):
             read_kubeconfig(file)
+
+
+PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}
+USED = "must be specified for u to use exec authentication plugin"
+GONE = "The gcp auth plugin has been removed.\nPlease use the "
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ({"auth-provider": {"name": "x"}}, 'no Auth Provider found for name "x"'),
+        ({"auth-provider": {"name": "gcp"}}, GONE),
+        ({"auth-provider": {"name": "oidc", "config": {}}}, "Must provide idp-issuer-url"),
+        (
+            {"token": "t", "username": "u", "password": "p"},
+            "invalid configuration: more than one authentication method found for u; found [token basicAuth], only one "
+            "is allowed",
+        ),
+        (
+            {"exec": PLUGIN, "auth-provider": {"name": "x"}},
+            "invalid configuration: authProvider cannot be provided in combination with an exec plugin for u",
+        ),
+        ({"exec": {**PLUGIN, "command": ""}}, f"invalid configuration: command {USED}"),
+        ({"exec": {**PLUGIN, "apiVersion": ""}}, f"invalid configuration: apiVersion {USED}"),
+        ({"exec": {**PLUGIN, "interactiveMode": ""}}, f"invalid configuration: interactiveMode {USED}"),
+        (
+            {"exec": {**PLUGIN, "interactiveMode": "Odd"}},
+            'invalid configuration: invalid interactiveMode for u: "Odd"',
+        ),
+        (
+            {"exec": {**PLUGIN, "command": "", "env": [{"value": "v"}, {"value": "w"}]}},
+            f"invalid configuration: [command {USED}, env variable name {USED}]",
+        ),
+        ({"exec": {**PLUGIN, "apiVersion": "v1"}, "token": "t"}, 'exec plugin: invalid apiVersion "v1"'),
+        (
+            {"client-certificate-data": "eA=="},
+            "invalid configuration: client-key-data or client-key must be specified for u to use the clientCert "
+            "authentication method.",
+        ),
+        (
+            {
+                "client-certificate": "c",
+                "client-certificate-data": "eA==",
+                "client-key": "k",
+                "client-key-data": "eA==",
+            },
+            "invalid configuration: [client-cert-data and client-cert are both specified for u. client-cert-data will "
+            "override., client-key-data and client-key are both specified for u; client-key-data will override, unable "
+            "to read client-cert DIR/c for u due to open DIR/c: no such file or directory, unable to read client-key "
+            "DIR/k for u due to open DIR/k: no such file or directory]",
+        ),
+    ],
+)
+def test_users_of_webhooks_with_errors(tmp_path: Path, user: dict[str, Any], message: str) -> None:
+    """A user who cannot log in is refused as kube-apiserver 1.32 refuses it at its start."""
+    path = write(tmp_path, {"server": "https://h"}, user)
+    with pytest.raises(KubeconfigError) as error:
+        read_kubeconfig(path, for_webhook=True)
+    text = str(error.value).replace(str(tmp_path), "DIR")
+    assert text.startswith(message) if message is GONE else text == message
+
+
+def test_users_of_webhooks(tmp_path: Path) -> None:
+    """A password or a command is for servers with TLS only; a command's path begins at the folder of the file."""
+    user = {"exec": {**PLUGIN, "command": "./bin/x", "installHint": "a\x1bb"}}
+    connection = read_kubeconfig(write(tmp_path, {"server": "https://h"}, user), for_webhook=True)
+    assert connection.plugin is not None
+    assert (connection.plugin.command, connection.plugin.hint) == (f"{tmp_path}/bin/x", "aU+001Bb")
+    for scheme, password in (("https", "me:p"), ("http", "")):
+        path = write(tmp_path, {"server": f"{scheme}://h"}, {"username": "me", "password": "p"})
+        assert read_kubeconfig(path, for_webhook=True).password == password
+    assert read_kubeconfig(write(tmp_path, {"server": "http://h"}, user), for_webhook=True).plugin is None

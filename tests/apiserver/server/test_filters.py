@@ -9,7 +9,7 @@ import pytest
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.server_state import ServerState

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from understudy.admission.manifest.configuration import path_error
 from understudy.admission.webhooks import Caller, CallError, Target
+from understudy.machinery.auth.exec_plugin import exec_cluster, exec_plugin
 from understudy.machinery.auth.impersonation import impersonation_headers
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.auth.kubeconfig_user import password_of
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import (
     RAW,
@@ -56,8 +57,16 @@ _TYPES = ConfigurationTypes(
             ["ImpersonateGroups", "as-groups", "o", "[]string", 0],
             ["ImpersonateUserExtra", "as-user-extra", "o", "map[string][]string", 0],
             ["AuthProvider", "auth-provider", "o", f"*{RAW}", 0],
-            ["Exec", "exec", "o", f"*{RAW}", 0],
+            ["Exec", "exec", "o", f"*{_PACKAGE}.ExecConfig", 0],
         ],
+        f"{_PACKAGE}.ExecConfig": [
+            ["Command", "command", "", "string", 0],
+            ["Args", "args", "", "[]string", 0],
+            ["Env", "env", "", f"[]{_PACKAGE}.ExecEnvVar", 0],
+            *([name, name, "o", "string", 0] for name in ("apiVersion", "installHint", "interactiveMode")),
+            ["ProvideClusterInfo", "provideClusterInfo", "", "bool", 0],
+        ],
+        f"{_PACKAGE}.ExecEnvVar": [[name, name, "", "string", 0] for name in ("name", "value")],
     },
 )
 
@@ -81,21 +90,31 @@ class WebhookUsers:
         """
         names = (*_names_of(target), "*", self.current)
         user = next((self.users[name] for name in names if name in self.users), None)
-        return self._caller(user) if user else Caller()
+        return self._caller(user, target) if user else Caller()
 
-    def _caller(self, user: Obj) -> Caller:
+    def _caller(self, user: Obj, target: Target) -> Caller:
         if user.get("auth-provider") is not None:
             raise CallError("auth provider not supported")
-        token, password = user.get("token") or "", ""
+        token, password = user.get("token") or "", password_of(user)
         if not token and user.get("tokenFile"):
             token = self._read(user["tokenFile"]).decode().strip()
-        if user.get("username") or user.get("password"):
-            password = f"{user.get('username', '')}:{user.get('password', '')}"
         certificate, key = (self._bytes(user, name) for name in ("client-certificate", "client-key"))
         if token and password:
             raise CallError("username/password or bearer token may be set, but not both")
-        impersonation = impersonation_headers(user)
-        return Caller(token=token, password=password, certificate=certificate, key=key, impersonation=impersonation)
+        place = urlsplit(target.url)
+        try:
+            cluster = exec_cluster(f"{place.scheme}://{place.netloc}", target.ca_bundle, {})
+            plugin = exec_plugin(user, self.folder, cluster)
+        except ValueError as why:
+            raise CallError(str(why)) from None
+        return Caller(
+            token=token,
+            password=password,
+            certificate=certificate,
+            key=key,
+            impersonation=impersonation_headers(user),
+            plugin=plugin,
+        )
 
     def _bytes(self, user: Obj, name: str) -> bytes | None:
         if data := user.get(f"{name}-data"):
@@ -132,9 +151,6 @@ def read_webhook_users(path: Path, version: Version) -> WebhookUsers:
         raise ValueError(f'error loading config file "{path}": {why}') from None
     users = {each.get("name", ""): each.get("user") or {} for each in config.get("users") or ()}
     contexts = {each.get("name", ""): each.get("context") or {} for each in config.get("contexts") or ()}
-    for name, user in users.items():
-        if user.get("exec"):
-            raise ValueError(f"understudy does not support exec of user {go_quote(name)} in {path}")
     current = contexts.get(config.get("current-context") or "", {}).get("user") or ""
     return WebhookUsers(users, current, path.parent)
 

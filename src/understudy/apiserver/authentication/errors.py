@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class TokenError(Exception):
@@ -28,15 +31,14 @@ class TokenAwaitedError(Exception):
         self.afterwards = afterwards
 
 
-class KeysAwaitedError(TokenAwaitedError):
-    """A token that none of the known keys has signed: newer ones have to be fetched. It is refused if they have not
-    signed it either.
+class FetchAwaitedError(TokenAwaitedError):
+    """A token for which something has to be fetched: keys, if none that is known has signed it, or claims.
 
-    fetch  fetches them. Raises ProviderError
+    fetch  fetches it, in a thread. Raises ProviderError
     """
 
     def __init__(self, fetch: Callable[[], None], afterwards: AbstractContextManager[None]) -> None:
-        super().__init__("the keys of an issuer have to be fetched", afterwards)
+        super().__init__("what an issuer has must be fetched", afterwards)
         self.fetch = fetch
 
 
@@ -81,3 +83,35 @@ class LastTries:
             self._tokens[token] -= 1
             if not self._tokens[token]:
                 del self._tokens[token]
+
+
+class Outcomes(Generic[T]):
+    """The outcomes of tokens that had to wait, for those who judge them again; others find the same meanwhile."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[str, list[T | TokenError]] = {}
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._outcomes
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def get(self, token: str) -> T:
+        """Return the outcome of a token. Raises TokenError for one that is an error."""
+        outcome = self._outcomes[token][0]
+        if isinstance(outcome, TokenError):
+            raise TokenError(str(outcome))
+        return outcome
+
+    @contextmanager
+    def of(self, token: str, outcome: list[T | TokenError]) -> Iterator[None]:
+        """Judge a token within this by its outcome."""
+        known = self._outcomes.setdefault(token, [])
+        known += outcome
+        try:
+            yield
+        finally:
+            del known[0]
+            if not known:
+                del self._outcomes[token]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.apiserver.authentication.authenticator import read_tokens
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokenOptions
+from understudy.apiserver.authentication.service_accounts.account_tokens import ISSUER, AccountTokenOptions
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features

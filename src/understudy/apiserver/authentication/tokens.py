@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import Lookup
 from understudy.machinery.auth.users import User
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
 from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
@@ -82,6 +83,7 @@ def new_authorization(
     objects: StoredObjects,
     version: Version,
     gates: Gates,
+    metrics: AuthorizationMetrics,
     others: Mapping[str, Callable[[], Authorizer]] = NO_OTHERS,
 ) -> Authorization:
     """Return the authorizers of these modes, asked in this order.
@@ -90,18 +92,18 @@ def new_authorization(
     others          make the authorizers of the modes that need a file
     """
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
-        return Authorization(AlwaysAllow())
-    authorizers = {
-        DEFAULT if mode == WEBHOOK else mode.lower(): new_authorizer(mode, objects, version, gates, others)
-        for mode in modes
-    }
-    union = new_union(authorizers, version)
+        return Authorization(new_union({ALWAYS_ALLOW.lower(): (ALWAYS_ALLOW, AlwaysAllow())}, version, metrics))
+    authorizers = {mode: new_authorizer(mode, objects, version, gates, others) for mode in modes}
+    named = {DEFAULT if mode == WEBHOOK else mode.lower(): (mode, each) for mode, each in authorizers.items()}
+    union = new_union(named, version, metrics)
     return Authorization(union, escalation_check(union, authorizers.values(), version), WEBHOOK in modes)
 
 
-def new_union(authorizers: Mapping[str, Authorizer], version: Version) -> Union:
-    """Return authorizers as one, by the names that a release gives them."""
-    return Union(authorizers, names=version >= V1_37)
+def new_union(
+    authorizers: Mapping[str, tuple[str, Authorizer]], version: Version, metrics: AuthorizationMetrics
+) -> Union:
+    """Return authorizers, with their types, as one, by the names that a release gives them."""
+    return Union(authorizers, metrics, names=version >= V1_37)
 
 
 def escalation_check(asked: Authorizer, authorizers: Iterable[Authorizer], version: Version) -> EscalationCheck | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
+from understudy.apiserver.authorization.webhook.awaited import when_decided
 from understudy.machinery.auth.always_allow import ALLOWED
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.auth.users import MASTERS, User
@@ -16,12 +19,15 @@ class Union:
     What none allows or denies has the reasons of all, a line each, and their errors. Upstream: `union.New` behind
     `NewPrivilegedGroups`.
 
-    authorizers  by name
+    authorizers  with their types, by name
     names        whether a reason begins with the name of its authorizer
     """
 
-    def __init__(self, authorizers: Mapping[str, Authorizer], *, names: bool) -> None:
+    def __init__(
+        self, authorizers: Mapping[str, tuple[str, Authorizer]], metrics: AuthorizationMetrics, *, names: bool
+    ) -> None:
         self._authorizers = authorizers
+        self._metrics = metrics
         self._names = names
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
@@ -29,9 +35,10 @@ class Union:
         if MASTERS in user.groups:
             return ALLOWED
         reasons, errors = list[str](), list[str]()
-        for name, authorizer in self._authorizers.items():
+        for name, (type_, authorizer) in self._authorizers.items():
             decision = authorizer.authorize(user, attributes)
             if decision.allowed or decision.denied:
+                when_decided(partial(self._metrics.decide, type_, name, allowed=decision.allowed))
                 return decision
             if decision.error:
                 errors.append(decision.error)
@@ -41,7 +48,7 @@ class Union:
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return the rules of all authorizers."""
-        every = [authorizer.rules_for(user, namespace) for authorizer in self._authorizers.values()]
+        every = [authorizer.rules_for(user, namespace) for _, authorizer in self._authorizers.values()]
         errors = [rules.evaluation_error for rules in every if rules.evaluation_error]
         return SubjectRules(
             [rule for rules in every for rule in rules.resource_rules],

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from understudy.machinery.auth.exec_plugin import ExecPlugin
 from understudy.machinery.auth.impersonation import Headers
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Connection:
     token                  the bearer token of the user, or ""
     client_certificate, client_key
                            the user's certificate and its key (PEM), or None
+    password               the name and the password of the user as in "name:password", or ""
+    plugin                 the command that prints the user's token or certificate, or None
     impersonation          headers that name whom the user acts as, which webhooks are sent
     ask_inside             answers requests without a socket, in the event loop of a server; None for HTTP
     """
@@ -37,6 +40,8 @@ class Connection:
     token: str = field(default="", repr=False)
     client_certificate: bytes | None = None
     client_key: bytes | None = field(default=None, repr=False)
+    password: str = field(default="", repr=False)
+    plugin: ExecPlugin | None = field(default=None, repr=False)
     impersonation: Headers = ()
     ask_inside: AskInside | None = field(default=None, repr=False)
 

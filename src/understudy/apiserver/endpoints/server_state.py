@@ -13,7 +13,9 @@ from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSetting
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.reloads import ReloadedFile
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.tokens import Tokens
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.webhook.awaited import Decide, at_once
 from understudy.apiserver.encoding.interest import Interests
@@ -82,6 +84,8 @@ class ServerState:
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     settings: AdmissionSettings = NO_SETTINGS
+    authentication_metrics: AuthenticationMetrics = field(default_factory=AuthenticationMetrics)
+    authorization_metrics: AuthorizationMetrics = field(default_factory=AuthorizationMetrics)
     reloaded: Sequence[ReloadedFile] = ()
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
@@ -134,13 +138,14 @@ class ServerState:
 
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
-        """Return the metrics of admission, of the audit log, of files that are read again, of tokens of service
-        accounts, of certificates, and of storage."""
+        """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
+        of tokens of service accounts, of certificates, and of storage."""
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
         tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
         counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
-        return [*chain(*counted, self.registry.metrics.families(self.release.version))]
+        users = *self.authentication_metrics.families, *self.authorization_metrics.families
+        return [*chain(*counted, users, self.registry.metrics.families(self.release.version))]
 
     @property
     def release(self) -> Release:

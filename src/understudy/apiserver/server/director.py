@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import (
     EvaluationAwaitedError,
-    KeysAwaitedError,
+    FetchAwaitedError,
     ProviderError,
     TokenAwaitedError,
     UseAwaitedError,
@@ -204,6 +204,8 @@ class Director:
             accepted_hosts,
             auditor,
             storage_versions,
+            users=state.authentication_metrics,
+            decisions=state.authorization_metrics,
             has_ui=ui is not None,
             cbor=CBOR[state.release.version] if state.gates[features.CBOR_SERVING_AND_STORAGE] else "",
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
@@ -341,7 +343,7 @@ class Director:
         try:
             if isinstance(awaited, EvaluationAwaitedError):
                 await self._executor.evaluate(request, awaited.evaluate)
-            elif isinstance(awaited, KeysAwaitedError):
+            elif isinstance(awaited, FetchAwaitedError):
                 await asyncio.shield(self._key_fetch(awaited.fetch))
             elif isinstance(awaited, UseAwaitedError):
                 await awaited.mark()

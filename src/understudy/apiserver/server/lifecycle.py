@@ -100,7 +100,7 @@ class Lifecycle:
         self.faults = Faults(lambda: self.state.serving, self.request_log.components, config.new_fault_rules)
         self.audit_events = KeptEvents()
         self._auditor: Auditor | None = None
-        self._audit_client = HttpWebhookClient(NO_SERVICES)
+        self._audit_client = HttpWebhookClient(NO_SERVICES, config.release.version)
         self._pauses = LoopPauses()
         self.url = ""
         self._port = config.port

@@ -21,9 +21,11 @@ from understudy.admission.reloads import ReloadedFile, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
+from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import LAST_USED
 from understudy.apiserver.authentication.tokens import Tokens
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.client.loopback import ClientBuilder, SendWatch
 from understudy.apiserver.controllers.controller import APISERVER_AGENT
 from understudy.apiserver.controllers.custom_resources.served_definitions import ServedDefinitions
@@ -103,11 +105,13 @@ def new_parts(config: ServerConfig) -> Parts:
         (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(), serving
     )
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
-    webhooks = HttpWebhookClient(services)
+    webhooks = HttpWebhookClient(services, version)
     kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types, config.addresses)
     objects = RegistryObjects(registry, Schemas.of(version))
-    authorization = authorization_of(config, objects, webhooks, gates)
-    tokens = _tokens(config, registry, webhooks)
+    metrics = AuthorizationMetrics()
+    authorization = authorization_of(config, objects, webhooks, gates, metrics)
+    users = AuthenticationMetrics()
+    tokens = _tokens(config, registry, webhooks, users)
     state = ServerState(
         serving,
         gates,
@@ -125,7 +129,9 @@ def new_parts(config: ServerConfig) -> Parts:
         enable_admission_plugins=config.enable_admission_plugins,
         disable_admission_plugins=config.disable_admission_plugins,
         settings=_settings(config, gates),
-        reloaded=(*_authentication_files(config, tokens, gates), *authorization.files),
+        authentication_metrics=users,
+        authorization_metrics=metrics,
+        reloaded=(*_authentication_files(config, tokens, gates, users), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
@@ -164,7 +170,7 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     return load_settings(path, plugins, readers, version, gates, metrics, config.clock)
 
 
-def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> Tokens:
+def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient, metrics: AuthenticationMetrics) -> Tokens:
     options = replace(config.account_tokens, generated=config.generated)
     accounts = AccountTokens(config.clock, config.release.version, options)
     webhook = _webhook_tokens(config, accounts.audiences, client)
@@ -172,7 +178,7 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient) -> 
         accounts,
         registry.lookup,
         config.tokens or {},
-        [] if config.authentication is None else _jwt_authenticators(config, config.authentication),
+        [] if config.authentication is None else _jwt_authenticators(config, metrics, config.authentication),
         webhook,
         _bootstrap_tokens(config),
     )
@@ -199,18 +205,22 @@ def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: Webh
     return WebhookTokens(webhook, audiences, config.token_webhook_seconds, config.clock)
 
 
-def _jwt_authenticators(config: ServerConfig, configuration: Configuration) -> list[JWTAuthenticator]:
+def _jwt_authenticators(
+    config: ServerConfig, metrics: AuthenticationMetrics, configuration: Configuration
+) -> list[JWTAuthenticator]:
     """Return the authenticators for tokens of the issuers in a configuration."""
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
 
     algorithms, version = configuration.algorithms, config.release.version
     return [
-        JWTAuthenticator(spec, expressions, algorithms, config.clock, version)
+        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics)
         for spec, expressions in configuration.authenticators
     ]
 
 
-def _authentication_files(config: ServerConfig, tokens: Tokens, gates: Gates) -> Sequence[ReloadedFile]:
+def _authentication_files(
+    config: ServerConfig, tokens: Tokens, gates: Gates, metrics: AuthenticationMetrics
+) -> Sequence[ReloadedFile]:
     """Return the file of `--authentication-config`, whose issuers are those that know the users of tokens."""
     if not config.authentication_config:
         return ()
@@ -223,7 +233,7 @@ def _authentication_files(config: ServerConfig, tokens: Tokens, gates: Gates) ->
         Path(config.authentication_config),
         config.authentication_data,
         partial(checked, algorithms=ALGORITHMS, version=version, gates=gates, issuers=own),
-        partial(_jwt_authenticators, config),
+        partial(_jwt_authenticators, config, metrics),
         issuers.reach,
         tokens.jwt_authenticators,
         version,

@@ -17,6 +17,7 @@ from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1.TypeMeta"
 TYPE_META = ["TypeMeta", "", "i", _META, 0]  # what every type of a file begins with
 RAW = "k8s.io/apimachinery/pkg/runtime.RawExtension"
+TIME = "k8s.io/apimachinery/pkg/apis/meta/v1.Time"
 
 
 class UnnamedKindError(DecodeError):
@@ -39,7 +40,12 @@ class ConfigurationTypes(Schemas):
     ) -> None:
         type_meta = [["Kind", "kind", "o", "string", 1], ["APIVersion", "apiVersion", "o", "string", 2]]
         super().__init__(V1_31)  # releases differ in errors about inlined fields, of which these types have no others
-        self._types = {"kinds": kinds, "structs": {_META: type_meta, **structs}, "scalars": scalars, "custom": [RAW]}
+        self._types = {
+            "kinds": kinds,
+            "structs": {_META: type_meta, **structs},
+            "scalars": scalars,
+            "custom": [RAW, TIME],
+        }
 
     def openapi_of(self, name: str) -> dict[str, Any]:
         return {}

@@ -77,7 +77,8 @@ def scheme_name(version: Version, scheme: str) -> str:
     """Return the name of a scheme, which is the line of upstream's source that makes it (`runtime.Scheme.Name`).
 
     scheme  "legacyscheme", "apiextensions", "aggregator", "webhook", "internalversion" for options of requests,
-            "client" for answers to reviews; for files "admission", "webhookadmission", "policyconfig",
+            "client" for answers to reviews, "exec" for credentials that a command prints; for files "admission",
+            "webhookadmission", "policyconfig",
             "webhookmanifest", "policymanifest", and those named after the plugin that reads them
     """
     name: str = read_release_file(version, "release.json")["schemes"][scheme]

@@ -14,6 +14,7 @@ from copy import copy
 
 import orjson
 
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError, request_info
@@ -64,7 +65,7 @@ def _asked_for(state: ServerState, request: Request) -> RequestScope:
     """Return the scope of the object that is asked for, which the user may get. Raises 400, 403, 404, 405."""
     asked = copy(request)
     asked.info = _info_of(request.query.get("path"))
-    with_authorization(state.authorizer, state.permissions)(asked)
+    with_authorization(state.authorizer, state.permissions, AuthorizationMetrics())(asked)
     route = routing.find(state.serving, "GET", asked.info)
     if route is None or route.scope.kind.virtual:
         raise errors.no_such_resource()

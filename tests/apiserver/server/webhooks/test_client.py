@@ -21,6 +21,7 @@ from understudy.admission.webhooks import Call, CallError, Reply, Service, Targe
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker.loop_thread import new_loop
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 
 AUTHORITY = trustme.CA()
@@ -63,7 +64,7 @@ def sending(data: bytes) -> Streams:
 
 
 async def call(target: Target, timeout: int = 30, services: ServiceResolver | None = None) -> Reply | CallError:
-    client = HttpWebhookClient(services or ServiceResolver(lambda *_: None, lambda *_: (), {}))
+    client = HttpWebhookClient(services or ServiceResolver(lambda *_: None, lambda *_: (), {}), V1_37)
     try:
         (answer,) = await client.call([Call(target, b"{}", timeout, timeout)])
         return answer.result

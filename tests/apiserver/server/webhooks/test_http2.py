@@ -32,13 +32,14 @@ from understudy.admission.webhooks import Call, CallError, Reply, Service, Targe
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.exchange import is_on_this_machine
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.machinery.releases.version import V1_37
 
 FINE = Reply(200, "application/json", b"{}")
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[HttpWebhookClient]:
-    client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}))
+    client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}), V1_37)
     yield client
     await client.close()
 
@@ -252,7 +253,7 @@ async def test_services_are_not_offered_http2() -> None:
     server = Http1Server()
     async with serving(server, offering("h2", "http/1.1")) as port:
         services = ServiceResolver(lambda *_: None, lambda *_: (), {"default/hook": ("127.0.0.1", port)})
-        client = HttpWebhookClient(services)
+        client = HttpWebhookClient(services, V1_37)
         service = {"service": {"namespace": "default", "name": "hook"}, "caBundle": bundle()}
         (answer,) = await client.call([Call(target_of(service), b"{}", 30, 30)])
         await client.close()

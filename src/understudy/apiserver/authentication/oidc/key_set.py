@@ -12,11 +12,12 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.authentication.errors import KeysAwaitedError, LastTries, ProviderError
+from understudy.apiserver.authentication.errors import FetchAwaitedError, LastTries, ProviderError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 
 WELL_KNOWN = "/.well-known/openid-configuration"
+HEADERS = {"User-Agent": "Go-http-client/1.1"}  # of requests to issuers
 TIMEOUT = 10.0  # seconds that an issuer has to answer
 
 
@@ -30,7 +31,7 @@ class KeySet:
     """
 
     def __init__(self, issuer: str, discovery: str, authority: str) -> None:
-        self._issuer = issuer
+        self.issuer = issuer
         self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
         self._authority = authority
         self._address = ""  # of the keys, as the discovery document tells
@@ -38,13 +39,22 @@ class KeySet:
         self._last_tries = LastTries()  # of tokens that newer keys may have signed
         self.is_initialized = False
 
+    def of(self, issuer: str) -> KeySet:
+        """Return the keys of an issuer for which the same authority vouches; those of this one are elsewhere only if
+        they are told to be."""
+        return KeySet(issuer, self._discovery if issuer == self.issuer else "", self._authority)
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of requests to issuers."""
+        return ssl.create_default_context(cadata=self._authority or None)
+
     def has_signed(self, text: str, token: jose.Token) -> bool:
-        """Report whether a key of the issuer has signed a token. If none has, raises KeysAwaitedError at first."""
+        """Report whether a key of the issuer has signed a token. If none has, raises FetchAwaitedError at first."""
         if any(token.key_id in ("", key_id) and token.is_signed_by(key) for key_id, key in self._keys):
             return True
         if text in self._last_tries:
             return False
-        raise KeysAwaitedError(self.fetch, self._last_tries.of(text))
+        raise FetchAwaitedError(self.fetch, self._last_tries.of(text))
 
     def discover(self) -> None:
         """Fetch the discovery document, in a thread. The keys are fetched when a token needs them, unless the document
@@ -53,10 +63,10 @@ class KeySet:
         if "keys" in document:
             self._keys = _keys(document)
         else:
-            if (issuer := document.get("issuer", "")) != self._issuer:
+            if (issuer := document.get("issuer", "")) != self.issuer:
                 raise ProviderError(
                     "oidc: issuer did not match the issuer returned by provider, "
-                    f"expected {go_quote(self._issuer)} got {go_quote(str(issuer))}"
+                    f"expected {go_quote(self.issuer)} got {go_quote(str(issuer))}"
                 )
             self._address = str(document.get("jwks_uri", ""))
         self.is_initialized = True
@@ -69,10 +79,9 @@ class KeySet:
         """Return the JSON object at an address. Raises ProviderError."""
         if not address.startswith(("https://", "file://")):
             raise ProviderError(f"oidc: {go_quote(address)} is no https or file address")
-        context = ssl.create_default_context(cadata=self._authority or None)
         try:
-            request = Request(address, headers={"Accept": "application/json"})
-            with urlopen(request, timeout=TIMEOUT, context=context) as answer:
+            request = Request(address, headers=HEADERS)
+            with urlopen(request, timeout=TIMEOUT, context=self.context()) as answer:
                 document: Any = json.load(answer)
         except (URLError, OSError, ValueError) as error:
             raise ProviderError(f"oidc: {address}: {error}") from None

@@ -13,17 +13,16 @@ from understudy.admission.reloads import WORDINGS, ReloadedFile, ReloadMetrics
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.configuration.file import WEBHOOK, AuthorizerConfiguration
 from understudy.apiserver.authorization.configuration.validation import load_authorizers
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.modes import new_union
-from understudy.apiserver.authorization.webhook.match_conditions import ConditionMetrics
 from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
-from understudy.machinery.util.metrics import AnyFamily
 
 CONTROLLER = "authorization_config_controller"
 _NEED_NOTHING: Mapping[str, Callable[[], Authorizer]] = {"AlwaysAllow": AlwaysAllow, "AlwaysDeny": AlwaysDeny}
-NewWebhook = Callable[[AuthorizerConfiguration, ConditionMetrics], Authorizer]
+NewWebhook = Callable[[AuthorizerConfiguration], Authorizer]
 
 
 class ReloadableAuthorizer:
@@ -39,21 +38,23 @@ class ReloadableAuthorizer:
         lasting: Mapping[str, Authorizer],
         new_webhook: NewWebhook,
         version: Version,
+        metrics: AuthorizationMetrics,
     ) -> None:
         self._lasting = lasting
         self._new_webhook = new_webhook
         self._version = version
-        self.metrics = ConditionMetrics()
+        self._metrics = metrics
         self.apply(configuration)
 
     def apply(self, configuration: Sequence[AuthorizerConfiguration]) -> None:
         """Ask the authorizers of another configuration from now on. Raises ValueError, and changes nothing then."""
-        self._current = new_union({each.name: self._authorizer(each) for each in configuration}, self._version)
+        authorizers = {each.name: (each.type, self._authorizer(each)) for each in configuration}
+        self._current = new_union(authorizers, self._version, self._metrics)
 
     def _authorizer(self, configuration: AuthorizerConfiguration) -> Authorizer:
         type_ = configuration.type
         if type_ == WEBHOOK:
-            return self._new_webhook(configuration, self.metrics)
+            return self._new_webhook(configuration)
         if type_ in _NEED_NOTHING:
             return _NEED_NOTHING[type_]()
         if type_ not in self._lasting:
@@ -95,10 +96,6 @@ class AuthorizationFile(ReloadedFile):
         self._load = partial(load_authorizers, version=version, selectors=selectors, needed=needed)
         self._loaded = self._load(data)
         self._authorizer = authorizer
-
-    @property
-    def families(self) -> Sequence[AnyFamily]:
-        return *self._authorizer.metrics.families, *super().families
 
     async def apply(self, data: bytes) -> bool:
         """Ask the authorizers of the configuration in some bytes from now on. Raises ValueError."""

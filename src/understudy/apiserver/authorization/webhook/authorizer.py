@@ -6,8 +6,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.admission.generic_webhook import GenericWebhook
+from understudy.admission.generic_webhook import GenericWebhook, result_of
 from understudy.admission.webhooks import CallError
+from understudy.apiserver.authorization.metrics import WebhookMetrics
 from understudy.apiserver.authorization.webhook.awaited import Answer, answer_to, once
 from understudy.apiserver.authorization.webhook.review import in_version, spec_of
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
@@ -38,6 +39,7 @@ class Caching(NamedTuple):
 class WebhookAuthorizer:
     """Allows what a webhook allows, and may refuse for all others.
 
+    name           by which metrics know it
     version        of the SubjectAccessReviews, v1 or v1beta1
     denies_errors  whether nobody else is asked when the webhook cannot be
     selectors      whether it is told the selectors of lists
@@ -46,16 +48,20 @@ class WebhookAuthorizer:
 
     def __init__(
         self,
+        name: str,
         webhook: GenericWebhook,
         version: str,
         caching: Caching,
         clock: Clock,
+        metrics: WebhookMetrics,
         *,
         denies_errors: bool = False,
         selectors: bool = True,
         conditions: MatchConditions | None = None,
     ) -> None:
+        self._name = name
         self._webhook = webhook
+        self._metrics = metrics
         self._version = version
         self._caching = caching
         self._answers: ExpiringResults[bytes, Obj] = ExpiringResults(KEPT, clock)
@@ -84,8 +90,10 @@ class WebhookAuthorizer:
         """Ask the webhook; return the status of its review, or the error."""
         try:
             asked = {"spec": in_version(spec, self._version), "status": {"allowed": False}}
-            review = await self._webhook.create(asked)
+            review = await self._webhook.create(asked, partial(self._metrics.observe, self._name))
         except CallError as error:
+            if not self._denies_errors:
+                self._metrics.fail_open(self._name, result_of(error))
             log.error("Failed to make webhook authorizer request: %s", error)
             return error
         status: Obj = review.get("status") or {}

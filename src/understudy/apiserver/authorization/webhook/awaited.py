@@ -18,6 +18,8 @@ from understudy.machinery.types import Obj
 
 T = TypeVar("T")
 Answer = Obj | CallError
+_Change = Callable[[], None]
+_changes: ContextVar[list[_Change] | None] = ContextVar("changes", default=None)
 _answers: ContextVar[MutableMapping[Hashable, Any] | None] = ContextVar("answers", default=None)
 
 
@@ -66,6 +68,15 @@ def once(question: Hashable, decide: Callable[[], T]) -> T:
     return result
 
 
+def when_decided(change: _Change) -> None:
+    """Do something that is done once, when everything is decided: now, if no answers of webhooks are waited for."""
+    changes = _changes.get()
+    if changes is None:
+        change()
+    else:
+        changes.append(change)
+
+
 async def decided(check: Callable[[], T]) -> T:
     """Return the result of a function that authorizes, once the answers that it needs are there.
 
@@ -73,11 +84,16 @@ async def decided(check: Callable[[], T]) -> T:
     """
     answers: dict[Hashable, Any] = {}
     while True:
-        token = _answers.set(answers)
+        changes: list[_Change] = []
+        token, changing = _answers.set(answers), _changes.set(changes)
         try:
             return check()
         except DecisionAwaitedError as awaited:
             question, ask = awaited.question, awaited.ask
+            changes.clear()
         finally:
             _answers.reset(token)
+            _changes.reset(changing)
+            for change in changes:
+                change()
         answers[question] = await ask()

@@ -10,6 +10,7 @@ from functools import cache
 from time import perf_counter
 
 from understudy import cel
+from understudy.apiserver.authorization.metrics import ConditionMetrics
 from understudy.cel.checker.declarations import Declarations
 from understudy.cel.checker.environment import Environment, base_libraries, build_declarations
 from understudy.cel.compiler import Compiled
@@ -18,7 +19,6 @@ from understudy.cel.types import BOOL
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram
 
 _SPEC, _RESOURCE, _PATH = (
     f"kubernetes.{name}" for name in ("SubjectAccessReviewSpec", "ResourceAttributes", "NonResourceAttributes")
@@ -42,7 +42,6 @@ _TYPES = {
     _REQUIREMENT: {"key": "string", "operator": "string", "values": "list(string)"},
 }
 _SELECTORS = {"fieldSelector": _FIELDS, "labelSelector": _LABELS}
-_PREFIX, _BY = "apiserver_authorization_match_condition", "split by authorizer type and name."
 
 
 @cache
@@ -63,43 +62,6 @@ def compile_condition(expression: str, version: Version, *, selectors: bool) -> 
         purpose=("authorization", selectors),
     )
     return cel.compile(expression, environment)
-
-
-class ConditionMetrics:
-    """Counts the evaluations of match conditions of authorizers."""
-
-    def __init__(self) -> None:
-        labels = ("name", "type")
-        self._errors = Counter(
-            f"{_PREFIX}_evaluation_errors_total",
-            f"[ALPHA] Total number of errors when an authorization webhook encounters a match condition error {_BY}",
-            labels,
-        )
-        self._seconds = Histogram(
-            f"{_PREFIX}_evaluation_seconds",
-            f"[ALPHA] Authorization match condition evaluation time in seconds, {_BY}",
-            labels,
-            (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25),
-        )
-        self._exclusions = Counter(
-            f"{_PREFIX}_exclusions_total",
-            "[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions "
-            "exclude it.",
-            labels,
-        )
-
-    @property
-    def families(self) -> Sequence[AnyFamily]:
-        """Return all families, in the order of their names."""
-        return self._errors, self._seconds, self._exclusions
-
-    def observe(self, name: str, seconds: float, *, matches: bool, failed: bool) -> None:
-        """Count an evaluation of all conditions of a webhook, of which some may have failed."""
-        self._seconds.observe(seconds, name, "Webhook")
-        if failed:
-            self._errors.add(name, "Webhook")
-        elif not matches:
-            self._exclusions.add(name, "Webhook")
 
 
 class MatchConditions:

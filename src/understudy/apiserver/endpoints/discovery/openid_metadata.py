@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from understudy.apiserver.authentication.service_account_tokens import AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.discovery.documents import OPENID_CONFIGURATION, OPENID_KEYS, get_only
 from understudy.apiserver.endpoints.request import Request, Response

@@ -9,7 +9,7 @@ import base64
 
 import orjson
 
-from understudy.apiserver.authentication.service_account_tokens import BOUND
+from understudy.apiserver.authentication.service_accounts.account_tokens import BOUND
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response

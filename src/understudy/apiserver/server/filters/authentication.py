@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from understudy.apiserver.authentication.authenticator import NOBODY, Authenticator
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.permissions.audit.latencies import AUTHENTICATION, Latencies
 from understudy.apiserver.server.filters.audit.filter import Auditor
@@ -15,7 +16,7 @@ from understudy.machinery.releases.features import Gates
 
 
 def with_authentication(
-    authenticator: Authenticator, auditor: Auditor | None, gates: Gates
+    authenticator: Authenticator, auditor: Auditor | None, gates: Gates, metrics: AuthenticationMetrics
 ) -> Callable[[Request], None]:
     """Return the filter that sets `request.user` and `request.user_headers`.
 
@@ -25,6 +26,7 @@ def with_authentication(
     off.
 
     auditor  logs requests that are refused, if there is one
+    metrics  count the requests by their users
     """
 
     def authenticate(request: Request) -> None:
@@ -35,10 +37,12 @@ def with_authentication(
                 request.headers, request.warnings, request.path, request.certificates
             )
         except StatusError:
+            metrics.fail(shown=bool(request.headers.get("Authorization") or request.certificates))
             request.is_last = gates[features.UNAUTHENTICATED_HTTP2_DOS_MITIGATION]
             if auditor is not None:
                 auditor.refuse(request)
             raise
+        metrics.succeed(request.user.name)
         if request.user is NOBODY:
             request.is_last = gates[features.UNAUTHENTICATED_HTTP2_DOS_MITIGATION]
         if latencies is not None:

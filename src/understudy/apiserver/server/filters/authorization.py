@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import OF_COLLECTIONS
 from understudy.apiserver.permissions.audit.latencies import AUTHORIZATION
@@ -26,16 +27,20 @@ def with_selectors(request: Request) -> None:
         request.info = replace(request.info, label_selector=label_requirements(selector))
 
 
-def with_authorization(authorizer: Authorizer, permissions: PermissionLog) -> Callable[[Request], None]:
+def with_authorization(
+    authorizer: Authorizer, permissions: PermissionLog, metrics: AuthorizationMetrics
+) -> Callable[[Request], None]:
     """Return the filter that asks the authorizer about each request. It raises 403 for what is not allowed,
     and AuthorizationError where that cannot be found out.
 
     permissions  notes what clients ask for, if that is on
+    metrics      count the decisions
     """
 
     def authorize(request: Request) -> None:
         begun = monotonic()
-        allowed, reason, _, error = authorizer.authorize(request.user, request.info)
+        allowed, reason, _, error = decision = authorizer.authorize(request.user, request.info)
+        metrics.attempt(decision)
         if request.audit is not None:
             request.audit.latencies.since(AUTHORIZATION, begun)
             is_known = allowed or not error

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.flowcontrol.classification import FlowControl
@@ -56,6 +58,8 @@ def build_handler_chain(
     auditor: Auditor | None = None,
     storage_versions: StorageVersionManager | None = None,
     *,
+    users: AuthenticationMetrics,
+    decisions: AuthorizationMetrics,
     has_ui: bool = False,
     tells_selectors: bool = False,
     cbor: str = "",
@@ -71,6 +75,8 @@ def build_handler_chain(
                     are written before anything that is stored in them, None where they are not
     tells_selectors whether the authorizer looks at label selectors
     cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
+    users, decisions
+                    count requests by who sends them, and whether they may
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
     before: tuple[Filter, ...] = (
@@ -80,7 +86,7 @@ def build_handler_chain(
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         *((with_open_pages,) if has_ui else ()),
         with_request_deadline,
-        with_authentication(authenticator, auditor, gates),
+        with_authentication(authenticator, auditor, gates, users),
         *(() if auditor is None else (auditor.receive,)),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
     )
@@ -90,7 +96,7 @@ def build_handler_chain(
         before += (with_priority_and_fairness(flow_control),)
     of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
     waits = () if storage_versions is None else (with_storage_version_precondition(storage_versions),)
-    return Chain(before, (with_authorization(authorizer, permissions), *of_resources, *waits))
+    return Chain(before, (with_authorization(authorizer, permissions, decisions), *of_resources, *waits))
 
 
 def with_cbor(request: Request) -> None:

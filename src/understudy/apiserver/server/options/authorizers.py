@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from understudy.admission.reloads import server_identity
 from understudy.admission.webhooks import WebhookClient
+from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.modes import (
     ABAC,
+    DEFAULT,
     WEBHOOK,
     Authorization,
     escalation_check,
@@ -26,24 +28,24 @@ from understudy.machinery.typeinfo.go_types import Schemas
 if TYPE_CHECKING:
     from understudy.admission.generic_webhook import Endpoint
     from understudy.apiserver.authorization.configuration.file import AuthorizerConfiguration
-    from understudy.apiserver.authorization.webhook.match_conditions import ConditionMetrics
 
 
 def authorization_of(
-    config: ServerConfig, objects: StoredObjects, client: WebhookClient, gates: Gates
+    config: ServerConfig, objects: StoredObjects, client: WebhookClient, gates: Gates, metrics: AuthorizationMetrics
 ) -> Authorization:
     """Return the authorization that the options ask for. Raises ValueError.
 
     objects, gates  those of the server
     client          asks webhooks
+    metrics         count what is authorized
     """
     others: Mapping[str, Callable[[], Authorizer]] = {
         ABAC: partial(_policy_authorizer, config),
-        WEBHOOK: partial(_webhook_authorizer, config, client, gates),
+        WEBHOOK: partial(_webhook_authorizer, config, client, gates, metrics),
     }
     if not config.authorization_config:
-        return new_authorization(config.authorization_mode, objects, config.release.version, gates, others)
-    return _configured(config, objects, client, gates, others)
+        return new_authorization(config.authorization_mode, objects, config.release.version, gates, metrics, others)
+    return _configured(config, objects, client, gates, metrics, others)
 
 
 def _configured(
@@ -51,6 +53,7 @@ def _configured(
     objects: StoredObjects,
     client: WebhookClient,
     gates: Gates,
+    metrics: AuthorizationMetrics,
     others: Mapping[str, Callable[[], Authorizer]],
 ) -> Authorization:
     """Return the authorization of `--authorization-config`, and the file, which is read again when it changes."""
@@ -61,9 +64,9 @@ def _configured(
     data, configuration = config.authorization_configuration
     types = [each.type for each in configuration if each.type != WEBHOOK]
     lasting = {type_: new_authorizer(type_, objects, version, gates, others) for type_ in types}
-    new_webhook = partial(_configured_webhook, config, client, selectors)
+    new_webhook = partial(_configured_webhook, config, client, selectors, metrics)
     try:
-        authorizer = ReloadableAuthorizer(configuration, lasting, new_webhook, version)
+        authorizer = ReloadableAuthorizer(configuration, lasting, new_webhook, version, metrics)
     except ValueError as why:
         raise ValueError(f"invalid authorization config: {why}") from None
     file = AuthorizationFile(
@@ -86,7 +89,9 @@ def _policy_authorizer(config: ServerConfig) -> Authorizer:
     return ABACAuthorizer(config.authorization_policies)
 
 
-def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gates) -> Authorizer:
+def _webhook_authorizer(
+    config: ServerConfig, client: WebhookClient, gates: Gates, metrics: AuthorizationMetrics
+) -> Authorizer:
     """Return the authorizer that asks the server of `--authorization-webhook-config-file`."""
     from understudy.admission.generic_webhook import GenericWebhook
     from understudy.apiserver.authorization.webhook.authorizer import Caching, WebhookAuthorizer
@@ -96,15 +101,23 @@ def _webhook_authorizer(config: ServerConfig, client: WebhookClient, gates: Gate
     version = config.authorization_webhook_version
     webhook = GenericWebhook(config.authorization_webhook, client, KINDS[version], Schemas.of(config.release.version))
     selectors = gates[features.AUTHORIZE_WITH_SELECTORS]
-    return WebhookAuthorizer(webhook, version, Caching(*config.authorization_ttls), config.clock, selectors=selectors)
+    return WebhookAuthorizer(
+        DEFAULT,
+        webhook,
+        version,
+        Caching(*config.authorization_ttls),
+        config.clock,
+        metrics.webhooks,
+        selectors=selectors,
+    )
 
 
 def _configured_webhook(
     config: ServerConfig,
     client: WebhookClient,
     selectors: bool,
+    metrics: AuthorizationMetrics,
     authorizer: AuthorizerConfiguration,
-    metrics: ConditionMetrics,
 ) -> Authorizer:
     """Return the authorizer that asks a webhook of a configuration. Raises ValueError."""
     from understudy.admission.generic_webhook import GenericWebhook
@@ -117,6 +130,7 @@ def _configured_webhook(
     assert webhook is not None
     compiled = [compile_condition(each, release, selectors=selectors) for each in webhook.conditions]
     return WebhookAuthorizer(
+        authorizer.name,
         GenericWebhook(
             _endpoint(webhook.connection[1]),
             client,
@@ -130,9 +144,10 @@ def _configured_webhook(
             webhook.unauthorized_ttl / 1e9 if webhook.caches_unauthorized else 0,
         ),
         config.clock,
+        metrics.webhooks,
         denies_errors=webhook.failure_policy == DENY,
         selectors=selectors,
-        conditions=MatchConditions(authorizer.name, compiled, metrics) if compiled else None,
+        conditions=MatchConditions(authorizer.name, compiled, metrics.conditions) if compiled else None,
     )
 
 

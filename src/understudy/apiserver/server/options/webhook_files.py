@@ -26,8 +26,10 @@ def read_reviewer(path: Path, version: str, versions: Iterable[str], what: str) 
 
 
 def read_endpoint(file: str | Path) -> Endpoint:
-    """Return the server and the user of a kubeconfig; over plain HTTP no token is sent. Raises ValueError, for a file
-    that is missing or empty, or for no name of one, with the texts of client-go."""
+    """Return the server and the user of a kubeconfig; over plain HTTP no credentials are sent.
+
+    Raises ValueError, with the texts of client-go for a file that is missing or empty, no name of one, or a user who
+    cannot log in."""
     path = Path(file)
     try:
         is_empty = not file or not path.stat().st_size
@@ -35,9 +37,16 @@ def read_endpoint(file: str | Path) -> Endpoint:
         raise ValueError(f"stat {path}: {(why.strerror or str(why)).lower()}") from None
     if is_empty:
         raise ValueError(f"invalid configuration: {NO_CONFIGURATION}")
-    connection = read_kubeconfig(path)
+    connection = read_kubeconfig(path, for_webhook=True)
     authority = base64.b64encode(connection.certificate_authority or b"").decode()
-    token = connection.token if connection.url.startswith("https:") else ""
-    certificate, key = connection.client_certificate, connection.client_key
-    caller = Caller("", token, connection.insecure, certificate, key, impersonation=connection.impersonation)
+    caller = Caller(
+        "",
+        connection.token,
+        connection.insecure,
+        connection.client_certificate,
+        connection.client_key,
+        connection.password,
+        connection.impersonation,
+        connection.plugin,
+    )
     return Endpoint(Target(connection.url, authority, None), caller)

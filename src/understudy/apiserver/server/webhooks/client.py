@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.waiting import is_on_loop
+from understudy.machinery.releases.version import Version
 from understudy.machinery.util.deep_recursion import is_alone
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.exchange import Connections
+    from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
+    from understudy.machinery.auth.exec_plugin import ExecPlugin
 
 
 _CANCELED = "context canceled"
@@ -23,14 +26,18 @@ _CANCELED = "context canceled"
 class HttpWebhookClient:
     """Calls webhooks over HTTPS, on the event loop that it is opened on. Connections are kept until `close`.
 
+    version  of the release, whose errors name lines of its source
+
     Other threads than the loop's may call webhooks as well: they are blocked until the loop has the answer.
     """
 
-    def __init__(self, services: ServiceResolver) -> None:
+    def __init__(self, services: ServiceResolver, version: Version) -> None:
         self._services = services
+        self._version = version
         self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
+        self._credentials: dict[ExecPlugin, ExecCredentials] = {}
         self._awaited: set[Future[list[TimedReply]]] = set()  # by threads
 
     def open(self) -> None:
@@ -75,9 +82,22 @@ class HttpWebhookClient:
         self._is_closed = True
         for waiting in tuple(self._awaited):
             waiting.cancel()
+        for credentials in self._credentials.values():
+            credentials.close()
+        self._credentials.clear()
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close()
+
+    def _credentials_of(self, plugin: ExecPlugin | None) -> ExecCredentials | None:
+        """Return the credentials that a command prints, the same ones for all who name it."""
+        if plugin is None:
+            return None
+        from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
+
+        if plugin not in self._credentials:
+            self._credentials[plugin] = ExecCredentials(plugin, self._version)
+        return self._credentials[plugin]
 
     async def _timed(self, call: Call) -> TimedReply:
         started = time.monotonic()
@@ -93,7 +113,7 @@ class HttpWebhookClient:
 
         if self._connections is None:
             self._connections = Connections()
-        outgoing = OutgoingCall(self._connections, self._services, call)
+        outgoing = OutgoingCall(self._connections, self._services, call, self._credentials_of(call.caller.plugin))
         try:
             async with asyncio.timeout(call.timeout):
                 return await outgoing.run()

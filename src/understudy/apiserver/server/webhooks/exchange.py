@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import sys
 from base64 import b64encode
 from contextlib import suppress
@@ -20,12 +21,14 @@ from aiohttp.connector import AddrInfoType
 from multidict import CIMultiDict
 from yarl import URL
 
-from understudy.admission.webhooks import Call, CallError, Reply, Target
+from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target
 from understudy.apiserver.server.http1.ends import end_connections
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
+from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
+from understudy.machinery.auth.exec_credential import CredentialsError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import duration_text
 from understudy.machinery.util.regex import regex
@@ -114,12 +117,22 @@ class Connections:
 
 
 class OutgoingCall:
-    """One call: its requests, which are several after redirects and after answers with Retry-After."""
+    """One call: its requests, which are several after redirects and after answers with Retry-After.
 
-    def __init__(self, connections: Connections, services: ServiceResolver, call: Call) -> None:
+    credentials  those that a command prints, for a caller who has no others
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        services: ServiceResolver,
+        call: Call,
+        credentials: ExecCredentials | None = None,
+    ) -> None:
         self._connections = connections
         self._services = services
         self._call = call
+        self._credentials = credentials
         self._url = self._first = URL(call.target.url).with_query(timeout=duration_text(round(call.announced * 1e9)))
         self._may_be_http2 = is_on_this_machine(call.target)
 
@@ -158,15 +171,30 @@ class OutgoingCall:
         raise self.error("stopped after 10 redirects")
 
     async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
-        """Send a request and return the answer, its body yet to be read. Raises CallError."""
+        """Send a request as its caller, and return the answer, its body yet to be read. Raises CallError."""
+        if self._credentials is None:
+            return await self._send_as(self._call.caller, method, referer)
+        try:
+            shown = await self._credentials.get()
+        except CredentialsError as error:
+            raise self.error(f"getting credentials: {error}") from None
+        token, certificate, key, _ = shown
+        caller = self._call.caller._replace(token=token, certificate=certificate, key=key)
+        answer = await self._send_as(caller, method, referer)
+        if answer.status == 401:
+            await self._credentials.refresh(shown)
+        return answer
+
+    async def _send_as(self, caller: Caller, method: str, referer: str) -> aiohttp.ClientResponse | Http2Response:
+        """Send a request with the credentials of a caller. Raises CallError."""
         host = joined(self._url.host or "", self._url.explicit_port)
-        agent = self._call.caller.agent or "Go-http-client/1.1"
+        agent = caller.agent or "Go-http-client/1.1"
         headers = CIMultiDict({**_HEADERS, "User-Agent": agent, "Host": host})
-        if self._call.caller.token:
-            headers["Authorization"] = f"Bearer {self._call.caller.token}"
-        if self._call.caller.password:
-            headers["Authorization"] = f"Basic {b64encode(self._call.caller.password.encode()).decode()}"
-        headers.extend(self._call.caller.impersonation)
+        if caller.token:
+            headers["Authorization"] = f"Bearer {caller.token}"
+        if caller.password:
+            headers["Authorization"] = f"Basic {b64encode(caller.password.encode()).decode()}"
+        headers.extend(caller.impersonation)
         body = b""
         if method == "POST":
             headers["Content-Type"], body = "application/json", self._call.body
@@ -174,14 +202,16 @@ class OutgoingCall:
             headers["Referer"] = referer
         if self._may_be_http2 and self._url.scheme == "https":
             try:
-                answer = await self._send_http2(method, headers, body)
+                answer = await self._send_http2(caller, method, headers, body)
             except Http2Error as error:
                 raise self.error(str(error)) from None
             if answer is not None:
                 return answer
-        return await self._send_http1(method, headers, body)
+        return await self._send_http1(caller, method, headers, body)
 
-    async def _send_http2(self, method: str, headers: CIMultiDict[str], body: bytes) -> Http2Response | None:
+    async def _send_http2(
+        self, caller: Caller, method: str, headers: CIMultiDict[str], body: bytes
+    ) -> Http2Response | None:
         """Send a request over HTTP/2 and return the answer; None if the server does not speak it. Raises Http2Error.
 
         What the server did not look at is sent again: immediately on another connection, and on the same one
@@ -189,8 +219,8 @@ class OutgoingCall:
         """
         host, last, wait = self._url.host or "", None, 0.0
         headers = headers.copy()
-        headers["User-Agent"] = self._call.caller.agent or "Go-http-client/2.0"
-        context = client_context(self._call.target.ca_bundle, host, ALPN, self._call.caller)
+        headers["User-Agent"] = caller.agent or "Go-http-client/2.0"
+        context = self._context(host, ALPN, caller)
         while True:
             try:
                 connection = await self._connections.http2.find(host, self._url.port or _HTTPS, context)
@@ -206,7 +236,9 @@ class OutgoingCall:
                 await asyncio.sleep(int(wait))
                 wait *= 2
 
-    async def _send_http1(self, method: str, headers: CIMultiDict[str], body: bytes) -> aiohttp.ClientResponse:
+    async def _send_http1(
+        self, caller: Caller, method: str, headers: CIMultiDict[str], body: bytes
+    ) -> aiohttp.ClientResponse:
         """Send a request over HTTP/1.1 and return the answer. Raises CallError."""
         host, port = self._url.host or "", self._url.port or _HTTPS
         address, address_port = self._address(host, port)
@@ -217,11 +249,16 @@ class OutgoingCall:
                 data=body or None,
                 headers=headers,
                 allow_redirects=False,
-                ssl=client_context(self._call.target.ca_bundle, host, ("http/1.1",), self._call.caller),
+                ssl=self._context(host, ("http/1.1",), caller),
                 server_hostname=host,
             )
         except aiohttp.ClientError as error:
             raise self.error(await failure_text(error, address, address_port, host)) from None
+
+    def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
+        """Return the context of connections to a host: the same one for all callers that show the same certificate."""
+        shown = Caller("", insecure=caller.insecure, certificate=caller.certificate, key=caller.key)
+        return client_context(self._call.target.ca_bundle, host, protocols, shown)
 
     def _address(self, host: str, port: int) -> Address:
         """Return the address to dial for a host. Raises CallError for a Service without one."""
