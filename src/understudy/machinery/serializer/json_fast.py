@@ -299,10 +299,10 @@ def struct_converter(struct: Struct) -> Converter:
     @lru_cache(_KEPT_PLANS)
     def plan(names: tuple[str, ...]) -> list[_Entry]:
         """Return the entries of an object with these fields: theirs, and those of fields that are always written."""
-        wanted = always.union(names)
-        if not wanted <= struct.fields.keys():
+        planned = always.union(names)
+        if not planned <= struct.fields.keys():
             raise NeedsExactDecoder
-        return [entry for entry in entries if entry[0] in wanted]
+        return [entry for entry in entries if entry[0] in planned]
 
     def convert(value: Any, source: SourceText | None) -> Obj:
         if not isinstance(value, dict):
