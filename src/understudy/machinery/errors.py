@@ -196,7 +196,7 @@ def invalid(
 def _distinct(errors: Sequence[FieldError], bodies: Mapping[int, str], pointers_differ: bool) -> Iterator[str]:
     """Yield the texts of errors, equal ones once. `bodies`: by the `id` of an error."""
     seen = set[object]()
-    for error in errors:
+    for error in {id(error): error for error in errors}.values():
         text = f"{error.field}: {bodies[id(error)]}"
         key = (text, id(error.bad_value)) if pointers_differ and ADDRESS in text else text
         if key not in seen:

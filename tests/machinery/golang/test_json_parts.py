@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.machinery.golang.json_parts import LONG_TEXT, encode_in_parts
+from understudy.machinery.golang.json_parts import LONG_TEXT, SHARED_TEXT, encode_in_parts
 from understudy.machinery.golang.json_writer import encode, indent
 from understudy.machinery.util.pieces import PIECE, join, release
 
@@ -27,6 +27,8 @@ VALUES: list[Any] = [
     CAUSES,
     CAUSES[: PIECE + 1],
     {"a": {"b": CAUSES}, "<": 1},
+    {"causes": [{"field": "a", "message": TEXT}, *CAUSES, {"field": "b", "message": TEXT}]},
+    [TEXT, 1, TEXT],
 ]
 
 
@@ -37,6 +39,16 @@ def test_parts_are_the_whole(value: Any) -> None:
     assert b"".join(parts) == encode(value)
     assert b"".join(encode_in_parts(value, pretty=True)) == indent(encode(value))
     assert max(map(len, parts)) < 6 * LONG_TEXT + 2
+
+
+def test_long_texts_are_encoded_once() -> None:
+    """Of many causes with one long text, each has a part that is the same object: it is encoded for the first only."""
+    text = "scope " * SHARED_TEXT
+    parts = [*encode_in_parts({"causes": [{"message": text, "field": "a"} for _ in range(10 * PIECE)]})]
+    texts = [part for part in parts if len(part) > SHARED_TEXT]
+    assert len(texts) == 10 * PIECE
+    assert len({id(part) for part in texts}) == 1
+    assert len(parts) == 2 * len(texts) + 1
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
