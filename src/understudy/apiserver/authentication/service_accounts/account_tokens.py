@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import orjson
@@ -82,14 +83,22 @@ class AccountTokens:
         self.audiences = tuple(self._options.audiences or self._options.issuers)
         self.legacy = LegacyTokens(clock, looks_up=self._options.looks_up)
         self.uses = TokenUses(clock, version)
+        self._making = Lock()
+        self._made_key: PrivateKey | None = None
 
     @property
     def issuer(self) -> str:
         """Return the issuer of new tokens."""
         return self._options.issuers[0]
 
-    @cached_property
+    @property
     def _signing_key(self) -> PrivateKey:
+        """Return the key that signs tokens, made once, whichever thread needs it first."""
+        with self._making:
+            self._made_key = self._made_key or self._new_key()
+            return self._made_key
+
+    def _new_key(self) -> PrivateKey:
         from understudy.apiserver.authentication import jose  # cryptography: few ask for tokens
 
         if self._options.signing_key is not None:
@@ -102,6 +111,15 @@ class AccountTokens:
         from understudy.apiserver.authentication import jose
 
         return {jose.key_id(key): key for key in self._options.keys or [self._signing_key.public_key()]}
+
+    @property
+    def has_key(self) -> bool:
+        """Report whether the key that signs tokens was read or made."""
+        return self._made_key is not None
+
+    def make_key(self) -> None:
+        """Read or make the key that signs tokens, in any thread."""
+        assert self._signing_key
 
     @property
     def jwks(self) -> list[Obj]:

@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
+from understudy.apiserver.server.loading import load
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.waiting import is_on_loop
 from understudy.machinery.releases.version import Version
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _CANCELED = "context canceled"
+_EXCHANGE = "understudy.apiserver.server.webhooks.exchange"
 
 
 class HttpWebhookClient:
@@ -104,6 +106,7 @@ class HttpWebhookClient:
         return TimedReply(await self._call(call), time.monotonic() - started)
 
     async def _call(self, call: Call) -> Reply | CallError:
+        await load(_EXCHANGE)
         if self._is_closed:
             return CallError(_CANCELED)
         from understudy.apiserver.server.webhooks.exchange import (  # aiohttp, which takes a while

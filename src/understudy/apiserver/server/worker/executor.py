@@ -6,6 +6,10 @@
     writes or changes a large object; the document of everything     in the thread for what takes long
     is any other                                                     on the event loop
 
+    what is needed for the first time                                takes long in a thread, before the request begins
+    the plugins of admission, by any write                           to import
+    the key of the tokens of service accounts                        to make
+
     what turns out, before anything is written                       moves it
     it would wait for a webhook, on the loop                         to a thread of its own
     it recurses too deep, on the loop                                to the thread for what takes long
@@ -17,17 +21,20 @@ of `cel.limits.interrupts`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
 from understudy.admission.webhooks import LoopWouldWaitError
+from understudy.apiserver.endpoints.discovery.documents import OPENID_CONFIGURATION, OPENID_KEYS
 from understudy.apiserver.endpoints.handlers import create, patch, update
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.routing import Answer, Route
 from understudy.apiserver.endpoints.server_state import ServerState
-from understudy.apiserver.endpoints.subresources import binding, scale
+from understudy.apiserver.endpoints.subresources import binding, scale, token
 from understudy.apiserver.registry.keys import key_of, prefix_of
+from understudy.apiserver.server.loading import is_loaded, load
 from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
 from understudy.machinery.util.deep_recursion import is_limit_raised
@@ -42,6 +49,7 @@ WRITES = (  # of one object
     binding.create,
     binding.of_pod,
 )
+PLUGINS = "understudy.admission.plugins.ordered"
 SWAGGER = "/openapi/v2"  # takes 0.2 s when it is asked for first, and after each change of a definition
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 LARGE_YAML = 4 * 1024  # bytes of a body in YAML: what nests in brackets takes libyaml 2 ms for the square of each KiB
@@ -65,6 +73,10 @@ class Executor:
             return await handle(self._state, request)
         if request.method in ("GET", "HEAD"):
             return await self._read(handle, request, route)
+        if not is_loaded(PLUGINS):
+            await load(PLUGINS)
+        if route is not None and route.handler is token.create:
+            await self._make_token_key()
         if self._worker.held and route is not None and _writes_one_object(route):
             await self._worker.held.wait(_key_of(route))
         warnings = len(request.warnings)
@@ -87,6 +99,8 @@ class Executor:
         """Return the answer of a handler that writes nothing and reads no body. Raises StatusError."""
         if route is None and request.path == SWAGGER:
             return await self._worker.answer(handle, request)
+        if route is None and request.path.startswith((OPENID_CONFIGURATION, OPENID_KEYS)):
+            await self._make_token_key()
         warnings = len(request.warnings)
         try:
             return await handle(self._state, request)
@@ -96,6 +110,12 @@ class Executor:
         except RecursionError:
             del request.warnings[warnings:]
         return await self._worker.answer(handle, request, alone=route is None)
+
+    async def _make_token_key(self) -> None:
+        """Make the key of the tokens of service accounts, unless it is there: a new RSA key takes 0.2 s."""
+        accounts = self._state.tokens.accounts
+        if not accounts.has_key:
+            await asyncio.to_thread(accounts.make_key)
 
     async def _on_loop(self, handle: Handle, request: Request, is_large: bool) -> Answer:
         """Return the answer of a handler on the event loop. Raises LoopWouldWaitError, _TooDeepError, StatusError."""

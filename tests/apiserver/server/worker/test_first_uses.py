@@ -1,0 +1,127 @@
+"""What is needed for the first time, and takes long to load or to make, keeps no event loop waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.http import send
+from understudy import Server
+from understudy.admission.webhooks import Call, CallError, Target
+from understudy.apiserver.authentication import jose
+from understudy.apiserver.server import loading
+from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.worker.executor import PLUGINS
+from understudy.cel.checker import environment
+from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered
+from understudy.machinery.releases.version import V1_37
+
+NAMESPACE = "/api/v1/namespaces/default"
+LOOP = "understudy"  # the thread of the server's event loop
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
+
+class Recorded:
+    """Calls a function, and notes the name of the thread and what it was called with."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.calls: list[tuple[object, ...]] = []
+        self.threads: list[str] = []
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls.append(args)
+        self.threads.append(threading.current_thread().name)
+        return self._function(*args)
+
+
+def test_plugins_are_imported_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write of a process waits for the plugins of admission; a thread imports them, once."""
+    recorded = Recorded(loading.import_module)
+    monkeypatch.setattr(loading, "import_module", recorded)
+    monkeypatch.setattr(loading, "_loaded", set())
+    assert send(server, "GET", f"{NAMESPACE}/configmaps").status == 200
+    assert recorded.calls == []
+    for name in "ab":
+        assert send(server, "POST", f"{NAMESPACE}/configmaps", {"metadata": {"name": name}}).status == 201
+    assert recorded.calls == [(PLUGINS,)]
+    assert recorded.threads[0] != LOOP
+
+
+@pytest.mark.parametrize("asked", ["/openid/v1/jwks", "/.well-known/openid-configuration", "token"])
+def test_keys_of_tokens_are_made_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    """Whoever asks for keys or for a token first waits for a new key; a thread makes it, once."""
+    recorded = Recorded(jose.new_private_key)
+    monkeypatch.setattr(jose, "new_private_key", recorded)
+    for _ in range(2):
+        if asked == "token":
+            path = f"{NAMESPACE}/serviceaccounts/a/token"
+            send(server, "POST", f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "a"}})
+            assert send(server, "POST", path, {"spec": {}}).status == 201
+        else:
+            assert send(server, "GET", asked).status == 200
+    assert len(recorded.calls) == 1
+    assert recorded.threads[0] != LOOP
+
+
+async def test_http_client_is_imported_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call of a webhook waits for the HTTP client, which a thread imports."""
+    recorded = Recorded(loading.import_module)
+    monkeypatch.setattr(loading, "import_module", recorded)
+    monkeypatch.setattr(loading, "_loaded", set())
+    client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}))
+    target = Target("https://127.0.0.1:1/", "", None)
+    for _ in range(2):
+        assert isinstance((await client.call([Call(target, b"{}", 1, 1)]))[0].result, CallError)
+    await client.close()
+    assert len(recorded.calls) == 1
+    assert recorded.threads[0] != threading.current_thread().name
+
+
+def test_all_threads_have_one_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that two threads need at once is made once: tokens of one would not be good for the other."""
+    recorded, together = Recorded(jose.new_private_key), threading.Barrier(2)
+    monkeypatch.setattr(jose, "new_private_key", recorded)
+    accounts = server.state.tokens.accounts
+
+    def make() -> None:
+        together.wait()
+        accounts.make_key()
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(recorded.calls) == 1
+
+
+@pytest.fixture
+def without_libraries(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """Forget that the libraries of CEL were imported; return what notes who imports them."""
+    recorded = Recorded(environment.import_module)
+    monkeypatch.setattr(environment, "loaded", {})
+    monkeypatch.setattr(environment, "import_module", recorded)
+    environment._contents.cache_clear()
+    environment.device_environment.cache_clear()
+    return recorded
+
+
+@pytest.mark.usefixtures("without_libraries")
+def test_libraries_are_more_than_a_loop_may_do() -> None:
+    """To import the libraries of CEL counts as more work than evaluations may do on an event loop."""
+    with metered(Meter(most=WORK_ON_LOOP)), pytest.raises(EvaluationTakesLongError):
+        environment.device_environment(V1_37)
+
+
+def test_libraries_are_imported_beside_the_loop(server: Server, without_libraries: Recorded) -> None:
+    """The first expression of a process is compiled in a thread, which imports the libraries of CEL."""
+    selectors = [{"cel": {"expression": "device.driver == 'a'"}}]
+    exactly = {"deviceClassName": "gpu.example.com", "selectors": selectors}
+    claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    assert send(server, "POST", CLAIMS, claim).status == 201
+    assert set(without_libraries.threads) == {"understudy-deep"}
