@@ -31,8 +31,9 @@ from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http1.exchange import Http1Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1, Head
-from understudy.apiserver.storage import turns
+from understudy.apiserver.storage import interface, turns
 from understudy.apiserver.storage.interface import Range
+from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.util.deep_recursion import run_to_end
@@ -183,6 +184,20 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     parted, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
     assert len(parted.parts) > COUNT // 2 // AT_ONCE
     assert parted.body == whole.body
+
+
+def test_lists_share_the_bytes_of_large_objects(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists that wait for their clients do not hold a copy each: the parts are views of what is stored."""
+    whole, _ = asyncio.run(answer_beside(director, request("GET", MAPS), lambda turn: None))
+    cast("MemoryStore", director.state.registry.store)._recent.drop_unpacked()
+    monkeypatch.setattr(lists, "PART", 1)
+    monkeypatch.setattr(lists, "LARGE_ITEM", 0)
+    monkeypatch.setattr(interface, "LENT", 0)
+    answers = [asyncio.run(answer_beside(director, request("GET", MAPS), lambda turn: None))[0] for _ in range(2)]
+    assert [answer.body for answer in answers] == [whole.body] * 2
+    lent = [{id(part.obj) for part in answer.parts if isinstance(part, memoryview)} for answer in answers]
+    assert len(lent[0]) == COUNT
+    assert lent[0] == lent[1]
 
 
 @pytest.mark.usefixtures("slices")

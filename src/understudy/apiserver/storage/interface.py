@@ -22,6 +22,8 @@ from understudy.machinery.types import Obj
 EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
+# Bytes of a packed value whose form is lent, not copied: for shorter ones a copy takes less than a view.
+LENT = 16 << 10
 _NO_LABELS: Mapping[str, str] = {}
 _NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never written to
 
@@ -184,6 +186,15 @@ class Entry:
         if form is None and self._kept is not None and key == self._kept:
             return packing.form_of(self._own_pack)
         return form
+
+    def lent(self, key: Any) -> Any:
+        """Return what `made` does, for a list: of a long form a view of the packed value, which all lists share.
+
+        A list that its client does not read would else hold as many bytes as the objects in it.
+        """
+        if len(self._packed) > LENT and self._kept is not None and key == self._kept and key not in self.forms:
+            return packing.view_of_form(self._own_pack)
+        return self.made(key)
 
     @property
     def _own_pack(self) -> bytes:

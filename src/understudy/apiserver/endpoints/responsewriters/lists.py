@@ -109,7 +109,7 @@ async def _joined(layout: _Layout, entries: list[Entry]) -> list[bytes]:
     parts, items, size = [layout.before], list[bytes](), 0
     for at in range(0, len(entries), AT_ONCE):
         batch = entries[at : at + AT_ONCE]
-        some = [entry.forms.get(key) or entry.made(key) or await made(entry) for entry in batch]
+        some = [entry.forms.get(key) or entry.lent(key) or await made(entry) for entry in batch]
         items += some
         size += sum(map(len, some))
         if size > PART:
