@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ class Recorded:
 
 def test_plugins_are_imported_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write of a process waits for the plugins of admission; a thread imports them, once."""
-    recorded = Recorded(loading.import_module)
+    recorded = Recorded(import_module)
     monkeypatch.setattr(loading, "import_module", recorded)
     monkeypatch.setattr(loading, "_loaded", set())
     assert send(server, "GET", f"{NAMESPACE}/configmaps").status == 200
@@ -70,7 +71,7 @@ def test_keys_of_tokens_are_made_beside_the_loop(server: Server, monkeypatch: py
 
 async def test_http_client_is_imported_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call of a webhook waits for the HTTP client, which a thread imports."""
-    recorded = Recorded(loading.import_module)
+    recorded = Recorded(import_module)
     monkeypatch.setattr(loading, "import_module", recorded)
     monkeypatch.setattr(loading, "_loaded", set())
     client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}))
@@ -103,7 +104,7 @@ def test_all_threads_have_one_key(server: Server, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def without_libraries(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     """Forget that the libraries of CEL were imported; return what notes who imports them."""
-    recorded = Recorded(environment.import_module)
+    recorded = Recorded(import_module)
     monkeypatch.setattr(environment, "loaded", {})
     monkeypatch.setattr(environment, "import_module", recorded)
     environment._contents.cache_clear()
