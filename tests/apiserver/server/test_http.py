@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ import pytest
 from tests.http import TIMEOUT, send, watch
 from tests.releases import RELEASES
 from understudy import Server
+from understudy.apiserver.server.http import handler
+from understudy.apiserver.server.http.handler import LONG_QUERY
 from understudy.apiserver.server.http1 import exchange, served
+from understudy.machinery.options import Query, parse_query
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 END = b"\r\n\r\n"  # of the headers
@@ -110,6 +114,21 @@ def test_long_request_line_is_accepted(server: Server) -> None:
     """The request line may be as long as its selectors make it."""
     labels = ",".join(f"label{i}=value{i}" for i in range(2000))
     assert send(server, "GET", f"{MAPS}?labelSelector={labels}").status == 200
+
+
+def test_long_query_is_read_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query of hundreds of thousands of parameters is read in a thread, any other at once."""
+    threads: list[str] = []
+
+    def read(text: str) -> Query:
+        threads.append(threading.current_thread().name)
+        return parse_query(text)
+
+    monkeypatch.setattr(handler, "parse_query", read)
+    for length in (10, LONG_QUERY // 3 + 1):
+        assert send(server, "GET", f"/api?{'a=&' * length}").status == 200
+    assert threads[0] == "understudy"
+    assert threads[1] != "understudy"
 
 
 @pytest.mark.parametrize(

@@ -195,9 +195,8 @@ def test_lists_share_the_bytes_of_large_objects(director: Director, monkeypatch:
     monkeypatch.setattr(interface, "LENT", 0)
     answers = [asyncio.run(answer_beside(director, request("GET", MAPS), lambda turn: None))[0] for _ in range(2)]
     assert [answer.body for answer in answers] == [whole.body] * 2
-    lent = [{id(part.obj) for part in answer.parts if isinstance(part, memoryview)} for answer in answers]
-    assert len(lent[0]) == COUNT
-    assert lent[0] == lent[1]
+    one, other = ({id(memoryview(part).obj) for part in answer.parts} for answer in answers)
+    assert len(one & other) >= COUNT
 
 
 @pytest.mark.usefixtures("slices")

@@ -42,7 +42,7 @@ def test_parts_are_the_whole(value: Any) -> None:
 
 
 def test_long_texts_are_encoded_once() -> None:
-    """Of many causes with one long text, each has a part that is the same object: it is encoded for the first only."""
+    """A long text that many causes have is encoded once: the parts of all causes are the same object."""
     text = "scope " * SHARED_TEXT
     parts = [*encode_in_parts({"causes": [{"message": text, "field": "a"} for _ in range(10 * PIECE)]})]
     texts = [part for part in parts if len(part) > SHARED_TEXT]

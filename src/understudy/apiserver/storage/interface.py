@@ -188,9 +188,9 @@ class Entry:
         return form
 
     def lent(self, key: Any) -> Any:
-        """Return what `made` does, for a list: of a long form a view of the packed value, which all lists share.
+        """Return an encoded form for a list: of a long packed one a view, which all lists share; else as `made`.
 
-        A list that its client does not read would else hold as many bytes as the objects in it.
+        With copies, a list that its client does not read would hold as many bytes as the objects in it.
         """
         if len(self._packed) > LENT and self._kept is not None and key == self._kept and key not in self.forms:
             return packing.view_of_form(self._own_pack)

@@ -63,7 +63,7 @@ def form_of(packed: bytes) -> bytes:
 
 
 def view_of_form(packed: bytes) -> memoryview:
-    """Return what `form_of` does, without a copy."""
+    """Return a view of the encoded form that was packed, empty if none was."""
     begin, end = _ENDS.unpack_from(packed)
     return memoryview(packed)[end or begin :]
 

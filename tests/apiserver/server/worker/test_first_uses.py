@@ -13,9 +13,9 @@ from tests.http import send
 from understudy import Server
 from understudy.admission.webhooks import Call, CallError, Target
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.server import loading
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.worker import loading
 from understudy.apiserver.server.worker.executor import PLUGINS
 from understudy.cel.checker import environment
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered

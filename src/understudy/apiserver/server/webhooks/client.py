@@ -9,8 +9,8 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply, TimedReply
-from understudy.apiserver.server.loading import load
 from understudy.apiserver.server.webhooks.services import ServiceResolver
+from understudy.apiserver.server.worker.loading import load
 from understudy.apiserver.storage.waiting import is_on_loop
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.deep_recursion import is_alone

@@ -34,7 +34,7 @@ from understudy.apiserver.endpoints.routing import Answer, Route
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.endpoints.subresources import binding, scale, token
 from understudy.apiserver.registry.keys import key_of, prefix_of
-from understudy.apiserver.server.loading import is_loaded, load
+from understudy.apiserver.server.worker.loading import is_loaded, load
 from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
 from understudy.machinery.util.deep_recursion import is_limit_raised
