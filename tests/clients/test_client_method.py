@@ -14,6 +14,8 @@ asynchronous = pytest.importorskip("kubernetes_asyncio", reason="the client `kub
 kr8s = pytest.importorskip("kr8s", reason="the client `kr8s` is not installed")
 lightkube = pytest.importorskip("lightkube", reason="the client `lightkube` is not installed")
 core = pytest.importorskip("lightkube.resources.core_v1")
+# kr8s forgets to close the files that it writes keys to, which Python tells of since 3.14.
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up <_TemporaryFileWrapper:ResourceWarning")
 
 USER = pytest.mark.apiserver(emulated_version="1.35", authorization_mode="RBAC")  # kr8s 0.20 warns of any later one
 
