@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -151,11 +152,15 @@ def test_kubeconfig_that_cannot_be_written(program: list[str], argv: list[str], 
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-def test_address_that_cannot_be_printed() -> None:
-    """A server whose address nobody can read ends, with one line on stderr."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("argv", [["serve", "--port", "0"], ["drivers", "test", "--list"]], ids=" ".join)
+def test_output_that_cannot_be_printed(argv: list[str], unbuffered: str) -> None:
+    """A program whose output nobody can read ends with one line on stderr, however Python holds output back."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with FULL.open("w") as full:
-        argv = [*PROGRAM, "serve", "--port", "0"]
-        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            [*PROGRAM, *argv], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, env=environment
+        )
     assert (done.returncode, done.stderr) == (2, "understudy: [Errno 28] No space left on device\n")
 
 

@@ -77,12 +77,24 @@ def main(argv: list[str] | None, added: Iterable[AddCommand]) -> int:
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         code = run(args)
+    except OSError as why:
+        code = _code_after(why, 0)
+    try:
         if not sys.stdout.closed:  # the language server closes it
             sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads what is printed any more, as behind `| head`
+    except OSError as why:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still has to write there
-        return READER_LEFT
+        code = _code_after(why, code)
     return code
+
+
+def _code_after(why: OSError, code: int) -> int:
+    """Tell in one line why what a command prints cannot be written, unless it has told of it; return the exit code."""
+    if isinstance(why, BrokenPipeError):  # nobody reads it any more, as behind `| head`
+        return READER_LEFT
+    if code != USAGE_ERROR:
+        print_error(why)
+    return USAGE_ERROR
 
 
 def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
