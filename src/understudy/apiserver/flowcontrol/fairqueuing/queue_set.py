@@ -114,7 +114,7 @@ class Queue:
     @property
     def discounted(self) -> int:
         """Return `next_start` without what the requests that are executed are taken to have done."""
-        return self.next_start - round(SCALE * SERVICE * self.seats)
+        return self.next_start - ONE_SEAT.size * self.seats
 
     def bound(self) -> None:
         """Let the next request begin no earlier in virtual time than it came."""

@@ -123,7 +123,8 @@ class FairQueuing:
 
     def _settle(self) -> None:
         """Give the only request its place: there is another one, or somebody looks at places."""
-        self._tell()
+        if self._used:
+            self._tell()
         if self._lone is not None:
             request, self._lone = self._lone, None
             self._join(request, self._lone_lane, ONE_SEAT, self._lone_since)
