@@ -15,14 +15,17 @@ import base64
 import json
 import re
 import socket
+import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -32,6 +35,7 @@ from scripts.compare.cases.access_stories import STORIES as ACCESS
 from scripts.compare.cases.access_stories import TOKENS, Ask, Hook, Story, review
 from scripts.compare.cases.configuration_stories import CONFIGURED, Metrics, Write
 from scripts.compare.cases.credential_stories import CREDENTIALS, Put, Ran
+from scripts.compare.cases.front_proxy_stories import FRONT_PROXIES, write_certificates
 from scripts.compare.cases.image_stories import IMAGES
 from scripts.compare.cases.oidc_stories import DISTRIBUTED, WELL_KNOWN, Pause, Sign
 from scripts.compare.cases.token_stories import TOKENS_IN_SECRETS, Annotations, Keep, Show
@@ -43,7 +47,8 @@ from scripts.record.upstream.server import api_server, new_key
 from understudy import Server as Understudy
 from understudy.apiserver.authentication.jose import jwk_of, new_private_key, pem_of, sign
 
-STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS, **IMAGES, **CREDENTIALS, **DISTRIBUTED}
+STORIES = {**ACCESS, **CONFIGURED, **TOKENS_IN_SECRETS, **IMAGES, **CREDENTIALS, **DISTRIBUTED, **FRONT_PROXIES}
+CREDENTIAL = re.compile(r"SHA256=[0-9a-f]{64}")  # that of a certificate
 CLIENT = re.compile(r"127\.0\.0\.1:\d+->")
 ADMIN = TOKENS.partition(",")[0]
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -85,6 +90,8 @@ def keys_of(hook: WebhookServer) -> Obj:
 def started(story: Story, words: Obj, real: Real | None, release: str) -> Iterator[Any]:
     """Run the server of a story, a real one or this one, with the controllers that it names."""
     folder = Path(words["dir"])
+    if "requestheader_client_ca_file" in story.options:
+        write_certificates(folder)
     for name, content in story.files.items():
         (folder / name).write_text(filled(content, words))
     options: Obj = {name: filled(value, words) for name, value in story.options.items()}
@@ -160,7 +167,8 @@ def taken(number: int, step: Any, client: Server, hook: WebhookServer, words: Ob
             headers = {"Audit-ID": f"step-{number}", **step.headers}
             body = None if step.body is None else json.loads(filled(json.dumps(step.body), words))
             token = step.token and filled(step.token, words)
-            answer = asked(client, step._replace(body=body, token=token, headers=headers))
+            step = step._replace(body=body, token=token, headers=headers)
+            answer = presented(client, step, words["dir"]) if step.more or step.certificate else asked(client, step)
             # An issuer may be asked where its keys are during a request or after it.
             calls = [call_of(call) for call in hook.taken() if not call["path"].endswith(WELL_KNOWN)]
             yield {"request": f"{step.method} {step.path}", **compared(answer), "calls": calls}
@@ -242,14 +250,36 @@ def call_of(call: Obj) -> Obj:
     return {**call, "headers": {name: headers.get(name) for name in (*SENT, *sorted(acting))}}
 
 
+def presented(client: Server, step: Ask, folder: str) -> Answer:
+    """Return the answer to the request of a step over a connection of its own, on which a certificate is shown."""
+    context = ssl._create_unverified_context()
+    if step.certificate:
+        context.load_cert_chain(Path(folder) / f"{step.certificate}.pem")
+    connection = HTTPSConnection(urlsplit(client.url).netloc, context=context, timeout=PATIENCE)
+    headers, body = sent(step)
+    connection.putrequest(step.method, step.path)
+    for name, value in (*headers.items(), ("Content-Length", str(len(body or b""))), *step.more):
+        connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    with closing(connection):
+        return Answer(answer.status, answer.getheaders(), answer.read())
+
+
 def asked(client: Server, step: Ask) -> Answer:
     """Return the answer to the request of a step."""
+    headers, body = sent(step)
+    return client.exchange(step.method, step.path, headers, body)
+
+
+def sent(step: Ask) -> tuple[Obj, bytes | None]:
+    """Return the headers and the body of the request of a step."""
     token = f"Bearer {step.token}" if step.token else ""
     headers: Obj = {"Accept": "application/json", "User-Agent": "stories", "Authorization": token, **step.headers}
     body = None
     if step.body is not None:
         headers["Content-Type"], body = step.media, json.dumps(step.body).encode()
-    return client.exchange(step.method, step.path, headers, body)
+    return headers, body
 
 
 def compared(answer: Answer) -> Obj:
@@ -269,7 +299,7 @@ def hidden(line: Obj, words: Obj) -> Obj:
     text = json.dumps(line)
     for name in ("hook", "refused", "dir", "ca"):
         text = text.replace(words[name], name.upper())
-    line = json.loads(mask(CLIENT.sub("CLIENT->", text)))
+    line = json.loads(mask(CREDENTIAL.sub("SHA256=HASH", CLIENT.sub("CLIENT->", text))))
     if isinstance(line["body"], dict):
         (line["body"].get("metadata") or {}).pop("managedFields", None)
     return line

@@ -19,7 +19,11 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Ask(NamedTuple):
-    """A request, with the token of a user; None sends none."""
+    """A request, with the token of a user; None sends none.
+
+    certificate  the file in the folder of the story with the certificate that is shown, without its end; "" for none
+    more         headers that may be there several times
+    """
 
     method: str
     path: str
@@ -27,6 +31,8 @@ class Ask(NamedTuple):
     token: str | None = "alicetoken"
     headers: Mapping[str, str] = {}
     media: str = "application/json"
+    certificate: str = ""
+    more: Sequence[tuple[str, str]] = ()
 
 
 class Hook(NamedTuple):

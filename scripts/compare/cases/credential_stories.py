@@ -26,10 +26,12 @@ from scripts.compare.cases.access_stories import (
     of_token,
     plain,
 )
+from scripts.compare.cases.oidc_stories import Pause
 from scripts.compare.cases.webhook_server import Answer
 
 GROUP = "client.authentication.k8s.io"
 MAPS = "/api/v1/namespaces/default/configmaps"
+SEEN = 1.0  # seconds until a real server calls a webhook that is registered
 PLUGIN = """
 for name in KUBERNETES_EXEC_INFO A HOME; do printenv $name >> {{dir}}/ran || echo "no $name" >> {{dir}}/ran; done
 echo "$*" >> {{dir}}/ran
@@ -143,7 +145,7 @@ def admission(user: Obj, *steps: Any) -> Story:
     answered = Hook(answer=Answer(response={"allowed": False}), path="/admission")
     told = {**files({}), "hook.kubeconfig": config, "admission.yaml": json.dumps(_ADMISSION)}
     options = {"admission_control_config_file": "{{dir}}/admission.yaml"}
-    return Story(options, (answered, _REGISTERED, *(steps or (_MADE, Ran()))), told)
+    return Story(options, (answered, _REGISTERED, Pause(SEEN), *(steps or (_MADE, Ran()))), told)
 
 
 CREDENTIALS: dict[str, Story] = {
