@@ -163,7 +163,7 @@ class Kubelet:
 
     async def _serve(self, stack: AsyncExitStack, keeper: NodeKeeper, runtime: PodRuntime, pods: Informer) -> None:
         """Listen at the node's address, if it is one of this machine, and let the Node say where."""
-        from understudy.controlplane.kubelet.endpoint import KubeletEndpoint
+        from understudy.controlplane.kubelet.server.endpoint import KubeletEndpoint
 
         async def find(namespace: str, name: str) -> Obj | None:
             pod = await runtime.client.find(PODS, name, namespace)

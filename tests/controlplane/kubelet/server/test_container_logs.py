@@ -12,7 +12,7 @@ import pytest
 
 from tests.controlplane.kubelet.conftest import NODE, Cluster
 from understudy.controlplane.client.resources import NODES, PODS
-from understudy.controlplane.kubelet.container_logs import Log, LogOptions
+from understudy.controlplane.kubelet.server.container_logs import Log, LogOptions
 
 NOON = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 LOG = "/api/v1/namespaces/default/pods/{}/log"

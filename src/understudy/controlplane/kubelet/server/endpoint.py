@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from understudy.controlplane.kubelet.container_logs import Log, LogError, LogOptions, check_container, lines_of
+from understudy.controlplane.kubelet.server.container_logs import Log, LogError, LogOptions, check_container, lines_of
 from understudy.controlplane.kubelet.pod_status import is_terminal
 from understudy.controlplane.kubelet.sandboxes import Sandboxes
 from understudy.machinery.golang.text import go_quote
