@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from scripts.common.comparing import Answer, Obj, Server, Tally, add_saving_arguments, require_servers
 from scripts.compare.cases import aggregation_discovery, aggregation_openapi, aggregation_requests
@@ -31,6 +32,7 @@ STORIES: Mapping[str, Story] = {
     "discovery": aggregation_discovery.steps,
     "openapi": aggregation_openapi.steps,
 }
+CLOSE = 8  # opcode of the frame that ends a WebSocket
 PATIENCE = 60.0  # seconds until a condition or an answer is there
 LAG = 0.5
 UNKEPT = (
@@ -124,7 +126,9 @@ class Scene:
         connection.request(ask.method, ask.path, body, headers)
         answer = connection.getresponse()
         text = b""
-        if answer.status == 101:
+        if answer.status == 101 and "Sec-WebSocket-Key" in ask.headers:
+            text = b"\n".join(messages(answer.fp, connection.sock))
+        elif answer.status == 101:
             text = answer.fp.readline()
             connection.sock.sendall(b"hello\n")
             text += answer.fp.readline()
@@ -138,6 +142,18 @@ class Scene:
         for actual, shown_word in self._words.items():
             text = text.replace(actual, shown_word)
         return json.loads(text)
+
+
+def messages(answer: BinaryIO, sock: socket.socket) -> Iterator[bytes]:
+    """Yield the first two messages of a WebSocket, fewer if it ends before, and send one between them."""
+    for number in range(2):
+        head = answer.read(2)
+        if len(head) < 2 or head[0] & 0x0F == CLOSE:
+            return
+        length = head[1] if head[1] < 126 else int.from_bytes(answer.read(2 if head[1] == 126 else 8), "big")
+        yield answer.read(length).removesuffix(b"\n")
+        if number == 0:
+            sock.sendall(b"\x82\x86\0\0\0\0hello\n")
 
 
 def shown(body: str) -> Any:

@@ -133,6 +133,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.close_connection = True
             case "echo" if self.headers.get("Upgrade"):
                 self.send_response(101)
+                if protocol := self.headers.get("X-Stream-Protocol-Version"):
+                    self.send_header("X-Stream-Protocol-Version", protocol)
                 self.send_header("Upgrade", self.headers["Upgrade"])
                 self.send_header("Connection", "Upgrade")
                 self.end_headers()
@@ -141,6 +143,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.close_connection = True
             case name if name.startswith("status-"):
                 self._send(int(name.removeprefix("status-")), b"a kubelet's words", text)
+            case "tell":
+                self._send(404, b"asked " + json.dumps(told).encode(), text)
+            case "yaml":
+                self._send(400, b"error: a kubelet's\nmessage: words\ncode: 4", text)
             case "refuse":
                 self._send(403, b"no", text)
             case _ if "watch=" in query:

@@ -20,6 +20,10 @@ from understudy.machinery.types import Obj, nested_field
 # Types of a node's addresses in the order in which kube-apiserver takes them by default.
 PREFERRED_ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 DEFAULT_PORT = 10250
+# Subprotocols of WebSockets: for commands, with a message that ends a stream; and the prefix of those whose messages
+# carry SPDY, with the suffix of all that Kubernetes has.
+STREAM_CLOSE = "v5.channel.k8s.io"
+TUNNEL_PREFIX, _SUFFIX = "SPDY/3.1+", ".k8s.io"
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
@@ -28,6 +32,7 @@ class Location(NamedTuple):
 
     scheme      https, or http
     is_kubelet  whether it is one of a kubelet, which is shown a certificate; certificates of others do not count
+    features    those that its node declares
     """
 
     host: str
@@ -36,12 +41,17 @@ class Location(NamedTuple):
     query: str = ""
     scheme: str = "https"
     is_kubelet: bool = True
+    features: Sequence[str] = ()
+
+    @property
+    def authority(self) -> str:
+        """Return host and port, as a URL has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
         """Return the URL, as errors quote it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.target}"
+        return f"{self.scheme}://{self.authority}{self.target}"
 
     @property
     def target(self) -> str:
@@ -75,6 +85,15 @@ class KubeletClient(Protocol):
     async def connect(self, location: Location, request: Request) -> Response:
         """Return the answer to a request for another protocol, which then is relayed. Raises CallError."""
 
+    async def translate(self, location: Location, request: Request, options: Obj) -> Response:
+        """Return the answer to a WebSocket with channels, whose command a kubelet runs over SPDY.
+
+        options  PodExecOptions or PodAttachOptions
+        """
+
+    async def tunnel(self, location: Location, request: Request) -> Response:
+        """Return the answer to a WebSocket whose messages carry SPDY, which a kubelet speaks. Raises CallError."""
+
     async def forward(self, location: Location, request: Request, prefix: str) -> Response:
         """Return the answer to a request that is passed on, whose path is that of the location behind a prefix.
 
@@ -93,6 +112,14 @@ class NoKubelets:
         raise CallError(f"this server asks no kubelets, nor {location.url}")
 
     async def connect(self, location: Location, request: Request) -> Response:
+        """Raise CallError."""
+        raise CallError(f"this server asks no kubelets, nor {location.url}")
+
+    async def translate(self, location: Location, request: Request, options: Obj) -> Response:
+        """Raise CallError."""
+        raise CallError(f"this server asks no kubelets, nor {location.url}")
+
+    async def tunnel(self, location: Location, request: Request) -> Response:
         """Raise CallError."""
         raise CallError(f"this server asks no kubelets, nor {location.url}")
 
@@ -118,7 +145,8 @@ def location_of(node: Obj | None, node_name: str, client: KubeletClient) -> Loca
         raise errors.not_found("", "pods", node_name)
     host = preferred_address(node, client.address_types)
     port = nested_field(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port", default=0)
-    return Location(host, port if port > 0 else DEFAULT_PORT)
+    declared = nested_field(node, "status", "declaredFeatures", default=())
+    return Location(host, port if port > 0 else DEFAULT_PORT, features=declared)
 
 
 def log_parameters(query: Query) -> Iterable[tuple[str, str]]:
@@ -131,6 +159,12 @@ def log_parameters(query: Query) -> Iterable[tuple[str, str]]:
             yield name, str(integer(query.get(name)))
     if (text := query.get("sinceTime")) and (since := canonical_time(text)):
         yield "sinceTime", since
+
+
+def tunneled_protocols(names: Iterable[str]) -> list[str]:
+    """Return the protocols that are to be spoken over SPDY in the messages of a WebSocket, by its subprotocols."""
+    tunnels = (name for name in names if name.startswith(TUNNEL_PREFIX) and name.endswith(_SUFFIX))
+    return [name.removeprefix(TUNNEL_PREFIX) for name in tunnels]
 
 
 def stream_parameters(query: Query) -> Iterable[tuple[str, str]]:

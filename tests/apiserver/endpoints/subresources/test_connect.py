@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from scripts.common.comparing import Server as Client
 from tests.http import MERGE_PATCH, exchange, send
 from tests.releases import RELEASES
 from understudy import Server
+from understudy.machinery.releases.version import V1_34, V1_35, Version
 
 PODS = "/api/v1/namespaces/default/pods"
 HOSTLESS = "pod one does not have a host assigned"
@@ -140,3 +143,26 @@ def test_proxy_without_a_path_is_redirected(
     else:
         said = message.format(kind) if ip or kind == "pod" else NO_ADDRESS
         assert (answer.status, answer.json()["message"]) == (500 if said == NO_ADDRESS else status, said)
+
+
+@pytest.mark.parametrize("release", [V1_34, V1_35], ids=str)
+def test_connections_need_the_right_to_create(release: Version) -> None:
+    """From 1.35 on a connection that begins with GET, such as a WebSocket, needs the right for POST as well."""
+    kinds = ("exec", "attach", "portforward")
+    group = "rbac.authorization.k8s.io"
+    with Server(emulated_version=str(release), authorization_mode="RBAC", tls=False) as server:
+        server.apply(pod("placed", "a", nodeName="n"), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        answers = set()
+        for verb, method in (("get", "GET"), ("create", "POST")):
+            rule: Any = {"apiGroups": [""], "resources": [f"pods/{kind}" for kind in kinds], "verbs": [verb]}
+            common: Any = {"apiVersion": f"{group}/v1", "metadata": {"name": verb}}
+            binding: Any = {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": verb}}
+            binding |= {"subjects": [{"apiGroup": group, "kind": "User", "name": verb}]}
+            role = {**common, "kind": "ClusterRole", "rules": [rule]}
+            server.apply(role, {**common, "kind": "ClusterRoleBinding", **binding})
+            with Client(server.url, server.user(verb).token) as client:
+                for kind in kinds:
+                    answer = json.loads(client.exchange(method, f"{PODS}/placed/{kind}").body)
+                    answers.add((verb, answer["code"], answer["message"]))
+    refusal = (403, 'pods "placed" is forbidden: ') if release == V1_35 else (500, NO_ADDRESS)
+    assert answers == {("get", *refusal), ("create", 500, NO_ADDRESS)}

@@ -1,6 +1,6 @@
 """Kubelets are asked, and what they answer is passed on, as recorded beside a real kube-apiserver.
 
-`python -m scripts.compare kubelets … --save FILE` records recorded/RELEASE.jsonl, beside this file.
+`python -m scripts.compare kubelets … --save FILE` records recorded/STORY/RELEASE.jsonl, beside this file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scripts.compare.aggregation import Scene
 from scripts.compare.cases.aggregated_server import AggregatedServer
 from scripts.compare.cases.aggregation_requests import UPGRADE
 from scripts.compare.cases.aggregation_steps import Write
-from scripts.compare.kubelets import PODS, steps
+from scripts.compare.kubelets import PODS, STORIES, steps
 from understudy import Server
 from understudy.apiserver.server.webhooks import exchange
 from understudy.apiserver.server.webhooks.aggregation import upgrade
@@ -35,7 +35,8 @@ def write_first(asked: Asked, port: int) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.32", "1.37"])
-def test_exchanges_are_as_recorded(release: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("story", STORIES)
+def test_exchanges_are_as_recorded(release: str, story: str, tmp_path: Path) -> None:
     """Logs, upgraded connections, headers in both directions and errors are those of the real server."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("admin-token,admin,admin,system:masters\n")
@@ -44,8 +45,8 @@ def test_exchanges_are_as_recorded(release: str, tmp_path: Path) -> None:
         Asked(server.url, "admin-token") as asked,
         AggregatedServer(answers="/") as kubelet,
     ):
-        actual = list(Scene(asked, "admin-token", kubelet).exchanges(steps(kubelet.port)))
-    assert actual == [json.loads(line) for line in (RECORDED / f"{release}.jsonl").read_text().splitlines()]
+        actual = list(Scene(asked, "admin-token", kubelet).exchanges(steps(kubelet.port, story)))
+    assert actual == [json.loads(line) for line in (RECORDED / story / f"{release}.jsonl").read_text().splitlines()]
 
 
 def test_certificates_of_kubelets_are_verified(tmp_path: Path) -> None:

@@ -6,15 +6,19 @@ Kubelets are asked where their nodes say they are.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from understudy.admission.chain import Operation
 from understudy.admission.webhooks import CallError
+from understudy.apiserver.authentication.bearer_token import spoken_protocols
 from understudy.apiserver.endpoints.kubelets import (
+    STREAM_CLOSE,
     Location,
     location_of,
     log_parameters,
     port_parameters,
     stream_parameters,
+    tunneled_protocols,
 )
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
@@ -24,6 +28,8 @@ from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery import errors
 from understudy.machinery.golang.times import TimeError, canonical_time
 from understudy.machinery.options import Query, boolean, integer
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gate
 from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
@@ -94,30 +100,79 @@ async def log(state: ServerState, request: Request, scope: RequestScope) -> Resp
 
 @admitted
 async def run(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
+    """Answer pods/NAME/exec and pods/NAME/attach. Raises 400, 403, 404, 500.
+
+    A WebSocket of version 5 is translated for kubelets that speak SPDY only.
+    """
+    _require_create(state, request, scope)
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
     kubelet = _kubelet(state, _node_name(pod))
     path = f"/{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
-    return await connected(state, request, kubelet.at(path, stream_parameters(request.query)))
+    kubelet = kubelet.at(path, stream_parameters(request.query))
+    translates = _adapts(state, kubelet, features.TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS)
+    if translates and STREAM_CLOSE in _websocket_protocols(request):
+        options = _connect_options(state, request, scope)
+        return await _answered(state.kubelets.translate(kubelet, request, options))
+    return await connected(state, request, kubelet)
 
 
 @admitted
 async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer pods/NAME/portforward. Raises 400, 404, 500."""
+    """Answer pods/NAME/portforward. Raises 400, 403, 404, 500.
+
+    What a WebSocket carries is passed on to kubelets that speak SPDY only.
+    """
+    _require_create(state, request, scope)
     kubelet = _kubelet(state, _node_name(await _pod(state, scope)))
     path = f"/portForward/{scope.namespace}/{scope.name}"
-    return await connected(state, request, kubelet.at(path, port_parameters(request.query)))
+    kubelet = kubelet.at(path, port_parameters(request.query))
+    tunnels = _adapts(state, kubelet, features.PORT_FORWARD_WEBSOCKETS)
+    if tunnels and tunneled_protocols(_websocket_protocols(request)):
+        return await _answered(state.kubelets.tunnel(kubelet, request))
+    return await connected(state, request, kubelet)
 
 
 async def connected(state: ServerState, request: Request, location: Location) -> Response:
     """Return the answer of a kubelet to a request for another protocol. Raises 400 for any other one, and 500."""
     if not request.is_upgrade:
         raise errors.bad_request("Upgrade request required")
+    return await _answered(state.kubelets.connect(location, request))
+
+
+async def _answered(answering: Awaitable[Response]) -> Response:
+    """Return the answer of a kubelet. Raises 500 if it cannot be asked."""
     try:
-        return await state.kubelets.connect(location, request)
+        return await answering
     except CallError as why:
         raise errors.unknown_error(str(why)) from None
+
+
+def _adapts(state: ServerState, kubelet: Location, gate: Gate) -> bool:
+    """Report whether WebSockets are adapted to a kubelet, which does not declare that it speaks them itself."""
+    declares = features.EXTEND_WEB_SOCKETS_TO_KUBELET
+    return state.gates[gate] and not (state.gates[declares] and str(declares) in kubelet.features)
+
+
+def _websocket_protocols(request: Request) -> list[str]:
+    """Return the subprotocols that the client of a WebSocket names, none for a request that asks for no WebSocket."""
+    asks_for_websocket = request.is_upgrade and request.headers.get("Upgrade", "").lower() == "websocket"
+    return spoken_protocols(request.headers) if asks_for_websocket else []
+
+
+def _require_create(state: ServerState, request: Request, scope: RequestScope) -> None:
+    """Raise 403 for a user who may not create what is connected to, 500 if that cannot be found out.
+
+    A WebSocket begins with GET, which is another verb. Upstream: `ensureAuthorizedForVerb`.
+    """
+    gate = features.AUTHORIZE_POD_WEBSOCKET_UPGRADE_CREATE_PERMISSION
+    if request.info.verb == "create" or not state.gates[gate]:
+        return
+    decision = state.context(request, scope).authorizer.authorize(request.user, replace(request.info, verb="create"))
+    if decision.error:
+        raise errors.unknown_error(decision.error)
+    if not decision.allowed:
+        raise errors.forbidden(request.info.group, request.info.resource, scope.name, decision.reason)
 
 
 async def _pod(state: ServerState, scope: RequestScope) -> Obj:

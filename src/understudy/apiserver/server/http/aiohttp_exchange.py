@@ -155,6 +155,10 @@ class AiohttpExchange(Http1Exchange):
         """Send bytes of another protocol without waiting."""
         self._loop.call_soon_threadsafe(super().send_raw_now, data)
 
+    def hold(self, is_full: bool) -> None:
+        """Let a client that speaks another protocol wait, or go on."""
+        self._loop.call_soon_threadsafe(super().hold, is_full)
+
     def impair(self, delivery: Delivery) -> None:
         """Let the answer be sent slowly, or only in part."""
         self._is_direct = self.closes = True
@@ -220,6 +224,13 @@ class _Connection:
     def upgrade(self, receive: Callable[[bytes], None]) -> None:
         """Give all that the client sends from now on to `receive`."""
         self._request.protocol.set_parser(cast("Any", _Upgraded(receive)))
+
+    def hold(self, is_full: bool) -> None:
+        """Let a client that speaks another protocol wait, or go on: too much of what it has sent is not read yet."""
+        if is_full:
+            self._request.protocol.pause_reading()
+        else:
+            self._request.protocol.resume_reading()
 
 
 class _Upgraded:

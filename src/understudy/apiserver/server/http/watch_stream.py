@@ -138,13 +138,8 @@ class Messages:
 
     async def begin(self) -> None:
         """Confirm that the connection is a WebSocket from now on."""
-        headers = {
-            "Upgrade": "websocket",
-            "Connection": "Upgrade",
-            "Sec-WebSocket-Accept": websocket.accept_key(self._exchange.headers["Sec-WebSocket-Key"]),
-        }
-        for protocol in spoken_protocols(self._exchange.headers)[:1]:
-            headers["Sec-WebSocket-Protocol"] = protocol
+        protocol = next(iter(spoken_protocols(self._exchange.headers)), "")
+        headers = websocket.handshake(self._exchange.headers["Sec-WebSocket-Key"], protocol)
         await self._exchange.upgrade(headers, self._receive)
 
     async def send(self, frames: Sequence[bytes]) -> None:
@@ -175,8 +170,8 @@ class Messages:
                     break
                 if opcode == websocket.PING:
                     pongs.append(websocket.frame(websocket.PONG, payload))
-        except websocket.FrameError:
-            self._last_frames = websocket.close_frame(websocket.PROTOCOL_ERROR)
+        except websocket.FrameError as error:
+            self._last_frames = websocket.close_frame(error.code)
             self._end_watch()
         if pongs:
             self._exchange.send_raw_now(b"".join(pongs))
@@ -303,10 +298,8 @@ def _wants_websocket(headers: Mapping[str, str]) -> bool:
 
 def _handshake_refusal(headers: Mapping[str, str]) -> str:
     """Return the status and page that refuse a WebSocket, "" if it may begin. Upstream: `websocket.Server`."""
-    if not headers.get("Sec-WebSocket-Key"):
-        return "400 Bad Request\r\n\r\nmismatch challenge/response"
-    if headers.get("Sec-WebSocket-Version") != "13":
-        return "400 Bad Request\r\nSec-WebSocket-Version: 13\r\n\r\nmissing or bad WebSocket Version"
+    if refusal := websocket.handshake_refusal(headers):
+        return refusal
     if not _is_origin(headers.get("Origin", "")):
         return "403 Forbidden\r\n\r\n"
     return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""

@@ -38,6 +38,9 @@ class Connection(Writer, Protocol):
     def upgrade(self, receive: Callable[[bytes], None]) -> None:
         """Give all that the client sends from now on to `receive`."""
 
+    def hold(self, is_full: bool) -> None:
+        """Let a client that speaks another protocol wait, or go on: too much of what it has sent is not read yet."""
+
 
 def reset(transport: asyncio.Transport | None) -> None:
     """Reset a connection (TCP's RST), without a word about its end. None is one whose client went away."""
@@ -108,3 +111,6 @@ class ImpairedConnection(ImpairedWriter):
 
     def upgrade(self, receive: Callable[[bytes], None]) -> None:
         self._connection.upgrade(receive)
+
+    def hold(self, is_full: bool) -> None:
+        self._connection.hold(is_full)

@@ -187,6 +187,10 @@ class Http1Exchange(Exchange):
         """Send bytes of another protocol without waiting: nothing more is read of a client that reads too slowly."""
         self._connection.write_now(data)
 
+    def hold(self, is_full: bool) -> None:
+        """Let a client that speaks another protocol wait, or go on: too much of what it has sent is not read yet."""
+        self._connection.hold(is_full)
+
     def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
         self.has_begun = True
         headers[DATE] = date_of(int(time.time()))

@@ -71,6 +71,7 @@ class HTTPProtocol(ServedProtocol):
         self._current: Http1Exchange | None = None
         self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
         self._is_upgraded = False  # the client speaks another protocol
+        self._is_held = False  # too much of that is not read yet
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None  # while requests are answered
 
@@ -161,7 +162,7 @@ class HTTPProtocol(ServedProtocol):
         immediately.
         """
         is_full = self._waiting_parts > 0 or self._parser.is_full or len(self._requests) > _MOST_WAITING
-        is_full = is_full or (self._is_upgraded and self._writable is not None)
+        is_full = is_full or (self._is_upgraded and (self._is_held or self._writable is not None))
         if is_full != self._is_paused:
             self._pause_reading(is_full)
 
@@ -238,6 +239,11 @@ class HTTPProtocol(ServedProtocol):
         self._is_upgraded = True
         if tail := self._parser.take_tail():
             receive(tail)
+        self._regulate()
+
+    def hold(self, is_full: bool) -> None:
+        """Let a client that speaks another protocol wait, or go on: too much of what it has sent is not read yet."""
+        self._is_held = is_full
         self._regulate()
 
     # --- the end ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from understudy.apiserver.server.options.limits import Http2Options, LimitOption
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
-from understudy.apiserver.server.options.values import option_value
+from understudy.apiserver.server.options.values import host_and_port, option_value
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, release_names
 from understudy.apiserver.serving.runtime_config import served
@@ -414,7 +414,7 @@ def _flag_text(value: object) -> str:
 
 def _address(service: str, text: str) -> Address:
     """Return the host and port of an address such as `127.0.0.1:9443` or `[::1]:9443`. Raises ValueError."""
-    host, _, port = text.rpartition(":")
-    if service.count("/") != 1 or not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+    address = host_and_port(text)
+    if service.count("/") != 1 or address is None:
         raise ValueError(f"want NAMESPACE/NAME=HOST:PORT for the address of a Service, not {service}={text}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return address

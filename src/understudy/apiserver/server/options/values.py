@@ -36,6 +36,14 @@ def nanoseconds(options: object, name: str) -> int:
     return duration
 
 
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Return the host and port of an address such as `127.0.0.1:9443` or `[::1]:9443`, None for another text."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        return None
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 def boolean(value: object) -> bool:
     """Return True of True and "true". Raises ValueError. Upstream: `strconv.ParseBool`."""
     if isinstance(value, bool):

@@ -30,10 +30,12 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
 )
 from understudy.apiserver.server.webhooks.certificates import client_context
 from understudy.machinery import errors
+from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
     import aiohttp
 
+    from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
     from understudy.apiserver.server.webhooks.exchange import Connections
 
 _LONGEST_ERROR = 50_000  # bytes of an answer that an error quotes
@@ -125,10 +127,27 @@ class Kubelets:
         return received
 
     async def connect(self, location: Location, request: Request) -> Response:
+        return await (await self._dial(location)).ask(request.method, location.target, _passed_on(request))
+
+    async def _dial(self, location: Location) -> Upgrade:
+        """Return a new connection, on which another protocol is asked for. Raises CallError."""
         from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 
-        connection = await Upgrade.dial(location.host, location.port, location.host, self._context(location))
-        return await connection.ask(request.method, location.target, _passed_on(request))
+        return await Upgrade.dial(location.host, location.port, location.host, self._context(location))
+
+    async def translate(self, location: Location, request: Request, options: Obj) -> Response:
+        from understudy.apiserver.server.webhooks.aggregation.websockets import Translation
+        from understudy.apiserver.server.webhooks.streams.remotecommand import StreamOptions
+
+        asked_for = StreamOptions(*(bool(options.get(name)) for name in StreamOptions._fields))
+        send = Translation(partial(self._dial, location), location, asked_for, _AGENT, request.release)
+        return StreamedResponse(101, "", [], send)
+
+    async def tunnel(self, location: Location, request: Request) -> Response:
+        from understudy.apiserver.server.webhooks.aggregation.websockets import Tunnel, tunneled_headers
+
+        headers = tunneled_headers(_passed_on(request))
+        return await (await self._dial(location)).ask("POST", location.target, headers, Tunnel)
 
     async def forward(self, location: Location, request: Request, prefix: str) -> Response:
         from understudy.apiserver.server.webhooks.aggregation.forwarding import Place, forward, passed_on

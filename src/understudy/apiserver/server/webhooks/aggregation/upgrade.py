@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
-from http.client import HTTPMessage, parse_headers
+from http.client import parse_headers
 from io import BytesIO
 
 from multidict import CIMultiDict
@@ -13,13 +14,15 @@ from multidict import CIMultiDict
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.endpoints.request import Response
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
-from understudy.apiserver.server.http1.streamed import StreamedResponse
+from understudy.apiserver.server.http1.streamed import Send, StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
 from understudy.apiserver.server.webhooks.exchange import DIAL, NO_TLS, joined, os_reason
+from understudy.apiserver.server.webhooks.streams.stream import SocketWire
 
 _PORTION = 64 * 1024  # bytes that are passed on at once
 _LONGEST_ANSWER = 10.0  # seconds that a refusal may take
+MakeRelay = Callable[[asyncio.StreamReader, asyncio.StreamWriter, CIMultiDict[str]], Send]
 
 
 class Upgrade:
@@ -47,39 +50,49 @@ class Upgrade:
             text = f"dial tcp {joined(address, port)}: connect: {os_reason(error)}"
         raise CallError(f"error dialing backend: {text}")
 
-    async def ask(self, method: str, target: str, headers: Headers) -> Response:
-        """Send a request and return the answer, which relays the other protocol. Raises CallError."""
+    async def ask(self, method: str, target: str, headers: Headers, relay: MakeRelay | None = None) -> Response:
+        """Send a request and return the answer, which relays the other protocol. Raises CallError.
+
+        relay  makes what relays it otherwise than byte by byte
+        """
+        status, fields = await self.send(method, target, headers)
+        if status == 101:
+            make = relay or _Relay
+            return StreamedResponse(status, "", [*fields.items()], make(self._reader, self._writer, fields))
+        try:
+            if status < 400:
+                raise CallError(f"invalid upgrade response: status code {status}")
+            return StreamedResponse(status, "", [*fields.items()], _Refusal(await self.rest(fields), status, fields))
+        finally:
+            self.close()
+
+    async def send(self, method: str, target: str, headers: Headers) -> tuple[int, CIMultiDict[str]]:
+        """Send a request and return status and headers of the answer. Raises CallError and closes the connection."""
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         self._writer.write("\r\n".join(lines).encode("utf-8", "surrogateescape"))
         try:
             head = await self._reader.readuntil(b"\r\n\r\n")
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            self._writer.close()
+            self.close()
             raise CallError("unexpected EOF") from None
         line, _, rest = head.partition(b"\r\n")
-        status, fields = int(line.split()[1]), parse_headers(BytesIO(rest))
-        passed_on = CIMultiDict(fields.items())
-        if status == 101:
-            return StreamedResponse(status, "", [*passed_on.items()], self._relay(passed_on))
-        try:
-            if status < 400:
-                raise CallError(f"invalid upgrade response: status code {status}")
-            return StreamedResponse(
-                status, "", [*passed_on.items()], _Refusal(await self._rest(fields), status, passed_on)
-            )
-        finally:
-            self._writer.close()
+        return int(line.split()[1]), CIMultiDict(parse_headers(BytesIO(rest)).items())
 
-    def _relay(self, headers: CIMultiDict[str]) -> _Relay:
-        return _Relay(self._reader, self._writer, headers)
-
-    async def _rest(self, fields: HTTPMessage) -> bytes:
+    async def rest(self, headers: Headers) -> bytes:
         """Return the body of an answer, b"" for one that does not come to its end."""
         with suppress(TimeoutError, OSError, asyncio.IncompleteReadError):
             async with asyncio.timeout(_LONGEST_ANSWER):
-                length = fields.get("Content-Length")
+                length = headers.get("Content-Length")
                 return await (self._reader.read() if length is None else self._reader.readexactly(int(length)))
         return b""
+
+    def wire(self) -> SocketWire:
+        """Return the connection, on which another protocol is spoken behind the answer."""
+        return SocketWire(self._reader, self._writer)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()
 
 
 class _Refusal:
