@@ -343,6 +343,7 @@ REAL_TIME = {
         "apiserver.server.http2",
         "apiserver.authentication.oidc.distributed_claims",
         "apiserver.server.bootstrap.issuers",
+        "controlplane.kubelet.server.command_streams",
         "apiserver.storage.engines.etcd",
     },
     "files that somebody changes, and sockets of drivers": {

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 
+from tests.host_node import host_node
 from tests.waiting import PATIENCE
 from understudy import Server
 
 kubernetes = pytest.importorskip("kubernetes", reason="the client `kubernetes` is not installed")
-client, watch = kubernetes.client, kubernetes.watch
+client, stream, watch = kubernetes.client, kubernetes.stream, kubernetes.watch
 
 
 def connected(kubeconfig: object) -> Any:
@@ -175,3 +180,45 @@ def test_optimistic_locking_loses_no_change(apiserver: Server, core: Any) -> Non
         list(pool.map(increment, range(40)))
     assert core.read_namespaced_config_map("counter", "default").data == {"n": "40"}
     assert set(conflicts) <= {409}
+
+
+@pytest.fixture(scope="module")
+def in_pods() -> Iterator[Any]:
+    """Return the client of a server on whose node commands in the pod `web` are processes of this machine."""
+    with tempfile.TemporaryDirectory(prefix="node-") as folder, host_node(Path(folder), "1.37") as node:
+        node.create_pod("web")
+        with connected(node.server.kubeconfig) as api:
+            yield client.CoreV1Api(api)
+
+
+def test_commands_run_in_pods(in_pods: Any) -> None:
+    """`stream` runs a command with input, both outputs and exit code, over WebSockets with channels."""
+    execute, options = in_pods.connect_get_namespaced_pod_exec, {"stdin": True, "stdout": True, "stderr": True}
+    script = 'read line; echo "$POD_NAME $line"; echo wrong >&2; exit 3'
+    command = ["sh", "-c", script]
+    running = stream.stream(execute, "web", "default", command=command, _preload_content=False, **options)
+    running.write_stdin("hello\n")
+    running.run_forever(timeout=PATIENCE)
+    assert (running.read_stdout(), running.read_stderr(), running.returncode) == ("web hello\n", "wrong\n", 3)
+    running.sock.shutdown()
+
+
+def test_ports_of_pods_are_forwarded(in_pods: Any) -> None:
+    """`portforward` gives a socket that is connected with a port of a pod."""
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(connection.recv(5).upper())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, daemon=True).start()
+        port = listener.getsockname()[1]
+        forward = in_pods.connect_get_namespaced_pod_portforward
+        ports = stream.portforward(forward, "web", "default", ports=str(port))
+        local = ports.socket(port)
+        local.setblocking(True)
+        local.sendall(b"hello")
+        assert local.recv(5) == b"HELLO"
+        local.close()
+        assert ports.error(port) is None

@@ -10,9 +10,11 @@ import argparse
 import asyncio
 import logging
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.apiserver.server.options.values import pairs
 from understudy.cli.output import print_error
 from understudy.cli.remote_server import add_remote_server_flags, connection_of, stopped_by_signal, version_of
 
@@ -30,6 +32,26 @@ def add_command(add_parser: AddParser) -> None:
     add_remote_server_flags(parser)
     parser.add_argument("--node", metavar="NAME", required=True, help="name of the node")
     parser.add_argument("--root", metavar="DIR", required=True, type=Path, help="folder of sockets and state")
+    parser.add_argument(
+        "--client-ca-file",
+        metavar="FILE",
+        type=Path,
+        help="answer clients only whose certificate an authority in a file (PEM) has signed: the API server, by its "
+        "--kubelet-client-certificate",
+    )
+    parser.add_argument(
+        "--exec",
+        metavar="HOST-COMMAND",
+        type=shlex.split,
+        help="run a command of this machine for commands in pods, which follow as arguments, and forward ports; the "
+        "environment has POD_NAMESPACE, POD_NAME, POD_UID and CONTAINER_NAME. Needs --client-ca-file",
+    )
+    parser.add_argument(
+        "--pod-addresses",
+        metavar="NAMESPACE/NAME:PORT=HOST:PORT,...",
+        type=pairs,
+        help="where ports of pods are forwarded to (default: the same port of 127.0.0.1)",
+    )
     parser.add_argument("--register-node", action="store_true", help="create the Node, ready, if it does not exist")
     parser.add_argument(
         "--sync-frequency",
@@ -79,6 +101,9 @@ async def _until_stopped(args: argparse.Namespace, connection: Connection) -> in
         Gates.of(version, args.feature_gates),
         register_node=args.register_node,
         serves_logs=True,
+        client_ca_file=args.client_ca_file,
+        exec_command=args.exec,
+        pod_addresses=args.pod_addresses,
         resync_period=resync_period,
         backoff_period=min(BACKOFF_PERIOD, resync_period),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
@@ -27,6 +28,7 @@ from understudy.controlplane.kubelet.pluginmanager import PluginManager
 from understudy.controlplane.kubelet.pod_status import PodStatusWriter
 from understudy.controlplane.kubelet.pods import BACKOFF_PERIOD, RESYNC_PERIOD, PodIPs, PodRuntime, PodWorkers
 from understudy.controlplane.kubelet.sandboxes import Sandboxes, read_boot_id
+from understudy.controlplane.kubelet.server.host import host_of
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, Version
@@ -54,9 +56,15 @@ class Kubelet:
     wipe_at_start     whether the node's ResourceSlices are deleted at the start, since drivers publish theirs again
     clock             by which it waits, that of the machine by default
     serves_logs       whether it answers the API server at the node's address, see `KubeletEndpoint`
+    client_ca_file    certificates (PEM) of the authorities whose clients it answers there; all of them without
+    exec_command      is run with the commands of clients as arguments, who exec in pods, attach to them and forward
+                      ports of theirs; only with `client_ca_file`
+    pod_addresses     {"NAMESPACE/NAME:PORT": "HOST:PORT"}: where ports of pods are forwarded to, by default to the same
+                      port of 127.0.0.1
     boot_id           another one than before means a reboot: no pod runs any more. That of the machine by default
 
-    Raises CheckpointError at its start if the file of prepared claims is broken.
+    Raises ValueError for options without sense, and CheckpointError at its start if the file of prepared claims is
+    broken.
     """
 
     def __init__(
@@ -74,6 +82,9 @@ class Kubelet:
         wiping_delay: float | None = None,
         wipe_at_start: bool = True,
         serves_logs: bool = False,
+        client_ca_file: Path | str | None = None,
+        exec_command: Sequence[str] | None = None,
+        pod_addresses: Mapping[str, str] | None = None,
         boot_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -84,11 +95,14 @@ class Kubelet:
         self._root = Path(root).resolve()
         self._gates = gates or Gates.of(version)
         self._register_node = register_node
-        self._periods = {"resync_period": resync_period, "backoff_period": backoff_period}
+        self._resync_period = resync_period
+        self._backoff_period = backoff_period
         self._reconcile_period = reconcile_period
         self._wiping_delay = wiping_delay
         self._wipe_at_start = wipe_at_start
-        self._serves_logs = serves_logs
+        self._serves = serves_logs or exec_command is not None
+        self._client_ca_file = None if client_ca_file is None else Path(client_ca_file)
+        self._host = None if exec_command is None else host_of(exec_command, pod_addresses or {}, client_ca_file)
         self._boot_id = read_boot_id() if boot_id is None else boot_id
         self._task: asyncio.Task[None] | None = None
 
@@ -115,7 +129,7 @@ class Kubelet:
             client = await stack.enter_async_context(self._client)
             events = await stack.enter_async_context(EventRecorder(client, "kubelet", host=self._node))
             keeper = NodeKeeper(
-                client, self._node, self._version, self._gates, self._boot_id, self._clock, is_dialed=self._serves_logs
+                client, self._node, self._version, self._gates, self._boot_id, self._clock, is_dialed=self._serves
             )
             if self._register_node:
                 await keeper.register()
@@ -141,13 +155,14 @@ class Kubelet:
                 pod_ips=PodIPs(pod_network(self._node, node)),
                 host_ip=address_of(node),
                 clock=self._clock,
-                **self._periods,
+                resync_period=self._resync_period,
+                backoff_period=self._backoff_period,
             )
             pods = Informer(client, PODS, fields=f"spec.nodeName={self._node}")
             async with asyncio.TaskGroup() as tasks:
                 workers = PodWorkers(runtime, tasks)
                 pods.add_handler(workers.update, workers.replace, workers.remove)
-                if self._serves_logs and node is not None:
+                if self._serves and node is not None:
                     await self._serve(stack, keeper, runtime, pods)
                 if self._wipe_at_start:
                     plugins.start()
@@ -164,17 +179,24 @@ class Kubelet:
     async def _serve(self, stack: AsyncExitStack, keeper: NodeKeeper, runtime: PodRuntime, pods: Informer) -> None:
         """Listen at the node's address, if it is one of this machine, and let the Node say where."""
         from understudy.controlplane.kubelet.server.endpoint import KubeletEndpoint
+        from understudy.controlplane.kubelet.server.pod_streams import PodStreams
 
         async def find(namespace: str, name: str) -> Obj | None:
             pod = await runtime.client.find(PODS, name, namespace)
             return pod if pod is not None and pod["spec"].get("nodeName") == self._node else None
 
-        endpoint = KubeletEndpoint(find, runtime.sandboxes, self._clock)
+        streams = None
+        if self._host is not None:
+            speaks_websockets = self._gates[features.EXTEND_WEB_SOCKETS_TO_KUBELET]
+            streams = PodStreams(self._host, runtime.sessions, speaks_websockets=speaks_websockets)
+        endpoint = KubeletEndpoint(
+            find, runtime.sandboxes, self._clock, runtime.sessions, self._client_ca_file, streams
+        )
         stack.push_async_callback(endpoint.stop)
         try:
             port = await endpoint.start(runtime.host_ip)
         except OSError as why:
-            log.warning("node %s serves no logs: %s", self._node, why)
+            log.warning("node %s answers no requests: %s", self._node, why)
             return
         pods.add_handler(endpoint.note_change, endpoint.note_change, endpoint.note_change)
         await keeper.name_port(port)

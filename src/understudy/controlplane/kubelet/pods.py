@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
@@ -20,6 +20,7 @@ from understudy.controlplane.client.resources import PODS
 from understudy.controlplane.kubelet.dra.manager import DRAError, DRAManager
 from understudy.controlplane.kubelet.pod_status import OWN_CONDITIONS, PodState, PodStatusWriter, is_terminal
 from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
+from understudy.controlplane.kubelet.server.sessions import Sessions
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
@@ -67,6 +68,7 @@ class PodRuntime:
     clock: Clock
     resync_period: float = RESYNC_PERIOD
     backoff_period: float = BACKOFF_PERIOD
+    sessions: Sessions = field(default_factory=Sessions)
 
 
 class PodWorkers:
@@ -199,9 +201,10 @@ class PodWorker:
         await self._write_status(self._state(sandbox, stopped=False))
 
     async def _stop(self) -> None:
-        """End the pod: unprepare its claims, then write its last status. Raises DRAError."""
+        """End the pod and what clients do there: unprepare its claims, then write its last status. Raises DRAError."""
         runtime, uid = self._runtime, self._pod["metadata"]["uid"]
         sandbox = runtime.sandboxes.get(uid)
+        runtime.sessions.end(uid)
         await runtime.dra.unprepare(self._pod)
         runtime.sandboxes.stop(uid)
         if not self._removed and (sandbox is not None or not is_terminal(self._pod)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from understudy.controlplane.kubelet.server.refused import RefusedError
 from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
@@ -15,14 +16,6 @@ from understudy.machinery.util.clock import parse_timestamp, timestamp
 from understudy.machinery.validation.field import Path
 
 LOG_ANNOTATION = "log.understudy.dev/"  # followed by the name of the container
-
-
-class LogError(Exception):
-    """Says why there is no log; `status` is that of the answer."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class LogOptions(NamedTuple):
@@ -51,11 +44,11 @@ class LogOptions(NamedTuple):
 
 
 def check_container(pod: Obj | None, namespace: str, name: str, container: str) -> Obj:
-    """Return a pod that has a container. Raises LogError."""
+    """Return a pod that has a container. Raises RefusedError."""
     if pod is None:
-        raise LogError(404, f"pod {go_quote(f'{namespace}/{name}')} does not exist\n")
+        raise RefusedError(404, f"pod {go_quote(f'{namespace}/{name}')} does not exist\n")
     if container not in (each["name"] for each, _ in with_paths(pod["spec"], Path())):
-        raise LogError(404, f"container {go_quote(container)} not found in pod {go_quote(name)}\n")
+        raise RefusedError(404, f"container {go_quote(container)} not found in pod {go_quote(name)}\n")
     return pod
 
 
