@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -101,3 +102,53 @@ def test_long_chains_are_not_remembered(monkeypatch: pytest.MonkeyPatch, length:
     certificates = users()
     assert [owner and owner.name for owner in (certificates.user(chain, {}) for _ in range(2))] == ["alice"] * 2
     assert calls == verified
+
+
+DNS, MAIL, URI, IP = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier, x509.IPAddress
+DIRECTORY = x509.DirectoryName(x509.Name([x509.NameAttribute(CN, "x")]))
+EXAMPLE = "example.com"
+
+
+def within(*names: x509.GeneralName) -> x509.NameConstraints:
+    return x509.NameConstraints(names, None)
+
+
+def without(*names: x509.GeneralName) -> x509.NameConstraints:
+    return x509.NameConstraints(None, names)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "critical", "name", "trusted"),
+    [
+        (within(DNS(EXAMPLE)), True, DNS("a.example.com"), True),
+        (within(DNS(EXAMPLE)), True, DNS("a.example.org"), False),
+        (within(DNS(EXAMPLE)), True, None, True),
+        (without(DNS(EXAMPLE)), True, DNS("a.example.com"), False),
+        (within(IP(ip_network("10.0.0.0/8"))), True, IP(ip_address("192.168.0.1")), False),
+        (within(IP(ip_network("10.0.0.0/8"))), True, IP(ip_address("10.1.0.1")), True),
+        (within(URI(EXAMPLE)), True, URI("spiffe://a.example.org/x"), False),
+        (within(URI(EXAMPLE)), True, URI("spiffe://a.example.com/x"), True),
+        (within(URI(EXAMPLE)), True, URI("spiffe:///x"), False),
+        (within(MAIL(EXAMPLE)), True, MAIL("a@example.org"), False),
+        (within(MAIL("a@example.com")), True, MAIL("a@example.com"), True),
+        (within(MAIL("a@example.com")), True, MAIL("b@example.com"), False),
+        (within(DNS(".example.com")), True, DNS("example.com"), False),
+        (within(DNS("EXAMPLE.com")), True, DNS("a.b.Example.com"), True),
+        (within(MAIL(EXAMPLE)), True, DNS("a.example.org"), True),
+        (within(DIRECTORY), True, None, False),
+        (within(DIRECTORY), False, None, True),
+    ],
+)
+def test_names_that_an_authority_may_sign(
+    constraints: x509.NameConstraints, critical: bool, name: x509.GeneralName | None, trusted: bool
+) -> None:
+    """The names of a client are compared with the constraints of an authority between it and the trusted one."""
+    extensions = [(constraints, critical)]
+    authority = issue([(CN, "limited")], CA, usages=(), authority=True, extensions=extensions)
+    names = [] if name is None else [(x509.SubjectAlternativeName([name]), False)]
+    client = issue([(CN, "alice")], authority, extensions=names)
+    try:
+        owner = user(client, authority)
+    except CertificateError:
+        owner = None
+    assert (owner is not None) is trusted

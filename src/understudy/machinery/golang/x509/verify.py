@@ -14,6 +14,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
+from understudy.machinery.golang.x509.name_constraints import allows_names, reads_all
+
 Chain = tuple[x509.Certificate, ...]
 T = TypeVar("T", bound=x509.ExtensionType)
 
@@ -96,7 +98,7 @@ class _Search:
             return False
         if constraints and constraints.path_length is not None and len(below) - 1 > constraints.path_length:
             return False
-        return not (below and _constrains_names(certificate, below[0]))
+        return _allows_below(certificate, below)
 
     def _has_signed(self, issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
         """Report whether a certificate was signed by an issuer that may do so. Upstream: `CheckSignatureFrom`."""
@@ -129,22 +131,25 @@ def _allows(chain: Chain, usage: x509.ObjectIdentifier) -> bool:
 
 
 def _understands(extension: x509.Extension[x509.ExtensionType]) -> bool:
-    """Report whether Go understands an extension: one of names has to have a name of a kind that it reads.
+    """Report whether Go understands an extension: one of names has to have a name of a kind that it reads, constraints
+    of names may have no others.
 
     Upstream: `processExtensions`.
     """
     if isinstance(extension.value, x509.SubjectAlternativeName):
         return any(isinstance(name, _READ_NAMES) for name in extension.value)
+    if isinstance(extension.value, x509.NameConstraints):
+        return reads_all(extension.value)
     return extension.oid in _UNDERSTOOD
 
 
-def _constrains_names(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
-    """Report whether an authority limits the names of a leaf that has any.
-
-    Go compares them; such chains are refused here, since no one signs clients with authorities like that.
-    """
-    names = _extension(leaf, x509.SubjectAlternativeName)
-    return names is not None and _extension(authority, x509.NameConstraints) is not None
+def _allows_below(authority: x509.Certificate, below: Chain) -> bool:
+    """Report whether the constraints of an authority allow the names of all certificates below it."""
+    constraints = _extension(authority, x509.NameConstraints)
+    if constraints is None:
+        return True
+    named = (_extension(certificate, x509.SubjectAlternativeName) for certificate in below)
+    return all(allows_names(constraints, names) for names in named if names is not None)
 
 
 def _extension(certificate: x509.Certificate, kind: type[T]) -> T | None:
