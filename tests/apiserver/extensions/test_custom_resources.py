@@ -664,3 +664,50 @@ def test_preconditions_of_deleted_definitions(release: str, failed: str) -> None
         assert f'"widgets.example.com": {failed} failed: UID in precondition: other, UID in object meta: ' in refused
         refused = exchange(server, "DELETE", "/api/v1/namespaces/default", preconditions)[1]["message"]
         assert '"default": Precondition failed: UID in precondition: other, UID in object meta: ' in refused
+
+
+FIELD = "json: cannot unmarshal {} into Go struct field "
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"labels": 5, "annotations": 6}, FIELD.format("number") + "ObjectMeta.annotations of type map[string]string"),
+        ({"uid": 5, "labels": 6}, FIELD.format("number") + "ObjectMeta.labels of type map[string]string"),
+        (
+            {"ownerReferences": [{"uid": 5, "apiVersion": 6}]},
+            FIELD.format("number") + "OwnerReference.ownerReferences.apiVersion of type string",
+        ),
+        ({"managedFields": 5, "generation": "x"}, FIELD.format("string") + "ObjectMeta.generation of type int64"),
+        (
+            {"zzz": 1, "aaa": 2},
+            'strict decoding error: unknown field "metadata.aaa", unknown field "metadata.zzz"',
+        ),
+    ],
+)
+def test_errors_of_metadata_in_the_order_of_their_fields(apiserver: Server, metadata: Obj, error: str) -> None:
+    """The first error is that of the first field by name, whatever comes first in the body: as of 1.32."""
+    define(apiserver)
+    sent = {**widget(), "metadata": {"name": "a", **metadata}}
+    answer = send(apiserver, "POST", f"{WIDGETS}?fieldValidation=Strict", sent).json()
+    assert answer["message"] == f'Widget in version "v1" cannot be handled as a Widget: {error}'
+
+
+@pytest.mark.parametrize(
+    ("metadata", "errors"),
+    [
+        (
+            {"labels": 5, "annotations": 6},
+            "errors:\n  .metadata.annotations: expected map, got &{6}\n  .metadata.labels: expected map, got &{5}",
+        ),
+        ({"zzz": 1, "aaa": 2}, ".metadata.aaa: field not declared in schema"),
+    ],
+)
+def test_errors_of_an_applied_configuration_in_the_order_of_its_fields(
+    apiserver: Server, metadata: Obj, errors: str
+) -> None:
+    """The errors of server-side apply are those of fields in the order of their names, too."""
+    define(apiserver)
+    sent = {**widget(), "metadata": {"name": "a", **metadata}}
+    answer = send(apiserver, "PATCH", f"{WIDGETS}/a?fieldManager=m", sent, "application/apply-patch+yaml")
+    assert answer.json()["message"].endswith(f"(/a; example.com/v1, Kind=Widget): {errors}")

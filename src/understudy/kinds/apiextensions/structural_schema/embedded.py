@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.json_writer import go_interface
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -43,7 +44,7 @@ class Coercion:
         """Return metadata in its canonical form, None if it is to be left as it is. Raises DecodeError (upstream:
         `GetObjectMetaWithOptions`)."""
         try:
-            meta, strict = decode_value(value, self._struct)
+            meta, strict = self._decoded(value)
         except DecodeError:
             if not self.drop_invalid:
                 raise
@@ -52,6 +53,15 @@ class Coercion:
             names = (text.removeprefix('unknown field "').removesuffix('"') for text in strict)
             self.unknown += [path.child("metadata", name).text for name in names]
         return {**meta}  # without its notes of empty lists: those are left out, not kept
+
+    def _decoded(self, value: Any) -> tuple[Obj, list[str]]:
+        """Decode metadata. Errors are those that fields in the order of their names have: Go writes them so before it
+        reads them again. Raises DecodeError."""
+        try:
+            meta, strict = decode_value(value, self._struct)
+        except DecodeError:
+            return decode_value(go_interface(value), self._struct)
+        return meta, decode_value(go_interface(value), self._struct)[1] if strict else strict
 
     def _valid_fields(self, value: Obj, path: Path) -> Obj:
         out: Obj = {}

@@ -44,11 +44,19 @@ _FITS = {
 
 def validate(kind: Type, value: Any, *, allows_duplicates: bool = False) -> None:
     """Raise InvalidValue with all errors of a value. Sets and list maps may have duplicates if that is allowed."""
-    errors = list(_errors(kind, value, "", allows_duplicates))
+    if next(_errors(kind, value, "", allows_duplicates), None) is None:
+        return
+    errors = list(_errors(kind, _in_order(value), "", allows_duplicates))
     if len(errors) == 1:
         raise InvalidValue(errors[0])
-    if errors:
-        raise InvalidValue("\n  ".join(["errors:", *errors]))
+    raise InvalidValue("\n  ".join(["errors:", *errors]))
+
+
+def _in_order(value: Any) -> Any:
+    """Return a value with its fields in the order of their names, in which errors are told."""
+    if isinstance(value, dict):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def _errors(kind: Type, value: Any, path: str, allows_duplicates: bool) -> Iterator[str]:
