@@ -74,7 +74,7 @@ async def test_http_client_is_imported_beside_the_loop(monkeypatch: pytest.Monke
     recorded = Recorded(import_module)
     monkeypatch.setattr(loading, "import_module", recorded)
     monkeypatch.setattr(loading, "_loaded", set())
-    client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}))
+    client = HttpWebhookClient(ServiceResolver(lambda *_: None, lambda *_: (), {}), V1_37)
     target = Target("https://127.0.0.1:1/", "", None)
     for _ in range(2):
         assert isinstance((await client.call([Call(target, b"{}", 1, 1)]))[0].result, CallError)
