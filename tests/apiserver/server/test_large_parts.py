@@ -12,6 +12,7 @@ from tests.waiting import until
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.parser import Received, RequestParser
 from understudy.apiserver.server.http1.protocol import HTTPServer
+from understudy.apiserver.storage import turns
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"A:\r\n" * 50_000 + b"\r\n"
 
@@ -67,3 +68,25 @@ async def test_client_that_leaves_before_its_turn() -> None:
     await until(lambda: answered)
     assert len(answered) == 1
     stays.connection_lost(None)
+
+
+async def test_requests_that_came_at_once_are_answered_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may send hundreds of requests in one go: others have their turn between two of them that take long."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    happened: list[str] = []
+
+    def tick() -> None:
+        happened.append("tick")
+        asyncio.get_running_loop().call_soon(tick)
+
+    async def handle(exchange: Exchange) -> None:
+        happened.append("answered")
+
+    server, pipe = HTTPServer(handle), Pipe()
+    protocol = server.connect()
+    protocol.connection_made(pipe)
+    tick()
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+    await until(lambda: happened.count("answered") == 100)
+    assert ("answered", "answered") not in pairwise(happened)
+    protocol.connection_lost(None)

@@ -19,6 +19,7 @@ from understudy.apiserver.server.http1.head import Head, RefusedError, bad_reque
 from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
 from understudy.apiserver.server.http1.served import ServedProtocol, shut_down
+from understudy.apiserver.storage.turns import Turns
 
 log = logging.getLogger("understudy")
 
@@ -179,11 +180,13 @@ class HTTPProtocol(ServedProtocol):
         return received
 
     async def _answer_requests(self) -> None:
-        """Answer requests until the connection closes."""
+        """Answer requests until the connection closes. Others have their turn between many that came at once."""
+        turns = Turns()
         try:
             with suppress(ConnectionError):  # the client went away
                 while not self._is_stopping and await self._answer(*await self._next()):
-                    pass
+                    if self._requests and turns.is_over:
+                        await turns.next()
         except Exception:
             log.exception("an answer could not be sent")
         finally:
