@@ -100,6 +100,8 @@ class Call(NamedTuple):
     timeout    seconds until an answer is given up
     announced  seconds that the webhook is told to have
     caller     who calls: by default admission, which has no credentials
+    headers    that are sent besides
+    about      for traces: "validating" or "mutating", the configuration, and the webhook; nothing of other calls
     """
 
     target: Target
@@ -107,6 +109,8 @@ class Call(NamedTuple):
     timeout: float
     announced: float
     caller: Caller = _ADMISSION
+    headers: Headers = ()
+    about: tuple[str, str, str] | None = None
 
     @staticmethod
     def within(target: Target, body: bytes, seconds: int, left: float, caller: Caller) -> Call:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.errors import (
@@ -50,7 +50,7 @@ from understudy.apiserver.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.authorization import AuthorizationError
-from understudy.apiserver.server.filters.chain import CBOR, CBOR_EVERYWHERE, Filter, build_handler_chain
+from understudy.apiserver.server.filters.chain import CBOR, CBOR_EVERYWHERE, Filter, build_handler_chain, mark_nothing
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.replica import replica_of
@@ -90,6 +90,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("understudy")
 ROUTES = 4096  # size of the cache of routes
 V3_DOCUMENTS = "/openapi/v3/"
+
+
+HandleResource = Callable[[Serving, Route, ServerState, Request], Coroutine[Any, Any, Answer]]
+
+
+class Traces(Protocol):
+    """Follows requests through filters and handlers."""
+
+    def mark(self, name: str, /) -> Sequence[Filter]:
+        """Return the filters that note that a filter begins."""
+
+    def handled(self, resource: HandleResource, /) -> HandleResource:
+        """Return a handler of resources that notes what another one does."""
 
 
 class _Served:
@@ -180,6 +193,7 @@ class Director:
         flow_control: FlowControl | None = None,
         limiter: Limiter | None = None,
         storage_versions: StorageVersionManager | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
@@ -204,12 +218,14 @@ class Director:
             accepted_hosts,
             auditor,
             storage_versions,
+            mark_nothing if traces is None else traces.mark,
             users=state.authentication_metrics,
             decisions=state.authorization_metrics,
             has_ui=ui is not None,
             cbor=CBOR[state.release.version] if state.gates[features.CBOR_SERVING_AND_STORAGE] else "",
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
+        self._handle_resource = self._resource if traces is None else traces.handled(self._resource)
         self._filters = (*self._chain.before, *self._chain.behind)
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
@@ -420,7 +436,7 @@ class Director:
         self.running += 1
         self.begun += 1
         try:
-            return await self._executor.run(partial(self._resource, served.serving, route), request, route)
+            return await self._executor.run(partial(self._handle_resource, served.serving, route), request, route)
         finally:
             self.running -= 1
 

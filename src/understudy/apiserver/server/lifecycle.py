@@ -168,6 +168,8 @@ class Lifecycle:
             context, asks = self._certificates.context(config.protocols), config.asks_for_certificates
             door = self._open(url)
             self._parts.webhooks.open()
+            if self._parts.tracing is not None:
+                self._parts.tracing.open(url.partition(":")[0])
             await issuers.discover(self.state.tokens.jwt_authenticators)
             await self._fill(door, show)
             self.faults.reset()
@@ -178,6 +180,7 @@ class Lifecycle:
                 asks_for_certificates=asks,
                 most_streams=config.most_streams,
                 goaway_chance=config.goaway_chance,
+                tracing=self._parts.tracing,
             )
             await self._listener.start()
             self._manager.start_components()
@@ -242,7 +245,7 @@ class Lifecycle:
             self._send_watch,
             self._auditor,
             self._ui,
-            self._parts.storage_versions,
+            self._parts,
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
@@ -269,6 +272,8 @@ class Lifecycle:
     async def _close(self) -> None:
         """Write and send what waits for that: to the place of the objects and to the audit log."""
         await self.state.registry.store.close()
+        if self._parts.tracing is not None:
+            await self._parts.tracing.close()
         auditor, self._auditor = self._auditor, None
         if auditor is not None:
             await asyncio.to_thread(auditor.close)

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.configuration import Configuration
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
+    from understudy.apiserver.server.http.tracing.tracing import Tracing
 
 _ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
 _SIZE_OF_NONE = ByRelease({V1_37: 0, V1_31: 100})  # megabytes that a limit of 0 stands for
@@ -88,6 +89,7 @@ class Parts(NamedTuple):
     aggregator   asks aggregated API servers
     storage_versions
                  are written by the server, None where they are not
+    tracing      tells where the time of requests goes, None where nobody wants to know
     """
 
     state: ServerState
@@ -96,16 +98,20 @@ class Parts(NamedTuple):
     definitions: ServedDefinitions
     aggregator: Aggregator
     storage_versions: StorageVersionManager | None
+    tracing: Tracing | None
 
 
 def new_parts(config: ServerConfig) -> Parts:
     """Return the parts of a server with a new store. Raises ValueError for manifests with errors."""
     serving, version, gates = Serving(config.release), config.release.version, config.gates()
+    tracing = _tracing(config, gates)
     registry = Registry(
-        (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(), serving
+        (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(),
+        serving,
+        metrics=None if tracing is None else tracing.storage,
     )
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
-    webhooks = HttpWebhookClient(services, version)
+    webhooks = HttpWebhookClient(services, version) if tracing is None else tracing.webhooks(services)
     kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types, config.addresses)
     objects = RegistryObjects(registry, Schemas.of(version))
     metrics = AuthorizationMetrics()
@@ -136,7 +142,16 @@ def new_parts(config: ServerConfig) -> Parts:
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
     versions = _storage_versions(config, state)
-    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions)
+    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions, tracing)
+
+
+def _tracing(config: ServerConfig, gates: Gates) -> Tracing | None:
+    """Return the traces of a server, None for one without `--tracing-config-file`."""
+    if config.tracing is None:
+        return None
+    from understudy.apiserver.server.http.tracing.tracing import Tracing  # OpenTelemetry, which few servers need
+
+    return Tracing(config.tracing, _identity(gates), config.release.version)
 
 
 def _storage_versions(config: ServerConfig, state: ServerState) -> StorageVersionManager | None:
@@ -323,7 +338,7 @@ def new_front_door(
     send_watch: SendWatch,
     auditor: Auditor | None,
     ui: Page | None,
-    written_versions: StorageVersionManager | None,
+    parts: Parts,
 ) -> FrontDoor:
     """Return the front door of a server that has a URL; `controllers` are the names of those that run behind it."""
     tokens, hints = LoopbackTokens(), Hints(state, controllers)
@@ -346,7 +361,8 @@ def new_front_door(
         ui,
         flow_control,
         limiter,
-        written_versions,
+        parts.storage_versions,
+        parts.tracing,
     )
     clients = ClientBuilder(director, state, tokens, send_watch)
     state.tokens.accounts.legacy.mark_used = partial(_mark_used, clients)

@@ -44,6 +44,10 @@ class Kind(Protocol):
         """Return the API group."""
 
     @property
+    def name(self) -> str:
+        """Return the name of the kind, such as Pod."""
+
+    @property
     def resource(self) -> str:
         """Return the name in paths, such as pods."""
 

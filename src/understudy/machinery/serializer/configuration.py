@@ -11,11 +11,12 @@ from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.releases.version import V1_31
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
-from understudy.machinery.typeinfo.scheme import not_registered
-from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered
+from understudy.machinery.types import GroupVersionKind, Obj
 
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1.TypeMeta"
 TYPE_META = ["TypeMeta", "", "i", _META, 0]  # what every type of a file begins with
+NO_KIND = GroupVersionKind("", "", "")
 RAW = "k8s.io/apimachinery/pkg/runtime.RawExtension"
 TIME = "k8s.io/apimachinery/pkg/apis/meta/v1.Time"
 
@@ -63,7 +64,12 @@ def raw_bytes(value: Any) -> bytes:
 
 
 def decode_named(
-    data: bytes, find: Callable[[GroupVersionKind], Struct | None], scheme: str, *, strict: bool = True
+    data: bytes,
+    find: Callable[[GroupVersionKind], Struct | None],
+    scheme: str,
+    *,
+    strict: bool = True,
+    default: GroupVersionKind | None = None,
 ) -> tuple[Struct, Obj]:
     """Decode YAML or JSON as the type that it names. Returns the type and the object.
 
@@ -72,16 +78,15 @@ def decode_named(
 
     scheme  name of the registry of types, after the line that makes it, for error messages
     strict  whether unknown and duplicate fields are errors (`EnableStrict`)
+    default is the kind of a text that does not name its own (`DecodeInto`), None where each has to
     """
     json, twice = (data, []) if data.lstrip().startswith(b"{") else yaml_to_json(data)
     parsed = parse_json(json)
     api_version, kind = read_type_meta(parsed)
     for name, value in (("Kind", kind), ("apiVersion", api_version)):
-        if not value:
+        if not value and default is None:
             raise UnnamedKindError(f"Object '{name}' is missing in '{data.decode('utf-8', 'replace')}'")
-    if api_version.count("/") > 1:
-        raise DecodeError(f"unexpected GroupVersion string: {api_version}")
-    gvk = GroupVersionKind(*split_api_version(api_version), kind)
+    gvk = gvk_with_defaults(api_version, kind, default or NO_KIND)
     struct = find(gvk)
     if struct is None:
         raise UnnamedKindError(str(not_registered(gvk, scheme)))

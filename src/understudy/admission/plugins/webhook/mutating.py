@@ -64,7 +64,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         versioned, seconds, changed = versions.of(match.kind), 0.0, False
         outcome: CallingWebhookError | StatusError | None = None
         try:
-            asked = question(hook, match, versioned, self._objects, self._users, ctx)
+            asked = question(hook, match, versioned, self._objects, self._users, ctx, "mutating")
             (answer,) = await self._client.call([asked.call])
             seconds = answer.seconds
             ctx.track("mutating-webhook", seconds)

@@ -82,8 +82,9 @@ def question(
     objects: ObjectInterfaces,
     users: WebhookUsers,
     ctx: Context,
+    purpose: str,
 ) -> Question:
-    """Return the review that asks a webhook about a request.
+    """Return the review that asks a webhook about a request; `purpose` is "validating" or "mutating".
 
     Raises CallingWebhookError for a webhook that reads no known version of reviews, 400 for a dry run if it has side
     effects.
@@ -109,7 +110,8 @@ def question(
         caller = users.caller(target)
     except CallError as error:
         raise CallingWebhookError(hook, f"could not get REST client: {error}") from None
-    return Question(hook, uid, kind, Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left(), caller))
+    call = Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left(), caller)
+    return Question(hook, uid, kind, call._replace(about=(purpose, hook.configuration, hook.name)))
 
 
 def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) -> Obj | None:

@@ -31,7 +31,9 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             if match is None:
                 continue
             try:
-                asked.append(question(hook, match, versioned(match.kind), self._objects, self._users, ctx))
+                asked.append(
+                    question(hook, match, versioned(match.kind), self._objects, self._users, ctx, "validating")
+                )
             except (CallingWebhookError, StatusError) as error:
                 outcomes.append((hook, 0.0, error))
         answers = await self._client.call([item.call for item in asked]) if asked else []

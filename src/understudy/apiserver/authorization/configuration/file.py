@@ -20,7 +20,12 @@ _VERSIONS = ByRelease({V1_32: ("v1alpha1", "v1beta1", "v1"), V1_31: ("v1alpha1",
 # Other kinds of files that the same reader knows, in v1: given here by mistake.
 _OTHER_FILES = ByRelease(
     {
-        V1_34: ("AdmissionConfiguration", "AuthenticationConfiguration", "EncryptionConfiguration"),
+        V1_34: (
+            "AdmissionConfiguration",
+            "AuthenticationConfiguration",
+            "EncryptionConfiguration",
+            "TracingConfiguration",
+        ),
         V1_31: ("AdmissionConfiguration", "EncryptionConfiguration"),
     }
 )

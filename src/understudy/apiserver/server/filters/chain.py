@@ -31,6 +31,7 @@ from understudy.apiserver.server.filters.request_deadline import with_request_de
 from understudy.apiserver.server.filters.request_info import with_request_info
 from understudy.apiserver.server.pages.open_pages import with_open_pages
 from understudy.machinery.auth.authorization import Authorizer
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
 
@@ -38,6 +39,13 @@ CBOR_EVERYWHERE, CBOR_OF_RESOURCES = "everywhere", "of resources"
 CBOR = ByRelease({V1_37: CBOR_EVERYWHERE, V1_31: CBOR_OF_RESOURCES})  # where the gate is on
 
 Filter = Callable[[Request], None]
+Mark = Callable[[str], Sequence[Filter]]
+CONSTRAINED = "constrainedimpersonation"
+
+
+def mark_nothing(name: str) -> Sequence[Filter]:
+    """Return no filter."""
+    return ()
 
 
 class Chain(NamedTuple):
@@ -57,6 +65,7 @@ def build_handler_chain(
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     auditor: Auditor | None = None,
     storage_versions: StorageVersionManager | None = None,
+    mark: Mark = mark_nothing,
     *,
     users: AuthenticationMetrics,
     decisions: AuthorizationMetrics,
@@ -73,6 +82,7 @@ def build_handler_chain(
     auditor         logs requests; it sees the answer in `Director`
     storage_versions
                     are written before anything that is stored in them, None where they are not
+    mark            returns what notes that a filter begins, nothing where nobody wants to know
     tells_selectors whether the authorizer looks at label selectors
     cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
     users, decisions
@@ -86,17 +96,28 @@ def build_handler_chain(
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         *((with_open_pages,) if has_ui else ()),
         with_request_deadline,
+        *mark("authentication"),
         with_authentication(authenticator, auditor, gates, users),
+        *mark("audit"),
         *(() if auditor is None else (auditor.receive,)),
+        *mark(CONSTRAINED if gates[features.CONSTRAINED_IMPERSONATION] else "impersonation"),
         with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
     )
     if limiter is not None:
-        before += (limiter.admit,)
+        before += (*mark("priorityandfairness"), limiter.admit)
     elif flow_control is not None:
-        before += (with_priority_and_fairness(flow_control),)
+        before += (*mark("priorityandfairness"), with_priority_and_fairness(flow_control))
     of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
     waits = () if storage_versions is None else (with_storage_version_precondition(storage_versions),)
-    return Chain(before, (with_authorization(authorizer, permissions, decisions), *of_resources, *waits))
+    return Chain(
+        before,
+        (
+            *mark("authorization"),
+            with_authorization(authorizer, permissions, decisions),
+            *of_resources,
+            *waits,
+        ),
+    )
 
 
 def with_cbor(request: Request) -> None:

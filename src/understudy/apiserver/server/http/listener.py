@@ -22,6 +22,7 @@ from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 
 if TYPE_CHECKING:
+    from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.http2.connection import Http2Server
 
 log = logging.getLogger("understudy")
@@ -42,6 +43,7 @@ class Listener:
 
     asks_for_certificates  whether the connections of `context` ask clients for certificates
     most_streams           requests at once on a connection of HTTP/2, to which clients of `context` may agree
+    tracing                tells of requests, if anybody wants to know
     goaway_chance          the share of requests there behind which the client is to connect anew
     handle                 answers a request, on whatever connection it came
     """
@@ -55,11 +57,14 @@ class Listener:
         asks_for_certificates: bool = False,
         most_streams: int = 0,
         goaway_chance: float = 0.0,
+        tracing: Tracing | None = None,
     ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
         self._version = director.state.release.version
-        self.handle = handler(director, self._pumps, self._version, asks_for_certificates=asks_for_certificates)
+        answer = director if tracing is None else tracing.directed(director)
+        handle = handler(answer, self._pumps, self._version, asks_for_certificates=asks_for_certificates)
+        self.handle = handle if tracing is None else tracing.around(handle)
         self._server = HTTPServer(self.handle, give_up)
         self._most_streams = most_streams
         self._goaway_chance = goaway_chance

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import RBAC
+from understudy.apiserver.server.http.tracing.options import TracingConfiguration, TracingOptions
 from understudy.apiserver.server.options.aggregation import AggregationOptions, FrontProxyOptions, KubeletOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
@@ -59,10 +60,11 @@ class ServerConfig(
     Http2Options,
     StorageOptions,
     ReplicaOptions,
+    TracingOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `FrontProxyOptions`, `TokenWebhookOptions`,
     `AuthorizationOptions`, `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`,
-    `StorageOptions` and `ReplicaOptions`.
+    `StorageOptions`, `ReplicaOptions` and `TracingOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -223,6 +225,7 @@ class ServerConfig(
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
+        _ = self.tracing
         _ = self.authentication, self.proxy_certificate, self.kubelet_tls, self.front_proxies
         self.check_front_proxies(self.release.version, self.gates())
         if self.faults is not None or self.chaos is not None:
@@ -314,6 +317,11 @@ class ServerConfig(
             or self.authorized
             or self.authentication is not None
         )
+
+    @cached_property
+    def tracing(self) -> TracingConfiguration | None:
+        """Return the configuration of traces, None for a server that makes none. Raises ValueError."""
+        return self.tracing_configuration(self.release.version, self.gates())
 
     @property
     def asks_for_certificates(self) -> bool:

@@ -195,6 +195,7 @@ class OutgoingCall:
         if caller.password:
             headers["Authorization"] = f"Basic {b64encode(caller.password.encode()).decode()}"
         headers.extend(caller.impersonation)
+        headers.extend(self._call.headers)
         body = b""
         if method == "POST":
             headers["Content-Type"], body = "application/json", self._call.body

@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -184,7 +185,7 @@ class Worker:
             if not result.cancelled():
                 result.exception()  # the client that would get it may have gone
 
-        result = asyncio.wrap_future(start_on_deep_stack(run, guard))
+        result = asyncio.wrap_future(start_on_deep_stack(partial(copy_context().run, run), guard))
         self._running[result] = meter
         result.add_done_callback(done)
         try:
