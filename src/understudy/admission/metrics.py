@@ -6,7 +6,7 @@ They are counted where webhooks and policies are asked, and written by the page 
 from __future__ import annotations
 
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
-from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram
+from understudy.machinery.util.metrics import CONDITION_SECONDS, AnyFamily, Counter, Histogram
 
 _HIGHEST_CODE = 600  # as which all above are counted, so that there are not too many series
 _CODES_ARE_BOUNDED = "Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded."
@@ -131,7 +131,7 @@ class AdmissionMetrics:
             "[ALPHA] Admission match condition evaluation time in seconds, identified by name "
             f"{_BY_CONDITIONS} (webhook or policy), operation and type (validate or admit).",
             of_conditions,
-            (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25),
+            CONDITION_SECONDS,
         )
         self.condition_exclusions = Counter(
             f"{conditions}_exclusions_total",

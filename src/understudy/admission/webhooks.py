@@ -113,11 +113,13 @@ class Call(NamedTuple):
     about: tuple[str, str, str] | None = None
 
     @staticmethod
-    def within(target: Target, body: bytes, seconds: int, left: float, caller: Caller) -> Call:
+    def within(
+        target: Target, body: bytes, seconds: int, left: float, caller: Caller, about: tuple[str, str, str]
+    ) -> Call:
         """Return a call that may take some seconds, or what is left of the time of its request if that is less."""
         if left >= seconds:
-            return Call(target, body, seconds, seconds, caller)
-        return Call(target, body, max(left, 0) + _LATER, max(ceil(left), 1), caller)
+            return Call(target, body, seconds, seconds, caller, about=about)
+        return Call(target, body, max(left, 0) + _LATER, max(ceil(left), 1), caller, about=about)
 
 
 class Reply(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.machinery.auth.authorization import Decision
-from understudy.machinery.util.metrics import AnyFamily, Counter, Histogram
+from understudy.machinery.util.metrics import CONDITION_SECONDS, AnyFamily, Counter, Histogram
 
 _NAMESPACE = "apiserver_authorization"
 _PREFIX, _BY = f"{_NAMESPACE}_match_condition", "split by authorizer type and name."
@@ -29,7 +29,7 @@ class ConditionMetrics:
             f"{_PREFIX}_evaluation_seconds",
             f"[ALPHA] Authorization match condition evaluation time in seconds, {_BY}",
             labels,
-            (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25),
+            CONDITION_SECONDS,
         )
         self._exclusions = Counter(
             f"{_PREFIX}_exclusions_total",

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-# Upper bounds of the buckets of durations of requests, in seconds.
+# Upper bounds of the buckets of durations, in seconds: those of match conditions and of requests.
+CONDITION_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 REQUEST_SECONDS = (
     0.005,
     0.025,

@@ -110,8 +110,9 @@ def question(
         caller = users.caller(target)
     except CallError as error:
         raise CallingWebhookError(hook, f"could not get REST client: {error}") from None
-    call = Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left(), caller)
-    return Question(hook, uid, kind, call._replace(about=(purpose, hook.configuration, hook.name)))
+    about = purpose, hook.configuration, hook.name
+    call = Call.within(target, encode(review) + b"\n", seconds, ctx.seconds_left(), caller, about)
+    return Question(hook, uid, kind, call)
 
 
 def _sent(obj: Obj | None, kind: GroupVersionKind, objects: ObjectInterfaces) -> Obj | None:

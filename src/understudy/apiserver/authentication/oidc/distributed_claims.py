@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication.errors import FetchAwaitedError, Outcomes, ProviderError, TokenError
 from understudy.apiserver.authentication.oidc.id_token_verifier import NAMES, SOURCES, IDTokenVerifier, untrusted_issuer
-from understudy.apiserver.authentication.oidc.key_set import HEADERS, KeySet
+from understudy.apiserver.authentication.oidc.key_set import KeySet, download
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
@@ -112,15 +111,12 @@ class ClaimResolver:
         if scheme not in ("http", "https"):
             raise TokenError(f"Get {go_quote(endpoint)}: unsupported protocol scheme {go_quote(scheme)}")
         shown = {"Authorization": f"Bearer {access_token}"} if access_token else {}
-        request = Request(endpoint, headers={**HEADERS, **shown})
         context = self._keys.context() if scheme == "https" else None
         try:
-            with urlopen(request, timeout=TIMEOUT, context=context) as answer:
-                return str(answer.read().decode(errors="replace")).rstrip("\r\n")
+            return download(endpoint, shown, TIMEOUT, context).decode(errors="replace").rstrip("\r\n")
         except HTTPError as error:
-            error.close()
             raise TokenError(f"error while getting distributed claim JWT: {error.code} {error.reason}") from None
-        except (URLError, OSError) as error:
+        except OSError as error:  # URLError is one
             why = error.reason if isinstance(error, URLError) else error
             raise TokenError(f"Get {go_quote(endpoint)}: {_go_reason(why, place)}") from None
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Mapping
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication import jose
@@ -80,14 +81,25 @@ class KeySet:
         if not address.startswith(("https://", "file://")):
             raise ProviderError(f"oidc: {go_quote(address)} is no https or file address")
         try:
-            request = Request(address, headers=HEADERS)
-            with urlopen(request, timeout=TIMEOUT, context=self.context()) as answer:
-                document: Any = json.load(answer)
-        except (URLError, OSError, ValueError) as error:
+            document: Any = json.loads(download(address, {}, TIMEOUT, self.context()))
+        except (OSError, ValueError) as error:
             raise ProviderError(f"oidc: {address}: {error}") from None
         if not isinstance(document, dict):
             raise ProviderError(f"oidc: {address}: not a JSON object")
         return document
+
+
+def download(address: str, headers: Mapping[str, str], timeout: float, context: ssl.SSLContext | None) -> bytes:
+    """Return what is at an address of an issuer. Blocks, for `timeout` seconds at the most. Raises OSError: HTTPError,
+    whose connection is closed, for an answer that is an error."""
+    request = Request(address, headers={**HEADERS, **headers})
+    try:
+        with urlopen(request, timeout=timeout, context=context) as answer:
+            content: bytes = answer.read()
+            return content
+    except HTTPError as error:
+        error.close()
+        raise
 
 
 def _keys(document: Obj) -> list[tuple[str, jose.PublicKey]]:
