@@ -90,8 +90,10 @@ class KeySet:
 
 
 def download(address: str, headers: Mapping[str, str], timeout: float, context: ssl.SSLContext | None) -> bytes:
-    """Return what is at an address of an issuer. Blocks, for `timeout` seconds at the most. Raises OSError: HTTPError,
-    whose connection is closed, for an answer that is an error."""
+    """Return the body that an issuer answers for an address. Blocks the thread: `timeout` is in seconds.
+
+    Raises OSError; HTTPError, whose connection is closed, for an answer that is an error.
+    """
     request = Request(address, headers={**HEADERS, **headers})
     try:
         with urlopen(request, timeout=timeout, context=context) as answer:
