@@ -20,7 +20,7 @@ from understudy.apiserver.client import writing
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import USER_AGENT
 from understudy.apiserver.client.watching import Frames, Stop
-from understudy.apiserver.controllers import ControllerManager, Controllers
+from understudy.apiserver.controllers import ControllerManager, Controllers, NewController
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse, WatchSource
 from understudy.apiserver.endpoints.server_state import ServerState
@@ -37,9 +37,7 @@ from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
-from understudy.apiserver.server.webhooks.aggregation.availability import AvailabilityController
-from understudy.apiserver.server.webhooks.aggregation.discovery import DiscoveryController
-from understudy.apiserver.server.webhooks.aggregation.openapi import OpenAPIController
+from understudy.apiserver.server.webhooks.aggregation.controller import AggregationController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
@@ -249,10 +247,10 @@ class Lifecycle:
         )
         authority = (self._authority() or b"").decode()
         context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
-        outside = () if self._is_inside else (AvailabilityController, DiscoveryController, OpenAPIController)
         trusted = Trusted(config.client_authorities, config.front_proxies)
-        trust = partial(ClusterAuthenticationTrust, trusted=trusted)
-        own = [trust, *(partial(controller, aggregator=self._parts.aggregator) for controller in outside)]
+        own: list[NewController] = [partial(ClusterAuthenticationTrust, trusted=trusted)]
+        if not self._is_inside:
+            own.append(partial(AggregationController, aggregator=self._parts.aggregator))
         self._controllers = Controllers(context, self._manager, own)
         return door
 

@@ -243,7 +243,8 @@ class SharedInformers(Generic[R, I]):
     async def wait_for_sync(self) -> None:
         """Wait until every informer has listed its objects once."""
         for informer in self._informers.values():
-            await informer.wait_for_sync()
+            if not informer.has_synced:
+                await informer.wait_for_sync()
 
 
 def _ignore(*_: Any) -> None:

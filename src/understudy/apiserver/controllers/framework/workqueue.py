@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from typing import Generic, TypeVar
 
+from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 from understudy.machinery.util.memory import gives_back, shrink
@@ -118,9 +119,17 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Wait for the next key and return it; the worker calls `done` with it afterwards."""
+        await self._wait()
+        return self._take()
+
+    async def _wait(self) -> None:
+        """Wait until there is a key."""
         while not self._ready:
             self._changed.clear()
             await self._changed.wait()
+
+    def _take(self) -> K:
+        """Hand out the next key."""
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._processing.add(key)
@@ -141,8 +150,12 @@ class WorkQueue(Generic[K]):
             await self._work(sync)
 
     async def _work(self, sync: Callable[[K], Awaitable[None]]) -> None:
+        turns = Turns()
         while True:
-            key = await self.get()
+            if not self._ready:
+                await self._wait()
+                turns = Turns()
+            key = self._take()
             try:
                 await sync(key)
             except Exception as why:  # no error of one key keeps the others waiting
@@ -151,7 +164,8 @@ class WorkQueue(Generic[K]):
                 self.forget(key)
             finally:
                 self.done(key)
-            await asyncio.sleep(0)  # a worker that waits for nothing lets others have their turn
+            if turns.is_over:
+                await turns.next()
 
     def _try_again(self, key: K, why: Exception) -> None:
         if isinstance(why, TryAgainError) and why.delay is not None:

@@ -62,6 +62,11 @@ class Aggregator:
             raise CallError(UNAVAILABLE)
         return await self.proxy.fetch(backend, path, user, headers, DOWNLOAD_SECONDS)
 
+    def forget(self) -> None:
+        """Forget all servers, and what they serve."""
+        self.backends.clear()
+        self.specs = {}
+
     def find_document(self, name: str) -> Backend | None:
         """Return the server whose v3 document has a name, None if none has."""
         paths = (spec.path for spec in self.specs.values() if name in spec.urls)

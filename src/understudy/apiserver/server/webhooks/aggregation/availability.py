@@ -15,7 +15,7 @@ from understudy.apiserver.controllers.framework.store_informer import StoreInfor
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
-from understudy.apiserver.server.webhooks.aggregation.backends import Backend, backend_of, path_of
+from understudy.apiserver.server.webhooks.aggregation.backends import Backend, backend_of, is_local, path_of
 from understudy.apiserver.storage.interface import Entry
 from understudy.kinds.core.endpoints.slices import is_ready, service_of
 from understudy.machinery.errors import StatusError
@@ -53,12 +53,11 @@ class AvailabilityController(Controller[str]):
 
     def _changed(self, entry: Entry) -> None:
         name = entry.key.removeprefix(API_SERVICES)
-        if name in self._known or nested_field(entry.object, "spec", "service") is not None:
+        if name in self._known or not is_local(entry.object):
             self.queue.add(name)
 
     async def run(self) -> None:
         """Check APIServices until cancelled."""
-        self._aggregator.backends.clear()
         try:
             await super().run()
         finally:

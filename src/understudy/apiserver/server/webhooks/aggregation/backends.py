@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from understudy.admission.webhooks import Service
+from understudy.apiserver.controllers.custom_resources.api_services import AUTOMANAGED
 from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.machinery.types import Obj, condition_is_true, nested_field
 
@@ -26,12 +27,22 @@ class Backend(NamedTuple):
     is_available: bool
 
 
+def is_local(api_service: Obj) -> bool:
+    """Report whether an APIService is served by this server, not by one behind a Service."""
+    return api_service["spec"].get("service") is None
+
+
+def adds_version(api_service: Obj) -> bool:
+    """Report whether an APIService is neither of a release nor of a definition."""
+    return AUTOMANAGED not in (api_service["metadata"].get("labels") or {}) or not is_local(api_service)
+
+
 def backend_of(api_service: Obj) -> Backend | None:
     """Return the server behind an APIService, None for one that is served locally."""
-    spec = api_service["spec"]
-    service = spec.get("service")
-    if service is None:
+    if is_local(api_service):
         return None
+    spec = api_service["spec"]
+    service = spec["service"]
     return Backend(
         Service(service.get("namespace", ""), service.get("name", ""), service.get("port") or _DEFAULT_PORT),
         spec.get("caBundle") or "",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from understudy.admission.webhooks import CallError
 from understudy.apiserver.controllers.controller import ControllerContext
-from understudy.apiserver.controllers.custom_resources.api_services import AUTOMANAGED
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
@@ -15,11 +14,11 @@ from understudy.apiserver.endpoints.discovery.aggregated_versions import current
 from understudy.apiserver.extensions.aggregated import AggregatedVersion
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.aggregation.availability import API_SERVICES, GROUP, RESOURCE
-from understudy.apiserver.server.webhooks.aggregation.backends import Backend, backend_of, path_of
+from understudy.apiserver.server.webhooks.aggregation.backends import Backend, adds_version, backend_of, path_of
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease
-from understudy.machinery.types import Obj, condition_of, nested_field
+from understudy.machinery.types import Obj, condition_of
 
 REFRESH = 60.0  # seconds after which a server is asked again
 DELAYS = 0.5, REFRESH  # of one that does not answer, where it is asked again before
@@ -40,19 +39,14 @@ class DiscoveryController(Controller[str]):
 
     def _changed(self, entry: Entry) -> None:
         name = entry.key.removeprefix(API_SERVICES)
-        if name in self._state.serving.aggregated or _adds_version(entry.object):
+        if name in self._state.serving.aggregated or adds_version(entry.object):
             self.queue.add(name)
-
-    async def run(self) -> None:
-        """List versions until cancelled."""
-        self._state.serve(self._state.serving.with_aggregated({}))
-        await super().run()
 
     async def sync(self, key: str) -> None:
         """List the version of an API service, with what its server has now. Raises TryAgainError for one that does not
         answer."""
         service = self._state.registry.lookup(GROUP, RESOURCE, "", key)
-        if service is None or not _adds_version(service):
+        if service is None or not adds_version(service):
             self._serve(key, None)
             return
         known = self._state.serving.aggregated.get(key)
@@ -91,9 +85,3 @@ class DiscoveryController(Controller[str]):
         if answer.status != 200:
             raise CallError(f"failed to download legacy discovery: {answer.status}")
         return version_of(version.version, answer.body, self._state.schemas)
-
-
-def _adds_version(service: Obj) -> bool:
-    """Report whether an API service is neither of a release nor of a definition."""
-    labels = service["metadata"].get("labels") or {}
-    return AUTOMANAGED not in labels or nested_field(service, "spec", "service") is not None

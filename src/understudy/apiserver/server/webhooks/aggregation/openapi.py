@@ -21,12 +21,11 @@ from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.apiserver.endpoints.openapi.merging.specs import AggregatedSpec
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.aggregation.availability import API_SERVICES, GROUP, RESOURCE
-from understudy.apiserver.server.webhooks.aggregation.backends import backend_of, path_of
+from understudy.apiserver.server.webhooks.aggregation.backends import backend_of, is_local, path_of
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.json_writer import encode_unescaped
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import nested_field
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.aggregation.proxy import Fetched
@@ -51,13 +50,8 @@ class OpenAPIController(Controller[str]):
 
     def _changed(self, entry: Entry) -> None:
         name = entry.key.removeprefix(API_SERVICES)
-        if name in self._aggregator.specs or nested_field(entry.object, "spec", "service") is not None:
+        if name in self._aggregator.specs or not is_local(entry.object):
             self.queue.add(name)
-
-    async def run(self) -> None:
-        """Ask servers until cancelled."""
-        self._aggregator.specs = {}
-        await super().run()
 
     async def sync(self, key: str) -> None:
         """Ask the server behind an API service. Raises TryAgainError for one that does not answer."""
