@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvloop
 
 from understudy import Server
+from understudy.apiserver.server import lifecycle
 from understudy.apiserver.server.http import listener
 from understudy.apiserver.server.worker import loop_thread
 
@@ -100,17 +104,40 @@ def test_client_that_leaves_before_the_handshake(server: Server) -> None:
 
 def test_connection_that_cannot_be_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is gone before it is accepted does not end the listener."""
+    failures = [ConnectionAbortedError(errno.ECONNABORTED, "Software caused connection abort"), BlockingIOError()]
 
-    class Loop(asyncio.SelectorEventLoop):
-        failures = 2
+    class Listening(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            if failures:
+                raise failures.pop()
+            return super().accept()
 
-        async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, object]:
-            if Loop.failures:
-                Loop.failures -= 1
-                raise ConnectionAbortedError(errno.ECONNABORTED, "Software caused connection abort")
-            return await super().sock_accept(sock)
-
-    monkeypatch.setattr(loop_thread, "new_loop", Loop)
+    listening = lifecycle.listening_socket
+    monkeypatch.setattr(lifecycle, "listening_socket", lambda *address: Listening(fileno=listening(*address).detach()))
     with Server(tls=True) as running:
         assert b'"gitVersion"' in version_over_tls(running)
-    assert Loop.failures == 0
+    assert not failures
+
+
+@pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+@pytest.mark.filterwarnings("always::ResourceWarning")
+def test_listener_that_closes_when_it_has_accepted(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], recwarn: pytest.WarningsRecorder
+) -> None:
+    """A connection whose greeting is cancelled before it begins is closed, not left to the collection of garbage."""
+
+    async def accept_and_close() -> None:
+        sock = listener.listening_socket("127.0.0.1", 0)
+        listening = listener._TLSListener(sock, asyncio.Protocol, ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
+        with socket.create_connection(sock.getsockname(), timeout=10) as client:
+            while not listening._greeting:
+                await asyncio.sleep(0)
+            listening.close()
+            while listening._greeting:
+                await asyncio.sleep(0)
+            assert client.recv(1) == b""
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(accept_and_close())
+    gc.collect()
+    assert not recwarn.list

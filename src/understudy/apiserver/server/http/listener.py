@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
@@ -170,15 +171,24 @@ class _TLSListener:
 
     async def _accept(self) -> None:
         while True:
+            await _readable(self._loop, self._sock)  # `sock_accept` would lose a connection if it were cancelled late
             try:
-                connection, _ = await self._loop.sock_accept(self._sock)
+                connection, _ = self._sock.accept()
+            except BlockingIOError:
+                continue
             except OSError as error:  # a client that has left already (ECONNABORTED), for example
                 log.warning("cannot accept connections: %s", error)
                 await asyncio.sleep(1 if error.errno in OUT_OF_RESOURCES else RETRY)
                 continue
             greeting = asyncio.create_task(self._greet(connection))
             self._greeting.add(greeting)
-            greeting.add_done_callback(self._greeting.discard)
+            greeting.add_done_callback(partial(self._forget, connection))
+
+    def _forget(self, connection: socket.socket, greeting: asyncio.Task[None]) -> None:
+        """Forget a greeting that is done, and close its connection if it was cancelled, perhaps before it began."""
+        self._greeting.discard(greeting)
+        if greeting.cancelled():
+            connection.close()
 
     async def _greet(self, connection: socket.socket) -> None:
         """Shake hands with a client, or tell one that speaks plain HTTP that TLS is expected."""
@@ -200,9 +210,6 @@ class _TLSListener:
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.debug("no TLS connection: %s", error)
             connection.close()
-        except asyncio.CancelledError:
-            connection.close()
-            raise
 
     async def _first_bytes(self, connection: socket.socket) -> bytes:
         """Return the first bytes of a connection without taking them; fewer if the client has closed it before."""
