@@ -16,8 +16,7 @@ import pytest
 import uvloop
 
 from understudy import Server
-from understudy.apiserver.server import lifecycle
-from understudy.apiserver.server.http import listener
+from understudy.apiserver.server.http import tls_listener
 from understudy.apiserver.server.worker import loop_thread
 
 TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -95,7 +94,7 @@ def test_stop_with_silent_clients() -> None:
 def test_client_that_leaves_before_the_handshake(server: Server) -> None:
     """A client that sends less than a handshake and leaves is left as well, long before its time is up."""
     with connect(server) as connection:
-        connection.settimeout(listener.HANDSHAKE / 2)
+        connection.settimeout(tls_listener.HANDSHAKE / 2)
         connection.sendall(b"G")
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):  # the byte was not read
@@ -112,8 +111,10 @@ def test_connection_that_cannot_be_accepted(monkeypatch: pytest.MonkeyPatch) -> 
                 raise failures.pop()
             return super().accept()
 
-    listening = lifecycle.listening_socket
-    monkeypatch.setattr(lifecycle, "listening_socket", lambda *address: Listening(fileno=listening(*address).detach()))
+    def listening_socket(address: str, port: int) -> socket.socket:
+        return Listening(fileno=tls_listener.listening_socket(address, port).detach())
+
+    monkeypatch.setattr("understudy.apiserver.server.lifecycle.listening_socket", listening_socket)
     with Server(tls=True) as running:
         assert b'"gitVersion"' in version_over_tls(running)
     assert not failures
@@ -127,8 +128,10 @@ def test_listener_that_closes_when_it_has_accepted(
     """A connection whose greeting is cancelled before it begins is closed, not left to the collection of garbage."""
 
     async def accept_and_close() -> None:
-        sock = listener.listening_socket("127.0.0.1", 0)
-        listening = listener._TLSListener(sock, asyncio.Protocol, ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
+        sock = tls_listener.listening_socket("127.0.0.1", 0)
+        listening = tls_listener.TLSListener(
+            sock, asyncio.Protocol, ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        )
         with socket.create_connection(sock.getsockname(), timeout=10) as client:
             while not listening._greeting:
                 await asyncio.sleep(0)

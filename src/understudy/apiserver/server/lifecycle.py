@@ -31,7 +31,8 @@ from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.page import FaultsPage
 from understudy.apiserver.server.filters.request_log.log import RequestLog
-from understudy.apiserver.server.http.listener import Listener, listening_socket
+from understudy.apiserver.server.http.listener import Listener
+from understudy.apiserver.server.http.tls_listener import listening_socket
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control

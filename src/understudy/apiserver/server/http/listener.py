@@ -1,24 +1,21 @@
 """Listens on a socket and serves HTTP on every connection: one handler, no router, no middleware.
 
-Over TLS, connections are looked at before the handshake: who speaks plain HTTP is told so, as Go's server does. Who
-agrees to HTTP/2 there speaks that, all others speak HTTP/1.1.
+Who agrees to HTTP/2 over TLS speaks that, all others speak HTTP/1.1.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import logging
 import socket
 import ssl
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http.handler import give_up, handler
+from understudy.apiserver.server.http.tls_listener import BACKLOG, TLSListener
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 
@@ -26,17 +23,8 @@ if TYPE_CHECKING:
     from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.http2.connection import Http2Server
 
-log = logging.getLogger("understudy")
-
-# The first bytes of a connection that speaks plain HTTP (crypto/tls: `tlsRecordHeaderLooksLikeHTTP`), and Go's answer.
-HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
-HTTP_TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 HTTP2 = "h2"  # its name in a handshake (ALPN)
-HANDSHAKE = 32.0  # seconds that a client may take until the handshake is done
-OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-RETRY = 0.005  # seconds before the next connection is accepted after one that could not be; Go begins with as many
 GRACE = 0.5  # seconds that requests get to finish when the server stops
-BACKLOG = socket.SOMAXCONN  # connections that may wait to be accepted; Go asks for as many as the system allows
 
 
 class Listener:
@@ -72,13 +60,13 @@ class Listener:
         self._http2: Http2Server | None = None  # until a client speaks it
         self._sock = sock
         self._context = context
-        self._listener: asyncio.Server | _TLSListener | None = None
+        self._listener: asyncio.Server | TLSListener | None = None
 
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         if self._context is not None:
-            self._listener = _TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context)
+            self._listener = TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context)
             return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)
@@ -122,22 +110,6 @@ class Listener:
         await self._director.finish()
 
 
-def listening_socket(address: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError, whose text names the address."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections have it from here, as Go's have
-        sock.bind((address, port))
-        sock.listen(BACKLOG)
-    except OSError as why:
-        sock.close()
-        raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
-    sock.setblocking(False)
-    return sock
-
-
 class _Negotiated(asyncio.Protocol):
     """A connection whose handshake is done, and which is left to the protocol that it has negotiated."""
 
@@ -148,83 +120,3 @@ class _Negotiated(asyncio.Protocol):
         protocol = self._connect(transport.get_extra_info("ssl_object").selected_alpn_protocol())
         cast("asyncio.Transport", transport).set_protocol(protocol)
         protocol.connection_made(transport)
-
-
-class _TLSListener:
-    """Accepts connections in the running event loop, and shakes hands with those that speak TLS."""
-
-    def __init__(self, sock: socket.socket, connect: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
-        self._sock = sock
-        self._connect = connect
-        self._context = context
-        self._loop = asyncio.get_running_loop()
-        sock.setblocking(False)
-        sock.listen(BACKLOG)
-        self._accepting = asyncio.create_task(self._accept())
-        self._greeting: set[asyncio.Task[None]] = set()
-
-    def close(self) -> None:
-        """Stop listening. Connections whose handshake is not done are closed."""
-        for task in (self._accepting, *self._greeting):
-            task.cancel()
-        self._sock.close()
-
-    async def _accept(self) -> None:
-        while True:
-            await _readable(self._loop, self._sock)  # `sock_accept` would lose a connection if it were cancelled late
-            try:
-                connection, _ = self._sock.accept()
-            except BlockingIOError:
-                continue
-            except OSError as error:  # a client that has left already (ECONNABORTED), for example
-                log.warning("cannot accept connections: %s", error)
-                await asyncio.sleep(1 if error.errno in OUT_OF_RESOURCES else RETRY)
-                continue
-            greeting = asyncio.create_task(self._greet(connection))
-            self._greeting.add(greeting)
-            greeting.add_done_callback(partial(self._forget, connection))
-
-    def _forget(self, connection: socket.socket, greeting: asyncio.Task[None]) -> None:
-        """Forget a greeting that is done, and close its connection if it was cancelled, perhaps before it began."""
-        self._greeting.discard(greeting)
-        if greeting.cancelled():
-            connection.close()
-
-    async def _greet(self, connection: socket.socket) -> None:
-        """Shake hands with a client, or tell one that speaks plain HTTP that TLS is expected."""
-        connection.setblocking(False)
-        try:
-            async with asyncio.timeout(HANDSHAKE):
-                start = await self._first_bytes(connection)
-                if len(start) < len(HTTP_STARTS[0]):
-                    connection.close()
-                    return
-                if start not in HTTP_STARTS:
-                    await self._loop.connect_accepted_socket(self._connect, connection, ssl=self._context)
-                    return
-                await self._loop.sock_sendall(connection, HTTP_TO_HTTPS)
-                connection.shutdown(socket.SHUT_WR)
-                while await self._loop.sock_recv(connection, 1 << 16):  # unread bytes would reset the connection
-                    pass
-            connection.close()
-        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
-            log.debug("no TLS connection: %s", error)
-            connection.close()
-
-    async def _first_bytes(self, connection: socket.socket) -> bytes:
-        """Return the first bytes of a connection without taking them; fewer if the client has closed it before."""
-        length = len(HTTP_STARTS[0])
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, length)  # fewer bytes wake no reader
-        await _readable(self._loop, connection)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        return connection.recv(length, socket.MSG_PEEK)
-
-
-async def _readable(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
-    """Wait until a connection has as many bytes to read as it is to have (`SO_RCVLOWAT`), or its end."""
-    readable = loop.create_future()
-    loop.add_reader(connection, lambda: None if readable.done() else readable.set_result(None))
-    try:
-        await readable
-    finally:
-        loop.remove_reader(connection)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from understudy.apiserver.server.http.tls_listener import TLSListener, listening_socket
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.machinery.types import Obj
@@ -48,7 +49,7 @@ class FunctionWebhooks:
 
     def __init__(self) -> None:
         self._functions: dict[str, WebhookFunction] = {}
-        self._server: asyncio.Server | None = None
+        self._listener: TLSListener | None = None
         self._http = HTTPServer(self._answer)
         self._ca_bundle = ""
         self._port = 0
@@ -76,16 +77,16 @@ class FunctionWebhooks:
 
     async def _start(self) -> None:
         """Listen, unless that was done before."""
-        if self._server is not None:
+        if self._listener is not None:
             return
         import trustme  # takes a while
 
         authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         authority.issue_cert("127.0.0.1").configure_cert(context)
         self._ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._http.connect, "127.0.0.1", 0, ssl=context)
-        self._port = self._server.sockets[0].getsockname()[1]
+        sock = listening_socket("127.0.0.1", 0)
+        self._port = sock.getsockname()[1]
+        self._listener = TLSListener(sock, self._http.connect, context)
 
     def snapshot(self) -> Mapping[str, WebhookFunction]:
         """Return the functions that are served, for `restore`."""
@@ -97,9 +98,9 @@ class FunctionWebhooks:
 
     async def stop(self) -> None:
         """Stop listening."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
             await self._http.shutdown(0)
 
     async def _answer(self, exchange: Exchange) -> None:

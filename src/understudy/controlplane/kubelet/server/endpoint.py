@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
+from understudy.apiserver.server.http.tls_listener import TLSListener, listening_socket
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.controlplane.kubelet.pod_status import is_terminal
@@ -60,13 +61,14 @@ class KubeletEndpoint:
         self._changed = asyncio.Event()
         self._is_stopping = False
         self._server = HTTPServer(self._handle)
-        self._listener: asyncio.Server | None = None
+        self._listener: TLSListener | None = None
 
     async def start(self, address: str) -> int:
         """Listen at a free port of an address, and return it. Raises OSError if this machine has no such address."""
         context = await asyncio.to_thread(self._context, address)
-        self._listener = await asyncio.get_running_loop().create_server(self._server.connect, address, 0, ssl=context)
-        return int(self._listener.sockets[0].getsockname()[1])
+        sock = listening_socket(address, 0)
+        self._listener = TLSListener(sock, self._server.connect, context)
+        return int(sock.getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening, end all logs that are followed, and kill all processes."""
