@@ -164,9 +164,10 @@ def test_events_are_kept_as_long_as_the_flag_says(kept: str, left: list[str]) ->
         assert names(server, "events") == left
 
 
-def test_watches_end_at_their_timeout(server: Server) -> None:
+@pytest.mark.parametrize(("kind", "selector"), [("Namespace", ""), ("ConfigMap", "&labelSelector=app")])
+def test_watches_end_at_their_timeout(server: Server, kind: str, selector: str) -> None:
     """A watch lasts for its timeoutSeconds by the clock; until then bookmarks come once a minute, if there is news."""
-    path, query = "/api/v1/namespaces/default/configmaps", "&timeoutSeconds=600&allowWatchBookmarks=true"
+    path, query = "/api/v1/namespaces/default/configmaps", f"{selector}&timeoutSeconds=600&allowWatchBookmarks=true"
     lines: list[Obj] = []
     version = server.list("configmaps").resource_version
 
@@ -177,7 +178,7 @@ def test_watches_end_at_their_timeout(server: Server) -> None:
     thread = threading.Thread(target=follow)
     thread.start()
     wait_until(lambda: server.state.registry.store.watching("/registry/configmaps/default/"))
-    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
+    server.create({"apiVersion": "v1", "kind": kind, "metadata": {"name": "n"}})
     server.clock.advance(seconds=61)
     wait_until(lambda: lines)
     server.clock.advance(minutes=8)

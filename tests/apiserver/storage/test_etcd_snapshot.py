@@ -12,8 +12,8 @@ import pytest
 
 from understudy.apiserver.registry.stored_values import StoredValues
 from understudy.apiserver.serving.release import Release
-from understudy.apiserver.storage.bbolt import BoltFile
 from understudy.apiserver.storage.engine_store import EngineStore
+from understudy.apiserver.storage.engines.bbolt import BoltFile
 from understudy.apiserver.storage.engines.etcd_snapshot import READ_ONLY, EtcdSnapshotEngine
 from understudy.apiserver.storage.interface import (
     CompactedError,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apiserver.storage.places import PREFIX
 from understudy.apiserver.storage import indexes, turns
-from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.interface import Entry, Lookup
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.types import Obj
 
@@ -58,9 +58,9 @@ async def test_what_is_found_is_what_is_there(seed: int) -> None:
             case 3:
                 await store.rewind(snapshot)
         prefix, texts = chance.choice([PREFIX, PREFIX + "of-a/"]), set(chance.choices(["red", "blue", "none"], k=2))
-        entries = await store.find(prefix, "color", color, texts)
+        entries = await store.find(prefix, Lookup("color", color, texts))
         if entries is None:  # compacted since the index was asked; it is made anew
-            entries = await store.find(prefix, "color", color, texts)
+            entries = await store.find(prefix, Lookup("color", color, texts))
         assert entries == seen(store, prefix, texts)
         found += len(entries)
     assert found > 1000
@@ -74,7 +74,7 @@ async def test_others_write_while_an_index_is_made(monkeypatch: pytest.MonkeyPat
         await store.create(f"{PREFIX}{number}", labelled(str(number), "red"))
     turns_of_others = 0
     for _ in range(3):
-        finding = asyncio.create_task(store.find(PREFIX, "color", color, {"red"}))
+        finding = asyncio.create_task(store.find(PREFIX, Lookup("color", color, {"red"})))
         while not finding.done():
             turns_of_others += 1
             await asyncio.sleep(0)
@@ -93,15 +93,15 @@ async def test_index_of_what_was_replaced_finds_nothing(monkeypatch: pytest.Monk
     for number in range(1000):
         await store.create(f"{PREFIX}{number}", labelled(str(number), "red"))
     for replace, snapshot in ((store.restore, store.snapshot()), (store.rewind, store.snapshot(with_history=True))):
-        finding = asyncio.create_task(store.find(PREFIX, "color", color, {"red"}))
+        finding = asyncio.create_task(store.find(PREFIX, Lookup("color", color, {"red"})))
         await asyncio.sleep(0)
         await replace(snapshot)
         assert await finding is None
-    assert len(await store.find(PREFIX, "color", color, {"red"}) or ()) == 1000
+    assert len(await store.find(PREFIX, Lookup("color", color, {"red"})) or ()) == 1000
     await store.create(PREFIX + "new", labelled("new", "red"))
     await store.compact(store.revision)
-    assert await store.find(PREFIX, "color", color, {"red"}) is None
-    assert len(await store.find(PREFIX, "color", color, {"red"}) or ()) == 1001
+    assert await store.find(PREFIX, Lookup("color", color, {"red"})) is None
+    assert len(await store.find(PREFIX, Lookup("color", color, {"red"})) or ()) == 1001
 
 
 async def test_few_indexes_are_kept() -> None:
@@ -109,10 +109,10 @@ async def test_few_indexes_are_kept() -> None:
     store = MemoryStore()
     await store.create(PREFIX + "a", labelled("a", "red"))
     for number in range(indexes.MOST + 1):
-        await store.find(PREFIX, f"color {number}", color, {"red"})
+        await store.find(PREFIX, Lookup(f"color {number}", color, {"red"}))
     kept = store._indexes._kept
     assert [name for _, name in kept] == [f"color {number}" for number in range(1, indexes.MOST + 1)]
     await store.compact(1)
-    await store.find(PREFIX, "color 3", color, {"red"})
+    await store.find(PREFIX, Lookup("color 3", color, {"red"}))
     await store.compact(1)
     assert [name for _, name in kept] == ["color 3"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from understudy.apiserver.encoding.conversion import from_internal
-from understudy.apiserver.storage.interface import Entry, Kept
+from understudy.apiserver.storage.interface import Entry, Kept, Lookup
 from understudy.kinds.declarations.codec import Codec
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.selectors.selector import Selector
+from understudy.machinery.selectors.selector import Condition, Selector
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import call_deeply
@@ -99,6 +99,19 @@ def matches(selector: Selector, entry: Entry, kind: Kind) -> bool:
         return True
     is_kept = kind.custom is None or selector.reads_metadata_only
     return selector.matches(entry.value if is_kept else internal(entry, kind))
+
+
+def lookup(condition: Condition, selector: Selector, kind: Kind) -> Lookup:
+    """Return the lookup that finds the entries of a kind that meet a condition of its selectors."""
+    name = condition.name
+    if condition.is_label:
+        return Lookup(f"label {name}", lambda entry: entry.labels.get(name), condition.values)
+    is_kept = kind.custom is None or condition.is_of_key
+
+    def read(entry: Entry) -> str:
+        return selector.value(name, entry.value if is_kept else internal(entry, kind))
+
+    return Lookup(f"field {name} of {kind.versions[0]}", read, condition.values)
 
 
 def encoded_fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import NamedTuple
 
-from understudy.apiserver.encoding.encoded import is_loaded, load, matches
+from understudy.apiserver.encoding.encoded import is_loaded, load, lookup, matches
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.registry.corrupt_objects import unreadable_list
 from understudy.apiserver.registry.keys import prefix_of
@@ -242,7 +242,7 @@ class Listing:
     async def _page_of_index(self, start: str, limit: int, revision: int) -> Page | None:
         """Return the page of `_several` from an index of the store, None if there is none for the selector."""
         kind, store, indexed = self.kind, self.store, self.selector.indexed()
-        if indexed is None or store.count(self.prefix) < FEW:
+        if indexed is None or indexed[0].is_of_key or store.count(self.prefix) < FEW:
             return None
         condition, rest = indexed
         if kind.custom is not None and (kind.custom.calls_webhook or not condition.is_label):
@@ -250,12 +250,8 @@ class Listing:
         if not revision and not self._may_be_known():
             await store.catch_up()
 
-        def read(entry: Entry) -> str | None:
-            return entry.labels.get(condition.name) if condition.is_label else rest.value(condition.name, entry.value)
-
-        name = f"{'label' if condition.is_label else 'field'} {condition.name}"
         try:
-            entries = await store.find(self.prefix, name, read, condition.values)
+            entries = await store.find(self.prefix, lookup(condition, rest, kind))
         except UnreadableError:
             return None  # it may be none of those that are read for the page
         at = store.revision

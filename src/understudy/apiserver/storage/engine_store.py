@@ -155,7 +155,7 @@ class EngineStore(MemoryStore):
                 self._commit(Event(True, previous.at_revision(write.revision), previous))
         if revision > self._revision:
             self._revision = revision
-            for watch in tuple(self._watches):
+            for watch in self._watches:
                 watch.wake()  # some wait for the revision
 
     def _entry(self, write: Write) -> Entry:

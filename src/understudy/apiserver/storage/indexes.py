@@ -7,16 +7,14 @@ writers nothing. It holds keys, not entries.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from understudy.apiserver.storage.interface import CompactedError, Entry, Event
+from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Lookup, Read
 from understudy.apiserver.storage.turns import Turns
 
 MOST = 8  # indexes that are kept
 AT_ONCE = 64  # entries or writes that are read until the time is looked at
-
-Read = Callable[[Entry], "str | None"]  # returns the text of an entry, None if it has none
 
 
 class Indexed(Protocol):
@@ -100,18 +98,16 @@ class Indexes:
         self._store = store
         self._kept: OrderedDict[tuple[str, str], Index] = OrderedDict()
 
-    async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> Sequence[str] | None:
-        """Return the keys of the entries under a prefix that have one of some texts; others have their turn meanwhile.
-
-        name  of the index, the same for the same `read`
+    async def find(self, prefix: str, lookup: Lookup) -> Sequence[str] | None:
+        """Return the keys of the entries under a prefix that a lookup finds; others have their turn meanwhile.
 
         None if there is no such index now: what was stored has been replaced or compacted meanwhile.
         """
-        turns, kept = Turns(), self._kept
+        turns, kept, name = Turns(), self._kept, lookup.name
         index = kept.get((prefix, name))
         try:
             if index is None:
-                index = Index(prefix, read, self._store.revision)
+                index = Index(prefix, lookup.read, self._store.revision)
                 entries = self._store.scan(prefix)
                 for at in range(0, len(entries), AT_ONCE):
                     for entry in entries[at : at + AT_ONCE]:
@@ -133,7 +129,7 @@ class Indexes:
         if len(kept) > MOST:
             kept.popitem(last=False)
         index.was_asked = True
-        return index.keys(texts)
+        return index.keys(lookup.texts)
 
     def drop_unasked(self) -> None:
         """Drop the indexes that nobody has asked for since the last time."""

@@ -30,6 +30,7 @@ _NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never w
 
 Raw = bytes | memoryview  # bytes in memory, or a part of a mapped file
 Decode = Callable[[str, Raw], Obj]  # returns the value of an entry, given its key and bytes
+Read = Callable[["Entry"], "str | None"]  # returns a text of an entry, None if it has none
 
 
 class KeyExistsError(Exception):
@@ -364,22 +365,49 @@ class StoreSnapshot(NamedTuple):
 NOTHING_STORED = StoreSnapshot((), 1)
 
 
+class Lookup(NamedTuple):
+    """A question that an index can answer: which entries have one of some texts.
+
+    name  of the index; it stands for `read`
+    """
+
+    name: str
+    read: Read
+    texts: Collection[str]
+
+
+class Interest:
+    """The writes that a watch is told of: all of them, unless a subclass knows better.
+
+    lookup  finds the interest by a text of the entry that a write makes or replaces: no other write matters to it
+    """
+
+    lookup = Lookup("", lambda _: "", ("",))  # of all
+
+    def __call__(self, event: Event) -> bool:
+        """Report whether a write matters."""
+        return True
+
+
+ALL_WRITES = Interest()
+
+
 class Watch:
     """Writes under a prefix, in order, from a revision on.
 
     queue      the writes that the reader has not taken yet; it takes them with `take`
-    interest   which writes are queued; None for all
-    passed     the revision of the last write that was not
-    wake       called on each write
+    interest   which writes are queued, once the watch has begun
+    wake       called on each of them
     ended      set if no more writes are of interest: the reader takes what is queued, and is done
     overflown  set, and nothing queued any more, once the writes that wait take more than `limit` bytes (see
                `Event.size`): the reader is cut off. What was written before the watch began does not count.
     """
 
-    __slots__ = ("_size", "closed", "ended", "interest", "limit", "overflown", "passed", "prefix", "queue", "wake")
+    __slots__ = ("_size", "closed", "ended", "interest", "limit", "overflown", "prefix", "queue", "wake")
 
-    def __init__(self, prefix: str, limit: int, backlog: Iterable[Event] = ()) -> None:
+    def __init__(self, prefix: str, limit: int, backlog: Iterable[Event] = (), interest: Interest = ALL_WRITES) -> None:
         self.prefix = prefix
+        self.interest = interest
         self.queue: deque[Event] = deque(backlog)
         self._size = sum(event.size for event in self.queue)
         self.limit = limit + self._size
@@ -387,14 +415,9 @@ class Watch:
         self.overflown = False
         self.closed = False
         self.wake: Callable[[], None] = _nobody
-        self.interest: Callable[[Event], bool] | None = None
-        self.passed = 0
 
     def offer(self, event: Event) -> None:
-        """Queue a write that is of interest, or cut off a reader that is too slow."""
-        if self.interest is not None and not self.interest(event):
-            self.passed = event.revision
-            return
+        """Queue a write, or cut off a reader that is too slow."""
         self._size += event.size
         if self._size > self.limit:
             self.cut_off()
@@ -473,12 +496,8 @@ class Store(Protocol):
         Raises CompactedError, FutureRevisionError.
         """
 
-    async def find(
-        self, prefix: str, name: str, read: Callable[[Entry], str | None], texts: Collection[str]
-    ) -> list[Entry] | None:
-        """Return the entries under a prefix of which `read` returns one of some texts, as far as they are known here.
-
-        name  of the index that is made for that and kept for the next time; it stands for `read`
+    async def find(self, prefix: str, lookup: Lookup) -> list[Entry] | None:
+        """Return the entries under a prefix that a lookup finds, as far as they are known here.
 
         None if they are not known without looking at every entry.
         """
@@ -495,7 +514,7 @@ class Store(Protocol):
     async def delete(self, key: str, expected: int) -> Entry:
         """Delete a key; return the entry of the deletion. Raises RevisionConflictError unless it is at `expected`."""
 
-    def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
+    def watch(self, prefix: str, after: int, *, interest: Interest = ALL_WRITES, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch of the writes after a revision, to be given back with `unwatch`. Raises CompactedError."""
 
     def end_watches(self, prefix: str) -> None:

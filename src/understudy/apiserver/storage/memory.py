@@ -16,20 +16,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from operator import attrgetter
 
 from sortedcontainers import SortedDict
 
-from understudy.apiserver.storage.indexes import Indexes, Read
+from understudy.apiserver.storage.indexes import Indexes
 from understudy.apiserver.storage.interface import (
+    ALL_WRITES,
     WATCH_LIMIT,
     CompactedError,
     Entry,
     Event,
     FutureRevisionError,
+    Interest,
     KeyExistsError,
+    Lookup,
     Range,
     RecentEntries,
     RevisionConflictError,
@@ -37,6 +40,7 @@ from understudy.apiserver.storage.interface import (
     Watch,
 )
 from understudy.apiserver.storage.turns import Turns
+from understudy.apiserver.storage.watches import Watches
 from understudy.machinery.types import Obj
 from understudy.machinery.util.memory import gives_back, shrink
 
@@ -73,7 +77,7 @@ class MemoryStore:
         self._live: SortedDict[str, Entry] = SortedDict()
         self._past: SortedDict[str, Entry | list[Entry]] = SortedDict()  # lists of two and more
         self._log: list[Event] = []
-        self._watches: dict[Watch, None] = {}  # in the order in which they began
+        self._watches = Watches()
         self._indexes = Indexes(self)
         gives_back(self)
 
@@ -134,8 +138,8 @@ class MemoryStore:
         entries = existing[:limit] if limit else existing
         return Range(entries, revision, len(existing) - len(entries))
 
-    async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> list[Entry] | None:
-        keys = await self._indexes.find(prefix, name, read, texts)
+    async def find(self, prefix: str, lookup: Lookup) -> list[Entry] | None:
+        keys = await self._indexes.find(prefix, lookup)
         return None if keys is None else [self._live[key] for key in keys]
 
     async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
@@ -187,16 +191,15 @@ class MemoryStore:
         self._history_size += event.size
         if self._history_size > self._history_limit:
             self._forget_oldest()
-        for watch in self._watches:
-            if entry.key.startswith(watch.prefix):
-                watch.offer(event)
+        for watch in self._watches.told_of(event):
+            watch.offer(event)
 
-    def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
+    def watch(self, prefix: str, after: int, *, interest: Interest = ALL_WRITES, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""
         start = self._place(after)
         backlog = (event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
-        watch = Watch(prefix, limit, backlog)
-        self._watches[watch] = None
+        watch = Watch(prefix, limit, backlog, interest)
+        self._watches.add(watch)
         return watch
 
     def writes(self, after: int, most: int) -> list[Event]:
@@ -211,10 +214,10 @@ class MemoryStore:
         return bisect_right(self._log, after, key=_revision)
 
     def unwatch(self, watch: Watch) -> None:
-        self._watches.pop(watch, None)
+        self._watches.discard(watch)
 
     def end_watches(self, prefix: str) -> None:
-        for watch in tuple(self._watches):
+        for watch in self._watches:
             if watch.prefix.startswith(prefix):
                 watch.end()
 
@@ -222,8 +225,7 @@ class MemoryStore:
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
     def watching(self, prefix: str, key: str = "") -> int:
-        watched = [watch.prefix for watch in tuple(self._watches) if watch.prefix.startswith(prefix)]  # threads may ask
-        return sum(not key or each == key or (each[-1:] == "/" and key.startswith(each)) for each in watched)
+        return self._watches.count(prefix, key)
 
     def snapshot(self, *, with_history: bool = False) -> StoreSnapshot:
         history = tuple(self._log) if with_history and not self._compacted else ()
@@ -283,7 +285,7 @@ class MemoryStore:
             entry.pack(self._recent)
         self._live.update((entry.key, entry) for entry in entries)
         self._past.update((entry.key, entry) for entry in entries)
-        watches = tuple(self._watches)
+        watches = iter(self._watches)
         self._watches.clear()
         for watch in watches:
             watch.cut_off()  # its reader may start over

@@ -20,6 +20,11 @@ class Condition(NamedTuple):
     name: str  # of the label or field
     values: frozenset[str]
 
+    @property
+    def is_of_key(self) -> bool:
+        """Report whether it asks for a part of the object's key: its name or namespace."""
+        return not self.is_label and self.name in _OF_METADATA
+
 
 class Selector:
     """The selector of a list, a watch or a deletion of a collection: label requirements and field terms.
@@ -74,13 +79,16 @@ class Selector:
         return next((t.value for t in self._fields if t.label == label and t.equal), "")
 
     def indexed(self) -> tuple[Condition, Selector] | None:
-        """Return a condition that an index can answer, and the selector of all others; None if there is none."""
+        """Return a condition that an index can answer, and the selector of all others; None if there is none.
+
+        One of the object's key comes last, since the order of keys answers most of these.
+        """
         for at, requirement in enumerate(self._labels):
             if requirement.operator == "in":
                 rest = Selector(self._labels[:at] + self._labels[at + 1 :], self._fields, self._values)
                 return Condition(True, requirement.key, requirement.values), rest
-        for at, term in enumerate(self._fields):
-            if term.equal and term.label not in _OF_METADATA:
+        for at, term in sorted(enumerate(self._fields), key=lambda each: each[1].label in _OF_METADATA):
+            if term.equal:
                 rest = Selector(self._labels, self._fields[:at] + self._fields[at + 1 :], self._values)
                 return Condition(False, term.label, frozenset([term.value])), rest
         return None

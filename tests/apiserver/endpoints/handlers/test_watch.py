@@ -149,7 +149,8 @@ async def test_writes_wake_watches_that_see_them(director: Director, monkeypatch
         written.append(sorted(woken))
         woken.clear()
     assert written == [[2], [0, 1, 2], [0, 1, 2], [2]]
-    assert tried.count({"c": "d"}) == 3  # by that of labels as the newer object and the older, by that of the name once
+    assert tried.count({"c": "d"}) == 2  # by that of the name: an index knows that it is not of the labels
+    assert tried.count({"a": "b", "c": "d"}) == 4  # by that of the name, and that of labels as the newer and the older
     types = [[json.loads(frame)["type"] for frame in source.take()] for source in sources]
     assert types == [["ADDED", "DELETED"], ["ADDED", "DELETED"], ["MODIFIED"] * 4]
 

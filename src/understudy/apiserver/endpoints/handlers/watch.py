@@ -46,7 +46,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import cached_revision
-from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
+from understudy.apiserver.storage.interface import ALL_WRITES, CompactedError, Entry, Event, Interest, Watch
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP
@@ -145,7 +145,7 @@ class EventSource:
                 await freshness.wait_for(self._store, options.version, self._state.registry.wait_seconds)
                 after = await cached_revision(self._store, kind, prefix, options.version)
             after = after or self._store.revision
-            self._watch = self._store.watch(prefix, after)
+            self._watch = self._store.watch(prefix, after, interest=self._interest())
         except CompactedError as error:
             self.fail(errors.expired(f"too old resource version: {version} ({error.revision})"))
             return
@@ -153,11 +153,15 @@ class EventSource:
             self.fail(error)
             return
         self._watch.wake = self._woken
-        if self._cache is None and not self._wants_all:  # else a webhook may have to convert an object first
-            self._watch.interest = self._state.interests.of(self._selector, kind)
         self._seen = after
         if initial:
             await self._send_initial_events(prefix)
+
+    def _interest(self) -> Interest:
+        """Return the writes to be told of: all of them if a webhook may have to convert an object first."""
+        if self._wants_all or self._cache is not None:
+            return ALL_WRITES
+        return self._state.interests.of(self._selector, self._scope.kind)
 
     async def _send_initial_events(self, prefix: str) -> None:
         """Send what is stored at the revision at which the watch begins."""
@@ -239,7 +243,7 @@ class EventSource:
             if watch.ended:
                 self.close()
             else:
-                self._on_time(watch, is_blocked)
+                self._on_time(is_blocked)
 
     @property
     def _is_blocked(self) -> bool:
@@ -287,7 +291,7 @@ class EventSource:
         event = watch.queue[0]
         return [event.entry, *([event.previous] if event.previous and not self._wants_all else ())]
 
-    def _on_time(self, watch: Watch, is_blocked: bool) -> None:
+    def _on_time(self, is_blocked: bool) -> None:
         """End the watch, or send a bookmark, if it is time; say when the next thing is due."""
         now = self._clock.monotonic()
         if now >= self._end:
@@ -295,7 +299,7 @@ class EventSource:
         elif now >= self._bookmark_at and not is_blocked:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
-            if self._store.revision > max(self._seen, watch.passed):
+            if self._store.revision > self._seen:
                 self._bookmark(self._store.revision)
         next_step = self._load_at if is_blocked and not self.ended else self._bookmark_at
         self.due, self.must_load = min(self._end, next_step), is_blocked and now >= next_step

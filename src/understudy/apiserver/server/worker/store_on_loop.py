@@ -6,14 +6,23 @@ that is still so; else the request has to start over. With that it decides as if
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.apiserver.server.worker.loop_from_thread import LoopFromThread
-from understudy.apiserver.storage.indexes import Read
-from understudy.apiserver.storage.interface import WATCH_LIMIT, Entry, Range, Store, StoreSnapshot, Watch
+from understudy.apiserver.storage.interface import (
+    ALL_WRITES,
+    WATCH_LIMIT,
+    Entry,
+    Interest,
+    Lookup,
+    Range,
+    Store,
+    StoreSnapshot,
+    Watch,
+)
 from understudy.machinery.types import Obj
 from understudy.machinery.util.deep_recursion import run_to_end
 
@@ -167,7 +176,7 @@ class StoreOnLoop:
             self._scans.setdefault(prefix, result.entries)
         return result
 
-    async def find(self, prefix: str, name: str, read: Read, texts: Collection[str]) -> None:
+    async def find(self, prefix: str, lookup: Lookup) -> None:
         """Find nothing: only what `range` has returned can be remembered."""
 
     async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
@@ -179,9 +188,9 @@ class StoreOnLoop:
     async def delete(self, key: str, expected: int) -> Entry:
         return await self._write(self._store.delete(key, expected), ends=self.has_written)
 
-    def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
+    def watch(self, prefix: str, after: int, *, interest: Interest = ALL_WRITES, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""
-        return self._call(self._store.watch, prefix, after, limit=limit)
+        return self._call(self._store.watch, prefix, after, interest=interest, limit=limit)
 
     def unwatch(self, watch: Watch) -> None:
         self._call(self._store.unwatch, watch)

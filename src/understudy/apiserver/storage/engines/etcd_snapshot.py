@@ -19,8 +19,8 @@ from hashlib import sha256
 from mmap import mmap
 from pathlib import Path
 
-from understudy.apiserver.storage.bbolt import BoltFile, DamagedFileError
 from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Show, Write, only_last
+from understudy.apiserver.storage.engines.bbolt import BoltFile, DamagedFileError
 from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.serializer.protobuf_wire import read_varint

@@ -46,7 +46,7 @@ class _LaggingStore:
         """Return the entries under a prefix as they were. Raises CompactedError."""
         return await self._store.range(prefix, start=start, limit=limit, revision=revision or self._revision)
 
-    def watch(self, prefix: str, after: int, **options: int) -> Watch:
+    def watch(self, prefix: str, after: int, **options: Any) -> Watch:
         """Return a watch of the writes after a revision. Raises CompactedError."""
         watch = self._store.watch(prefix, after, **options)
         self._is_behind = False
