@@ -96,3 +96,17 @@ def test_junit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [failure] = bad
     assert failure.get("type") == "FieldValueInvalid"
     assert [line.partition(": ")[0] for line in failure.text.splitlines()] == [f"{file}:3", f"{file}:4", f"{file}:4"]
+
+
+def test_junit_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object on standard input is one test, passed or failed; what fails in a template names no line of it."""
+    suites: Any = ElementTree.fromstring(report("junit", RENDERED, monkeypatch, capsys))
+    tests = [(suite.get("name"), test.get("name"), [*test]) for suite in suites for test in suite]
+    assert [(file, test, len(failures)) for file, test, failures in tests] == [
+        ("shop/templates/good.yaml", "ConfigMap/good", 0),
+        ("shop/templates/bad one.yaml", "ConfigMap/A%,:é", 1),
+        ("-", "Pod/p", 1),
+    ]
+    texts = [failure.text for _, _, failures in tests for failure in failures]
+    assert texts[0].startswith("shop/templates/bad one.yaml: metadata.name: Invalid value")
+    assert texts[1].startswith("spec.containers: json: cannot unmarshal number")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from understudy.cli.documents import place
 from understudy.machinery.util.regex import regex
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -57,10 +58,10 @@ def _result(problem: Problem, rule: int) -> dict[str, Any]:
     text = f"{problem.about}: {problem.text}" if problem.about else problem.text
     out: dict[str, Any] = {"ruleId": problem.reason, "ruleIndex": rule, "level": "error", "message": {"text": text}}
     if problem.file:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(problem.file.replace("\\", "/"))}}
+        location: dict[str, Any] = {"artifactLocation": {"uri": quote(problem.file.replace("\\", "/"))}}
         if problem.line:
-            place["region"] = {"startLine": problem.line}
-        out["locations"] = [{"physicalLocation": place}]
+            location["region"] = {"startLine": problem.line}
+        out["locations"] = [{"physicalLocation": location}]
     return out
 
 
@@ -93,7 +94,7 @@ def _test(file: str, about: str, problems: list[Problem]) -> Iterator[str]:
     if not problems:
         yield f"{head}/>"
         return
-    lines = [f"{problem.file}:{problem.line}: {problem.text}" for problem in problems]
+    lines = [": ".join(filter(None, [place(problem.file, problem.line), problem.text])) for problem in problems]
     yield f"{head}>"
     text = escape(_NO_XML.sub("\ufffd", "\n".join(lines)))
     head = f"      <failure type={_attribute(problems[0].reason)} message={_attribute(problems[0].text)}>"

@@ -48,8 +48,8 @@ class Located:
         finding, file, line = self.finding, self.file, self.line
         if self.source:
             file, line, suffix = self.source, 0, f"{suffix} (rendered: {place(file, line)})"
-        file, line = ("", 0) if file == STDIN else (file, line)
-        return Problem(file, line, finding.reason, finding.about, finding.text + suffix)
+        file = _in_repository(file)
+        return Problem(file, line if file else 0, finding.reason, finding.about, finding.text + suffix)
 
 
 @dataclass
@@ -126,15 +126,20 @@ def _sarif(report: Report) -> Iterator[str]:
 
 
 def _junit(report: Report) -> Iterator[str]:
-    return junit(_problems(report), report.checked)
+    return junit(_problems(report), ((_in_repository(file), about) for file, about in report.checked))
 
 
 def _problems(report: Report) -> Iterator[Problem]:
     """Yield the problems of files that cannot be read, then those of objects."""
     for why in report.unreadable:
-        yield Problem("" if why.file == STDIN else why.file, why.line, "Unreadable", "", why.problem)
+        yield Problem(_in_repository(why.file), why.line, "Unreadable", "", why.problem)
     for located in report.findings:
         yield located.problem(report.suffix(located))
+
+
+def _in_repository(file: str) -> str:
+    """Return the name of a file as machines are shown it, "" for standard input, which no repository has."""
+    return "" if file == STDIN else file
 
 
 def _escaped(text: str, more: str = "") -> str:
