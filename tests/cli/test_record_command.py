@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.waiting import wait_until
-from understudy import Server
+from understudy import Server, StatusError
 from understudy.cli import main as cli
 from understudy.controlplane.recorder.cleaning import cleaned
 
@@ -120,6 +120,14 @@ def test_kind_that_is_not_recorded_is_an_error(
     assert capsys.readouterr() == ("", f"understudy: objects of kind {kind!r} are not recorded{hint}\n")
 
 
+def test_namespace_that_does_not_exist_is_an_error(cluster: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt namespace is an error; one that the user may not read is taken for one that exists."""
+    with pytest.raises(StatusError, match='namespaces "mll" not found'):
+        cluster.record(namespaces=["ml", "mll"])
+    assert cli.main(["record", "--kubeconfig", cluster.kubeconfig, "-n", "mll"]) == 2
+    assert capsys.readouterr() == ("", 'understudy: namespaces "mll" not found\n')
+
+
 def test_empty_server_is_recorded() -> None:
     """A world without objects can be loaded as well."""
     with Server() as server:
@@ -147,7 +155,8 @@ def test_what_may_not_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
     with Server(authorization_mode=["RBAC"], load=["two-node-gpus"]) as server:
         alice = server.user("alice")
         server.allow("alice", "list", "nodes")
-        assert cli.main(["record", "--kubeconfig", alice.kubeconfig, "--kinds", "Node,Pod"]) == 1
+        flags = ["--kubeconfig", alice.kubeconfig, "--namespace", "default", "--kinds", "Node,Pod"]
+        assert cli.main(["record", *flags]) == 1
     out, err = capsys.readouterr()
     assert [obj["metadata"]["name"] for obj in yaml.safe_load_all(out)] == ["node-1", "node-2"]
     line = 'not recorded: pods: pods is forbidden: User "alice" cannot list resource "pods"'

@@ -61,7 +61,8 @@ class Server(apiserver.Server):
         namespaces  only objects of these, and those of none; all by default
         kinds       only objects of these: "Pod", "pods", "deployments.apps"; all by default
 
-        Raises ValueError for a kind that is not recorded, OSError for a file that cannot be written.
+        Raises ValueError for a kind that is not recorded, StatusError for a namespace that does not exist, and OSError
+        for a file that cannot be written.
         """
         __tracebackhide__ = True
         from understudy.controlplane.recorder.recording import Choice, record  # few servers are recorded

@@ -16,6 +16,7 @@ from understudy.machinery.util.spelling import did_you_mean
 
 Get = Callable[[str, Query], Awaitable[Obj]]  # a path and parameters; raises StatusError
 PAGE = 500  # objects in an answer
+NOT_FOUND = 404
 # Not recorded: what servers and controllers make of other objects.
 DERIVED = {
     *("events", "events.events.k8s.io", "endpoints", "endpointslices.discovery.k8s.io", "componentstatuses"),
@@ -50,6 +51,15 @@ class Choice(NamedTuple):
         for kind in self.kinds:
             if kind.lower() not in known:
                 raise ValueError(f"objects of kind {kind!r} are not recorded{did_you_mean(kind, known.values())}")
+
+    async def check_namespaces(self, get: Get) -> None:
+        """Raise StatusError for a namespace that does not exist. One that the user may not read may exist."""
+        for name in self.namespaces:
+            try:
+                await get(f"/api/v1/namespaces/{name}", {})
+            except StatusError as error:
+                if error.code == NOT_FOUND:
+                    raise
 
     def takes(self, obj: Obj) -> bool:
         """Report whether an object is recorded."""
@@ -88,12 +98,13 @@ class Recording:
 async def record(get: Get, choice: Choice) -> Recording:
     """Record the objects of a server.
 
-    Raises StatusError and ConnectionError if it does not say what it serves, ValueError for a kind that is not
-    recorded.
+    Raises StatusError and ConnectionError if it does not say what it serves, and for a namespace that it does not
+    have; ValueError for a kind that is not recorded.
     """
     recording = Recording((await get("/version", {}))["gitVersion"])
     resources = [each async for each in resources_of(get, recording) if _name(each) not in DERIVED]
     choice.check_kinds(resources)
+    await choice.check_namespaces(get)
     for resource in filter(choice.takes_kind, resources):
         try:
             async for obj in objects_of(get, resource):
