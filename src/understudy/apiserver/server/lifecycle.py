@@ -33,6 +33,7 @@ from understudy.apiserver.server.filters.faults.page import FaultsPage
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.http.listener import Listener
 from understudy.apiserver.server.http.tls_listener import listening_socket
+from understudy.apiserver.server.http.webhook_functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
@@ -40,7 +41,6 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.controller import AggregationController
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
-from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.wiring import FrontDoor, new_backends, new_front_door, new_parts
 from understudy.apiserver.storage.compaction import compact_periodically

@@ -35,9 +35,9 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.filters.request_log.requests import Requests
+from understudy.apiserver.server.http.webhook_functions import WebhookFunction, WebhookOptions
 from understudy.apiserver.server.lifecycle import Lifecycle, Snapshot
 from understudy.apiserver.server.options.config import ServerConfig
-from understudy.apiserver.server.webhooks.functions import WebhookFunction, WebhookOptions
 from understudy.apiserver.server.worker.loop_thread import FORKED, LoopThread
 from understudy.machinery.auth.users import ACCOUNT, User, account_groups
 from understudy.machinery.errors import StatusError
