@@ -31,6 +31,7 @@ STORIES: Mapping[str, Story] = {
     "requests": aggregation_requests.steps,
     "discovery": aggregation_discovery.steps,
     "openapi": aggregation_openapi.steps,
+    "conversion": aggregation_openapi.steps_without_v3,
 }
 CLOSE = 8  # opcode of the frame that ends a WebSocket
 PATIENCE = 60.0  # seconds until a condition or an answer is there

@@ -68,7 +68,7 @@ class AggregatedServer:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def serve(self, path: str, page: Any, media: str) -> None:
-        """Answer with a page at a path from now on; None for 404."""
+        """Answer with a page, or what it returns each time, at a path from now on; None for 404."""
         self._server.pages[path] = page, media
 
     def __enter__(self) -> Self:
@@ -121,7 +121,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         text = [("Content-Type", "text/plain")]
         match path.rpartition("/")[2]:
             case _ if page := self.server.pages.get(path, (None, ""))[0]:
-                body = page if isinstance(page, str) else json.dumps(page)
+                content = page() if callable(page) else page
+                body = content if isinstance(content, str) else json.dumps(content)
                 self._send(200, body.encode(), [("Content-Type", self.server.pages[path][1])])
             case _ if not path.startswith(self.server.answers):
                 self._send(404, b"404 page not found\n", text)

@@ -151,3 +151,55 @@ def steps(port: int, bundle: str, _: str) -> Iterator[Step]:
     yield Ask("/openapi/v2", headers=_JSON, hides="wardle")
     yield Ask(f"/openapi/v3/{NAMES[1]}", until=404)
     yield Write("DELETE", f"{DEFINITIONS}/lankies.lanky.example.com")
+
+
+def steps_without_v3(port: int, bundle: str, _: str) -> Iterator[Step]:
+    """Yield the steps with an aggregated server that has no v3 documents: its v2 is converted."""
+    name = f"v1alpha1.{GROUP}"
+    yield Serve("/openapi/v2", LEGACY)
+    yield Serve(f"{PATH}", RESOURCES)
+    yield Write("POST", "/api/v1/namespaces", {"metadata": {"name": "wardle"}})
+    external = {"type": "ExternalName", "externalName": "localhost"}
+    yield Write("POST", SERVICES, {"metadata": {"name": "api"}, "spec": external})
+    yield service("v1alpha1", GROUP, (2000, 15), port, bundle)
+    yield Reason("Passed", name)
+    yield Ask("/openapi/v3", shows=NAMES[1])
+    yield Ask(f"/openapi/v3/{NAMES[1]}")
+    yield Ask(f"/openapi/v3/{NAMES[1]}?hash=A")
+    yield Ask(f"/openapi/v3/{NAMES[1]}", headers={"Accept": "text/plain"})
+    yield Ask(f"/openapi/v3/{NAMES[0]}")
+    yield Write("DELETE", f"{API_SERVICES}/{name}")
+    yield Ask("/openapi/v3", hides=NAMES[1])
+    yield Ask(f"/openapi/v3/{NAMES[1]}")
+    yield Write("DELETE", f"{SERVICES}/api")
+
+
+_SIBLINGS = {**ref("com.example.wardle.Self"), "description": "beside a reference"}
+_HEADER = {"name": "h", "in": "header", "type": "string", "format": "f", "required": True, "description": "D"}
+_BEARER = {"type": "apiKey", "name": "authorization", "in": "header", "description": "a token", "x-s": 1}
+_FLOW = {"type": "oauth2", "flow": "implicit", "authorizationUrl": "https://a", "scopes": {"s": "all"}}
+LEGACY: Obj = {
+    **DOCUMENT,
+    "info": {"title": "wardle", "version": "v0", "description": "an old one", "z": 1, "x-i": 1},
+    "produces": ["application/json"],
+    "externalDocs": {"description": "more", "url": "https://example.com"},
+    "securityDefinitions": {"BearerToken": _BEARER, "flow": _FLOW},
+    "responses": {"Gone": {"description": "gone", "schema": ref("com.example.wardle.Self"), "x-r": 1}},
+    "paths": {
+        **DOCUMENT["paths"],
+        f"{PATH}/old": {
+            **operation(ref("com.example.wardle.Flunder"), _SIBLINGS, consumes=["a/b", "c/d"], produces=["e/f"]),
+            "parameters": [_HEADER, {"name": "n", "in": "query", "uniqueItems": True, "type": "array"}],
+            "post": {"responses": {"404": {"$ref": "#/responses/Gone"}}, "tags": ["t"], "externalDocs": {"url": "u"}},
+        },
+    },
+    "definitions": {
+        **DOCUMENT["definitions"],
+        "com.example.wardle.Nested": {
+            "properties": {"a": _SIBLINGS, "b": {"items": _SIBLINGS}, "c": {"items": [ref(SHARED), ref(TAKEN)]}},
+            "additionalProperties": ref(SHARED),
+            "anyOf": [ref(SHARED), _SIBLINGS],
+            "not": _SIBLINGS,
+        },
+    },
+}

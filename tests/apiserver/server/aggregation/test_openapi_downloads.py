@@ -78,3 +78,22 @@ def test_index_of_v3_is_read() -> None:
     for backend in (Backend(503), Backend(200, b"[]"), Backend(200, b'{"paths": {"a": 1}}'), Backend(200, b"")):
         with pytest.raises((CallError, ValueError)):
             backend.urls(spec)
+
+
+def test_v2_is_converted_where_there_is_no_v3() -> None:
+    """A known v2 document is asked for again once v3 is known to be missing; its conversion goes when v3 comes."""
+    spec = Backend(404).urls(Backend(200, DOCUMENT, '"1"').v2(EMPTY))
+    again = Backend(200, DOCUMENT, '"1"')
+    spec = again.v2(spec)
+    assert again.asked == [{"Accept": "application/json"}]
+    assert spec.v3 == b'{"openapi":"3.0.0","paths":{"/apis/g/v1/a":{},"/b":{}},"components":{}}'
+    assert again.v2(spec) is spec
+    assert Backend(200, b'{"paths": {}}').urls(spec).v3 == b""
+
+
+@pytest.mark.parametrize("part", ["info", "securityDefinitions", "externalDocs"])
+def test_unreadable_parts_cannot_be_converted(part: str) -> None:
+    """A v2 document in which a part is a text is none."""
+    legacy = Backend(404).urls(EMPTY)
+    with pytest.raises(ValueError, match="no OpenAPI document"):
+        Backend(200, b'{"paths": {}, "%s": "x"}' % part.encode()).v2(legacy)

@@ -152,6 +152,7 @@ class OpenAPI:
 
     def _index(self, specs: Specs) -> bytes:
         urls = {name: url for spec in specs.values() for name, url in spec.urls.items()}
+        urls |= {spec.name: _url(spec.name, spec.v3_hash) for spec in specs.values() if spec.v3}
         urls |= {name: _url(name, etag) for name, etag in self.hashes.items()}
         return orjson.dumps({"paths": {name: {"serverRelativeURL": urls[name]} for name in sorted(urls)}})
 
@@ -169,11 +170,16 @@ class OpenAPI:
     def _v3(self, request: Request, name: str) -> Response:
         """Return a v3 document or a part of it, or 301, 304, 404, 406, 412 or 416."""
         vary = ("Vary", "Accept")
-        if name not in self.hashes:
+        specs = self.specs
+        converted = next((spec for spec in specs.values() if spec.v3 and spec.name == name), None)
+        if name in self.hashes:
+            etag, since, render = self.hashes[name], self._made, partial(self._rendered, name)
+        elif converted:
+            etag, since, render = converted.v3_hash, self._merged_since(specs), partial(bytes, converted.v3)
+        else:
             return Response(404, content_type="")
         if _negotiated(request, [JSON]) is None:
             return Response(406, content_type="", headers=[vary])
-        etag = self.hashes[name]
         headers, tag = [vary], f'"{etag}"'
         asked = request.query.get("hash")
         if asked and asked != etag:
@@ -182,7 +188,7 @@ class OpenAPI:
         if asked:
             expires = http_date(int(time()) + YEAR).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
-        response = serve_content(request, tag, self._made, JSON, headers, lambda: self._rendered(name))
+        response = serve_content(request, tag, since, JSON, headers, render)
         response.compressible = False  # kube-apiserver does not compress these documents
         return response
 

@@ -27,7 +27,7 @@ _SIMPLE = {
 }
 _DOCS = {"description": "", "url": ""}
 _TYPES: dict[str, dict[str, str]] = {
-    "Swagger": {"paths": "Paths", "definitions": "{Schema}", "parameters": "{Parameter}"},
+    "Swagger": {"paths": "Paths", "definitions": "{Schema}", "parameters": "{Parameter}", "responses": "{Response}"},
     "PathItem": {
         "$ref": "",
         **dict.fromkeys(("get", "put", "post", "delete", "options", "head", "patch"), "Operation"),
@@ -83,11 +83,16 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 def as_read(document: Any) -> Obj:
-    """Return the paths, definitions and parameters of a document, as Go reads and writes them. Raises ValueError."""
+    """Return the paths, definitions, parameters and responses of a document as Go reads them. Raises ValueError."""
     try:
         return {"paths": {}, "definitions": {}, "parameters": {}, **_object("Swagger", document)}
     except (AttributeError, TypeError) as error:
         raise ValueError(f"no OpenAPI document: {error}") from None
+
+
+def extensions_of(value: Obj) -> Obj:
+    """Return the vendor extensions of an object, as Go writes them."""
+    return {name.lower(): in_key_order(value[name]) for name in sorted(value) if _is_extension(name)}
 
 
 def _value(kind: str, value: Any) -> Any:

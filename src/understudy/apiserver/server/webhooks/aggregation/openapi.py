@@ -86,16 +86,17 @@ async def with_urls(spec: AggregatedSpec, fetch: Fetch) -> AggregatedSpec:
     """Return documents with the v3 documents that a server has now. Raises CallError, ValueError."""
     answer = await fetch("/openapi/v3", {})
     if answer.status == 404:
-        return spec._replace(urls={})
+        return spec._replace(urls={}, is_legacy=True)
     if answer.status != 200:
         raise CallError("Error, could not get list of group versions for APIService")
-    return spec._replace(urls=_urls(orjson.loads(answer.body)))
+    return spec._replace(urls=_urls(orjson.loads(answer.body)), is_legacy=False, v3=b"")
 
 
 async def with_v2(spec: AggregatedSpec, version: Version, fetch: Fetch) -> AggregatedSpec:
     """Return documents with the v2 document that a server has now. Raises CallError, ValueError."""
     headers = {"Accept": "application/json"}
-    if spec.etag and not spec.etag.startswith(_OWN_ETAG):
+    lacks_v3 = spec.is_legacy and not spec.v3
+    if spec.etag and not lacks_v3 and not spec.etag.startswith(_OWN_ETAG):
         headers["If-None-Match"] = spec.etag
     answer = await fetch("/openapi/v2", headers)
     if answer.status == 304 and spec.etag:
@@ -103,9 +104,10 @@ async def with_v2(spec: AggregatedSpec, version: Version, fetch: Fetch) -> Aggre
     if answer.status != 200:
         raise CallError(f"failed to retrieve openAPI spec, http error: {answer.status}")
     etag = answer.headers.get("ETag") or _OWN_ETAG + sha512(answer.body).hexdigest()
-    if etag == spec.etag:
+    if etag == spec.etag and not lacks_v3:
         return spec
-    return spec._replace(etag=etag, v2=await asyncio.to_thread(_read, answer.body, spec.path, version))
+    v3 = await asyncio.to_thread(_as_v3, answer.body) if spec.is_legacy else b""
+    return spec._replace(etag=etag, v2=await asyncio.to_thread(_read, answer.body, spec.path, version), v3=v3)
 
 
 def _urls(index: Any) -> Mapping[str, str]:
@@ -114,6 +116,13 @@ def _urls(index: Any) -> Mapping[str, str]:
         return {name: str(item.get("serverRelativeURL", "")) for name, item in (index.get("paths") or {}).items()}
     except AttributeError:
         raise ValueError("no index of OpenAPI documents") from None
+
+
+def _as_v3(document: bytes) -> bytes:
+    """Return a v2 document as v3, in JSON. Raises ValueError."""
+    from understudy.apiserver.endpoints.openapi.merging.conversion import converted
+
+    return encode_unescaped(converted(orjson.loads(document)))
 
 
 def _read(document: bytes, prefix: str, version: Version) -> bytes:
