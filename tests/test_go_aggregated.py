@@ -222,7 +222,10 @@ def measured(kubectl: str, tmp_path: Path) -> Iterator[Cluster]:
     with cluster_in(tmp_path, kubectl) as cluster, AggregatedServer() as kubelet:
         kubelet.serve("/metrics/resource", partial(resource_metrics, time.time(), itertools.count()), "text/plain")
         conditions = [{"type": "Ready", "status": "True"}]
-        status = {"allocatable": {"cpu": "2", "memory": "4Gi"}, "capacity": {"cpu": "2", "memory": "4Gi"}}
+        status: dict[str, Any] = {
+            "allocatable": {"cpu": "2", "memory": "4Gi"},
+            "capacity": {"cpu": "2", "memory": "4Gi"},
+        }
         status |= {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "conditions": conditions}
         status |= {"daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}}}
         cluster.create("v1", "Node", "n1", status=status)
