@@ -416,9 +416,9 @@ class Watch:
         self.closed = False
         self.wake: Callable[[], None] = _nobody
 
-    def offer(self, event: Event) -> None:
-        """Queue a write, or cut off a reader that is too slow."""
-        self._size += event.size
+    def offer(self, event: Event, size: int) -> None:
+        """Queue a write of a size (see `Event.size`), or cut off a reader that is too slow."""
+        self._size += size
         if self._size > self.limit:
             self.cut_off()
             return
@@ -429,7 +429,7 @@ class Watch:
     def take(self) -> Event:
         """Remove the oldest write from the queue and return it. Raises IndexError."""
         event = self.queue.popleft()
-        self._size -= event.size
+        self._size = self._size - event.size if self.queue else 0
         return event
 
     def end(self) -> None:

@@ -188,11 +188,12 @@ class MemoryStore:
         else:
             self._past[entry.key] = entry if past is None else [past, entry]
         self._log.append(event)
-        self._history_size += event.size
+        size = event.size
+        self._history_size += size
         if self._history_size > self._history_limit:
             self._forget_oldest()
         for watch in self._watches.told_of(event):
-            watch.offer(event)
+            watch.offer(event, size)
 
     def watch(self, prefix: str, after: int, *, interest: Interest = ALL_WRITES, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""

@@ -236,14 +236,14 @@ class EventSource:
                 self._on_write(watch.take())
                 if turns.is_over:
                     break
-        is_empty = not (queue or self._initial)
-        is_blocked = not is_empty and self._is_blocked
         self.due, self.must_load = 0.0, False
-        if not self.ended and (is_empty or is_blocked):
-            if watch.ended:
-                self.close()
-            else:
-                self._on_time(is_blocked)
+        is_blocked = self._cache is not None and self._is_blocked
+        if self.ended or ((queue or self._initial) and not is_blocked):
+            return
+        if watch.ended:
+            self.close()
+        else:
+            self._on_time(is_blocked)
 
     @property
     def _is_blocked(self) -> bool:
@@ -294,6 +294,9 @@ class EventSource:
     def _on_time(self, is_blocked: bool) -> None:
         """End the watch, or send a bookmark, if it is time; say when the next thing is due."""
         now = self._clock.monotonic()
+        if now < self._bookmark_at and not is_blocked:
+            self.due = self._bookmark_at
+            return
         if now >= self._end:
             self.close()
         elif now >= self._bookmark_at and not is_blocked:
@@ -306,10 +309,11 @@ class EventSource:
 
     def _on_write(self, event: Event) -> None:
         """Send the event of a write, if the selector matches the object before or after it."""
-        if event.revision <= self._seen:
+        _, entry, previous = event
+        revision = entry.revision
+        if revision <= self._seen:
             return
-        self._seen = event.revision
-        entry, previous = event.entry, event.previous
+        self._seen = revision
         if self._wants_all:
             self._send("DELETED" if event.deleted else "MODIFIED" if previous else "ADDED", entry)
             return
@@ -329,7 +333,7 @@ class EventSource:
         kind, version = self._scope.kind, self._scope.version
         if not self._form.target:
             key = self._keys[type_]
-            frame = entry.cache.get(key)
+            frame = entry.forms.get(key)
             if frame is None:
                 make, encoding = _FRAMES[key[1]]
                 frame = entry.cache[key] = make(type_, encoding(entry, kind, version))

@@ -214,6 +214,10 @@ class _Connection:
         if transport is not None and not transport.is_closing():
             transport.write(data)
 
+    def write_if_ready(self, data: bytes) -> bool:
+        """Send nothing: the application has an event loop of its own."""
+        return False
+
     async def end_writing(self) -> None:
         """Tell the client that nothing follows, and give it the time to read what was sent."""
         transport = self.transport

@@ -32,6 +32,9 @@ class Connection(Writer, Protocol):
     def write_now(self, data: bytes) -> None:
         """Send bytes without waiting, or nothing if the client went away."""
 
+    def write_if_ready(self, data: bytes) -> bool:
+        """Send bytes if the client is there and does not read too slowly; report whether they are sent."""
+
     async def end_writing(self) -> None:
         """Tell the client that nothing follows, and give it the time to read what was sent."""
 
@@ -105,6 +108,10 @@ class ImpairedConnection(ImpairedWriter):
 
     def write_now(self, data: bytes) -> None:
         self._connection.write_now(data)
+
+    def write_if_ready(self, data: bytes) -> bool:
+        """Send nothing: that has to be slow."""
+        return False
 
     async def end_writing(self) -> None:
         await self._connection.end_writing()

@@ -81,6 +81,10 @@ class Exchange(ABC):
     async def send_chunk(self, data: bytes) -> None:
         """Send the next bytes of a body."""
 
+    def send_chunk_now(self, data: bytes) -> bool:
+        """Send the next bytes of a body if the client has room for them now; report whether they are sent."""
+        return False
+
     @abstractmethod
     async def end(self) -> None:
         """End a body that came piece by piece."""
@@ -156,7 +160,14 @@ class Http1Exchange(Exchange):
 
     def send_chunk(self, data: bytes) -> Coroutine[Any, Any, None]:
         """Send the next bytes of a body."""
-        return self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data)
+        return self._connection.write(self._chunk(data))
+
+    def send_chunk_now(self, data: bytes) -> bool:
+        return self._connection.write_if_ready(self._chunk(data))
+
+    def _chunk(self, data: bytes) -> bytes:
+        """Return bytes of a body as HTTP/1.1 sends them."""
+        return b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data
 
     async def end(self) -> None:
         """End a body in chunks."""

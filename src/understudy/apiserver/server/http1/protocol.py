@@ -230,6 +230,14 @@ class HTTPProtocol(ServedProtocol):
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
+    def write_if_ready(self, data: bytes) -> bool:
+        """Send bytes if the client is there and does not read too slowly; report whether they are sent."""
+        transport = self.transport
+        if self._writable is not None or transport is None or transport.is_closing():
+            return False
+        transport.write(data)
+        return True
+
     async def end_writing(self) -> None:
         """Tell the client that nothing follows, and give it the time to read: closing could drop what was sent."""
         if self.transport is not None and self.transport.can_write_eof():

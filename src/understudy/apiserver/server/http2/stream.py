@@ -129,6 +129,17 @@ class Stream:
             if not left:
                 return
 
+    def write_now(self, data: bytes) -> bool:
+        """Send bytes of a body if the client has room for all of them; report whether they are sent."""
+        http2, connection = self._connection.http2, self._connection
+        if not self.is_open or connection.transport is None or connection.is_full:
+            return False
+        if len(data) > min(http2.local_flow_control_window(self.number), http2.max_outbound_frame_size):
+            return False
+        http2.send_data(self.number, data, end_stream=False)
+        connection.flush()
+        return True
+
     def end(self) -> None:
         """Tell the client that nothing follows."""
         self._check()
@@ -203,6 +214,9 @@ class Http2Exchange(Exchange):
     async def send_chunk(self, data: bytes) -> None:
         """Send the next bytes of a body."""
         await self._write(data)
+
+    def send_chunk_now(self, data: bytes) -> bool:
+        return self._impaired is None and self._stream.write_now(data)
 
     async def end(self) -> None:
         """End a body that came piece by piece."""
