@@ -93,3 +93,17 @@ async def test_client_that_leaves_gives_its_turn_back() -> None:
     late.cancel()
     await asyncio.gather(late, return_exceptions=True)
     await bodies.acquire(10)
+
+
+async def test_clients_that_leave_at_once_keep_no_memory() -> None:
+    """Who gives its memory back leaves out those who wait for it and were cancelled, but do not know yet."""
+    bodies = HeldBodies(10)
+    await bodies.acquire(10)
+    leaving, behind = asyncio.create_task(bodies.acquire(8)), asyncio.create_task(bodies.acquire(10))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    bodies.release(10)
+    await behind
+    await asyncio.gather(leaving, return_exceptions=True)
+    bodies.release(10)
+    await bodies.acquire(10)

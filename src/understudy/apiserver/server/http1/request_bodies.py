@@ -37,20 +37,17 @@ class HeldBodies:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._waiting.remove((size, turn))
-                self.release(0)  # those behind it may need less
-            else:
-                self.release(size)
+            self.release(0 if turn.cancelled() else size)  # those behind it may need less
             raise
 
     def release(self, size: int) -> None:
         """Give bytes back."""
         self._left += size
-        while self._waiting and self._waiting[0][0] <= self._left:
+        while self._waiting and (self._waiting[0][1].cancelled() or self._waiting[0][0] <= self._left):
             size, turn = self._waiting.popleft()
-            self._left -= size
-            turn.set_result(None)
+            if not turn.cancelled():
+                self._left -= size
+                turn.set_result(None)
 
 
 class Reception:
