@@ -6,6 +6,8 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from understudy import Server
 from understudy.apiserver.server.http1 import ends
 from understudy.apiserver.server.http1.ends import EndingProtocol, end_connections
+
+MANY = 64 << 20  # bytes that no buffers of a connection hold
 
 
 class Pipe(asyncio.Transport):
@@ -67,3 +71,24 @@ def test_server_does_not_wait_for_clients(protocols: Sequence[str], caplog: pyte
         except ConnectionResetError:
             pass
     assert not caplog.records
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_server_reads_no_more_of_a_body_than_its_buffers(tls: bool, tmp_path: Path) -> None:
+    """A client that goes on with a body behind the answer to it loses its connection before it has sent much."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("token,ann,ann\n")
+    with Server(tls=tls, token_auth_file=tokens) as server:
+        address, sent = urlsplit(server.url), 0
+        client = socket.create_connection((address.hostname, address.port), timeout=10)
+        if tls:
+            client = ssl._create_unverified_context().wrap_socket(client)
+        with client:
+            client.sendall(f"POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: {1 << 40}\r\n\r\n".encode())
+            answer = client.recv(1 << 16)
+            with suppress(ConnectionError):
+                while sent < MANY:
+                    client.sendall(b" " * (1 << 16))
+                    sent += 1 << 16
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert sent < MANY

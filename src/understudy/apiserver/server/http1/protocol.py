@@ -204,10 +204,9 @@ class HTTPProtocol(ServedProtocol):
         await self._handle(exchange)
         self._current = None
         if not body.is_complete:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LINGER):
-                    while not body.is_complete:
-                        await body.read()
+            await asyncio.sleep(_LINGER)
+            if not self.has_unsent():
+                self.end()  # to close a connection over TLS would be to read all that still comes
         if head.upgrades and not exchange.closes:
             self._enqueue(self._parser.resume())
         return body.is_complete and not exchange.closes
