@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from scripts.torture.attacks.case import Case, Target, read_to_end, run_at_once, status_of
@@ -24,8 +25,13 @@ REQUESTS = (
     ("", TABLE, ""),
     ("", METADATA, ""),
     ("?watch=1&resourceVersion=0&timeoutSeconds=5", "application/json", ""),
+    ("?watch=1&resourceVersion=0&timeoutSeconds=5", "application/vnd.kubernetes.protobuf", ""),
+    ("?watch=1&resourceVersion=0&timeoutSeconds=5", "application/yaml", ""),
+    ("?watch=1&resourceVersion=0&timeoutSeconds=5", TABLE, ""),
     ("?watch=1&resourceVersion=0&timeoutSeconds=5&labelSelector=of%3Dx", "application/json", ""),
 )
+
+LARGE, KEYS = 4, 40_000  # objects, and entries in each of them: a megabyte
 
 
 def _config_map(number: int) -> bytes:
@@ -34,21 +40,38 @@ def _config_map(number: int) -> bytes:
 
 
 def _lists(target: Target) -> str:
-    """Ask for everything in every form, some times at once, and delete it at last."""
-    target.send_all([target.request("POST", MAPS, _config_map(number)) for number in range(OBJECTS)])
+    """Ask for many objects in every form, some times at once, and delete them at last."""
+    bodies = [_config_map(number) for number in range(OBJECTS)]
+    return f"{OBJECTS} objects, {_ask(target, bodies, [MAPS])}"
+
+
+def _large(target: Target) -> str:
+    """Ask for few objects with very much in them, by list and one by one, in every form."""
+    data = {f"k{number}": f"v{number}" for number in range(KEYS)}
+    bodies = [json.dumps({"metadata": {"name": f"o{number}"}, "data": data}).encode() for number in range(LARGE)]
+    return f"{LARGE} objects, {_ask(target, bodies, [MAPS, f'{MAPS}/o0'])}"
+
+
+def _ask(target: Target, bodies: Sequence[bytes], paths: Sequence[str]) -> dict[int, int]:
+    """Create objects, and ask for paths in every form, some times at once; return the answers."""
+    target.send_all([target.request("POST", MAPS, body) for body in bodies])
     statuses: Counter[int] = Counter()
 
-    def ask(query: str, accept: str, encoding: str) -> None:
-        head = f"GET {MAPS}{query} HTTP/1.1\r\nHost: a\r\n{target.authorization}Connection: close\r\n"
+    def ask(path: str, query: str, accept: str, encoding: str) -> None:
+        head = f"GET {path}{query} HTTP/1.1\r\nHost: a\r\n{target.authorization}Connection: close\r\n"
         with target.connect() as connection:
             connection.sendall(f"{head}Accept: {accept}\r\nAccept-Encoding: {encoding}\r\n\r\n".encode())
             statuses[status_of(read_to_end(connection))] += 1
 
-    for request in REQUESTS:
-        run_at_once([partial(ask, *request)] * AT_ONCE)
+    for path in paths:
+        for request in REQUESTS:
+            run_at_once([partial(ask, path, *request)] * AT_ONCE)
     statuses[target.send("DELETE", MAPS)[0]] += 1
     target.send("POST", "/understudy/reset")
-    return f"{OBJECTS} objects, {dict(statuses)}"
+    return dict(statuses)
 
 
-CASES = (Case("lists of everything", _lists, own=("--control",), seconds=600.0),)
+CASES = (
+    Case("lists of everything", _lists, own=("--control",), seconds=600.0),
+    Case("large objects in every form", _large, own=("--control",), seconds=600.0),
+)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -23,7 +24,7 @@ from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
-from understudy.apiserver.endpoints.responsewriters import lists
+from understudy.apiserver.endpoints.responsewriters import lists, writers
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import list as list_
 from understudy.apiserver.registry.list import AT_ONCE
@@ -184,6 +185,50 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     parted, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
     assert len(parted.parts) > COUNT // 2 // AT_ONCE
     assert parted.body == whole.body
+
+
+@pytest.mark.parametrize(
+    ("form", "makes"),
+    [("over several lines", "indent"), ("YAML", "yaml_of"), ("protobuf", "encoded_protobuf protobuf_item")],
+)
+def test_large_objects_get_their_form_beside_the_loop(
+    director: Director, form: str, makes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A form that takes long is made of large objects in a thread, whether they are listed, read or deleted."""
+    query, accept = FORMS[form]
+    threads = set[int]()
+
+    def noted(make: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            made = make(*args)
+            if b"map-" in made:  # an object, and not the begin and end of a list
+                threads.add(threading.get_ident())
+            return made
+
+        return call
+
+    def ask(method: str, path: str, more: str = "") -> bytes:
+        asked = request(method, path, f"{query}&{more}", accept)
+        return asyncio.run(answer_beside(director, asked, lambda turn: None))[0].body
+
+    def read() -> list[bytes]:
+        return [ask("GET", f"{MAPS}/map-007"), ask("GET", MAPS, "fieldSelector=metadata.name=map-007")]
+
+    small = read()
+    for module, make in product((lists, writers), makes.split()):
+        if hasattr(module, make):
+            monkeypatch.setattr(module, make, noted(getattr(module, make)))
+    assert read() == small
+    assert threads == {threading.get_ident()}
+    threads.clear()
+    for limit in ("LARGE", "LARGE_YAML"):
+        monkeypatch.setattr(writers, limit, 0)
+    for entry in cast("MemoryStore", director.state.registry.store).scan("/registry/configmaps/"):
+        entry.drop_unpacked()
+    assert read() == small
+    ask("DELETE", MAPS)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_lists_share_the_bytes_of_large_objects(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:

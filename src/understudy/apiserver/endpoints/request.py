@@ -32,11 +32,11 @@ class BodyAwaitedError(Exception):
 MakeError = Callable[[], Exception]
 
 
-class ReadBeside(Protocol):
-    """Calls a function that reads a large body, in a thread beside the event loop."""
+class Beside(Protocol):
+    """Calls a function that may take long for a request, in a thread beside the event loop."""
 
-    async def __call__(self, read: Callable[[], T], /) -> T:
-        """Return the result of the function. Raises as it does."""
+    async def __call__(self, request: Request, function: Callable[[], T], /) -> T:
+        """Return the result of the function, which may be called twice. Raises as it does."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,8 @@ class Request:
     clock             clock of the server
     deadline          when the answer is given up, in seconds of `time.monotonic`; infinite for long-running requests
     write_deadline    when the write of an object is given up, whatever time its client gives it
-    read_beside       reads a large body while the request is answered on the event loop; None otherwise
+    beside            does what may take long while the request is answered on the event loop; None otherwise
+    is_large          whether its body may take long to read
     serves_cbor       whether the server reads and writes CBOR; set once it does
     is_internal       whether the server itself sends it, which is not in the permission report
     source            returns the address from which it was sent
@@ -86,7 +87,8 @@ class Request:
     clock: Clock = SYSTEM_CLOCK
     deadline: float = inf
     write_deadline: float = inf
-    read_beside: ReadBeside | None = None
+    beside: Beside | None = None
+    is_large: bool = False
     serves_cbor: bool = False
     is_internal: bool = False
     source: Callable[[], str] = lambda: "127.0.0.1"
@@ -121,7 +123,14 @@ class Request:
 
         Raises as it does. It may be called twice, and others may write meanwhile: nothing else is looked at before.
         """
-        return read() if self.read_beside is None else await self.read_beside(read)
+        return await self.make(read) if self.is_large else read()
+
+    async def make(self, make: Callable[[], T]) -> T:
+        """Call a function that may take long beside the event loop, and return its result.
+
+        Raises as it does. It may be called twice, and others may write meanwhile.
+        """
+        return make() if self.beside is None else await self.beside(self, make)
 
     def seconds_left(self) -> float:
         """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""

@@ -45,7 +45,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
         if request.release >= V1_33:
             raise errors.not_found("", "componentstatus", scope.name)
         raise errors.unknown_error(f"Component not found: {scope.name}")
-    return object_response(request, scope, component)
+    return await object_response(request, scope, component)
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:

@@ -46,7 +46,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
         entry = await state.registry.create(write.target(""), admitted, write.validate)
     if admitted is internal:
         encoded.keep_new(entry, scope.kind)
-    return object_response(request, scope, entry, 201, form)
+    return await object_response(request, scope, entry, 201, form)
 
 
 async def read_part(

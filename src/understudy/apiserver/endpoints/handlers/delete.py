@@ -61,7 +61,7 @@ async def delete(state: ServerState, request: Request, scope: RequestScope) -> R
     status = 202 if accepted else 200
     if removed and not scope.behavior.returns_deleted_object(scope.version):
         return value_response(request, scope, _success(scope, entry), status)
-    return object_response(request, scope, entry, status)
+    return await object_response(request, scope, entry, status)
 
 
 def _success(scope: RequestScope, entry: Entry) -> Obj:

@@ -33,7 +33,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     if not cached or not is_loaded(entry, scope.kind):
         entry = read_anew(entry, scope.kind, state.gates)
     try:
-        return object_response(request, scope, entry, form=form)
+        return await object_response(request, scope, entry, form=form)
     except UnreadableError as error:
         raise unreadable_object(entry, error, state.gates) from None
 

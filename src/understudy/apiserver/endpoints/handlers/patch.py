@@ -81,7 +81,7 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
             raise
         transform = _without_managed_fields(transform)
         entry, created = await state.registry.update(target, transform, validate=write.validate)
-    return object_response(request, scope, entry, 201 if created else 200)
+    return await object_response(request, scope, entry, 201 if created else 200)
 
 
 def _without_managed_fields(transform: Transform) -> Transform:

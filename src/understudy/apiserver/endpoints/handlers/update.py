@@ -57,4 +57,4 @@ async def update(state: ServerState, request: Request, scope: RequestScope) -> R
         entry, created = await state.registry.update(target, transform, uid=uid, validate=write.validate)
     except TooLargeError:
         entry, created = await state.registry.update(target, without_managed_fields, uid=uid, validate=write.validate)
-    return object_response(request, scope, entry, 201 if created else 200)
+    return await object_response(request, scope, entry, 201 if created else 200)

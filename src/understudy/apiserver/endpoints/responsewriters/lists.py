@@ -32,7 +32,13 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     row_maker,
     table,
 )
-from understudy.apiserver.endpoints.responsewriters.writers import is_pretty, negotiate_output, struct_of, yaml_of
+from understudy.apiserver.endpoints.responsewriters.writers import (
+    is_pretty,
+    negotiate_output,
+    struct_of,
+    takes_long,
+    yaml_of,
+)
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.registry.list import AT_ONCE, Page
 from understudy.apiserver.storage.interface import Entry
@@ -77,9 +83,10 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
             metadata["remainingItemCount"] = page.remaining
     entries = _in_order_of_rows(scope, page.entries) if form.target == "Table" else page.entries
     if form.media_type == PROTOBUF:
-        return Response(200, await _protobuf(scope, form, metadata, entries), PROTOBUF)
+        return Response(200, await _protobuf(request, scope, form, metadata, entries), PROTOBUF)
     if form.media_type == CBOR:
-        return Response(200, await _joined(_cbor(scope, form, metadata, entries), entries), CBOR)
+        layout = _cbor(scope, form, metadata, entries)
+        return Response(200, await _joined(request, form, layout, entries), CBOR)
     layout = _json_layout(request, scope, form, metadata, entries)
     if form.media_type == YAML:
         layout = _in_yaml(layout, bool(entries))
@@ -87,7 +94,7 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
         layout = _indented(layout, bool(entries))
     elif form.target:
         layout = layout._replace(after=layout.after + b"\n")
-    return Response(200, await _joined(layout, entries), form.media_type)
+    return Response(200, await _joined(request, form, layout, entries), form.media_type)
 
 
 def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
@@ -96,12 +103,12 @@ def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: order(entry.object)) if order else entries
 
 
-async def _joined(layout: _Layout, entries: list[Entry]) -> list[bytes]:
-    """Return the parts of a list."""
+async def _joined(request: Request, form: Output, layout: _Layout, entries: list[Entry]) -> list[bytes]:
+    """Return the parts of a list; large items are made beside the event loop."""
     turns, item, key = Turns(), layout.item, layout.key
 
     async def made(entry: Entry) -> bytes:
-        new = item(entry)
+        new = await request.make(partial_function(item, entry)) if takes_long(entry, form) else item(entry)
         if turns.is_over:
             await turns.next()
         return new
@@ -219,7 +226,9 @@ def _cbor(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
 # --- protobuf
 
 
-async def _protobuf(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]) -> list[bytes]:
+async def _protobuf(
+    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
+) -> list[bytes]:
     """Return the parts of a list in protobuf, in its envelope."""
     kind, version, schemas = scope.kind, scope.version, Schemas.of(scope.kind.release)
     if form.target:
@@ -236,7 +245,7 @@ async def _protobuf(scope: RequestScope, form: Output, metadata: Obj, entries: l
     own = length_delimited(_tag(struct, "metadata"), protobuf.encode_message(metadata, shape))
     is_first = struct.fields["metadata"].number < struct.fields["items"].number
     layout = layout._replace(before=own) if is_first else layout._replace(after=own)
-    parts = await _joined(layout, entries)
+    parts = await _joined(request, form, layout, entries)
     head, tail = around_message(api_version, name, sum(map(len, parts)))
     return [head, *parts, tail]
 

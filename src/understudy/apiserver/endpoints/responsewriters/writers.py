@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial as partial_function
 
 from understudy.apiserver.encoding.encoded import (
     encoded,
@@ -54,6 +55,8 @@ from understudy.machinery.util.regex import regex
 
 META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"
+LARGE = 256 * 1024  # bytes of a packed object of which it may take long to make a form, some 50 ms for a megabyte,
+LARGE_YAML = 16 * 1024  # and one in YAML, up to two seconds for a megabyte
 _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts, and of each if those are too long
 _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -69,14 +72,26 @@ def form_of(request: Request, scope: RequestScope) -> Output:
     return output(request.headers.get("Accept", ""), with_cbor(offered) if request.serves_cbor else offered)
 
 
-def object_response(
+def takes_long(entry: Entry, form: Output) -> bool:
+    """Report whether it may take more than some milliseconds to make a form of an entry other than its JSON."""
+    return entry.packed_size > (LARGE_YAML if form.media_type == YAML else LARGE)
+
+
+async def object_response(
     request: Request, scope: RequestScope, entry: Entry, status: int = 200, form: Output | None = None
 ) -> Response:
-    """Return one stored object in the negotiated form."""
-    kind = scope.kind
+    """Return one stored object in the negotiated form, that of a large one made beside the event loop."""
     form = form or form_of(request, scope)
     if form.media_type == JSON and not form.target and not is_pretty(request, form):
-        return Response(status, encoded(entry, kind, scope.version) + b"\n", JSON)
+        return Response(status, encoded(entry, scope.kind, scope.version) + b"\n", JSON)
+    if takes_long(entry, form):
+        return await request.make(partial_function(_object_response, request, scope, entry, status, form))
+    return _object_response(request, scope, entry, status, form)
+
+
+def _object_response(request: Request, scope: RequestScope, entry: Entry, status: int, form: Output) -> Response:
+    """Return one stored object in another form than JSON on a single line."""
+    kind = scope.kind
     if form.media_type == PROTOBUF and not form.target:
         return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
     if form.media_type == CBOR and not form.target:

@@ -17,7 +17,7 @@ from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Versi
 
 BUFFER = 256 * 1024  # bytes of a frame, and of a body that may wait to be read: kube-apiserver's settings
 LONGEST_BLOCK = 2 * MAX_HEADERS  # bytes of compressed headers that are read, to be refused
-_LARGE = 8 * 1024  # bytes of compressed headers that are read beside the event loop: it may take a second
+_LARGE = 4 * 1024  # bytes of compressed headers that are read beside the event loop: each may be a header, of 3 µs
 _UNFOLDING = 64 * 1024  # bytes of compressed headers that may stand for any size: they are as many headers at the most
 _FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
 _NO_PRIORITIES = 9  # the setting that streams have no priorities (RFC 9218, section 2.1)

@@ -14,7 +14,8 @@
     it would wait for a webhook, on the loop                         to a thread of its own
     it recurses too deep, on the loop                                to the thread for what takes long
 
-Large bodies of the others, such as reviews and the options of deletions, are read in the thread for what takes long.
+Large bodies of the others, such as reviews and the options of deletions, are read in the thread for what takes long,
+and there large objects get a form that takes long to make, such as YAML.
 Expressions of CEL move no request: those that take long are evaluated beside it, wherever it is answered (`evaluated`
 of `cel.limits.interrupts`).
 """
@@ -71,6 +72,7 @@ class Executor:
         """Return the answer of a handler; `route` is that of a resource, None for a page. Raises StatusError."""
         if self.is_inline:
             return await handle(self._state, request)
+        request.beside = self._worker.beside
         if request.method in ("GET", "HEAD"):
             return await self._read(handle, request, route)
         if not is_loaded(PLUGINS):
@@ -82,11 +84,11 @@ class Executor:
         warnings = len(request.warnings)
         if self._waits_between_writes(request, route):
             return await self._worker.wait(handle, request)
-        is_large = _has_large_body(request)
+        is_large = request.is_large = _has_large_body(request)
         if route is not None and self._takes_long(request, route, is_large):
             return await self._worker.answer(handle, request)
         try:
-            return await self._on_loop(handle, request, is_large)
+            return await self._on_loop(handle, request)
         except LoopWouldWaitError:
             del request.warnings[warnings:]
             return await self._worker.wait(handle, request)
@@ -117,20 +119,16 @@ class Executor:
         if not accounts.has_key:
             await asyncio.to_thread(accounts.make_key)
 
-    async def _on_loop(self, handle: Handle, request: Request, is_large: bool) -> Answer:
+    async def _on_loop(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler on the event loop. Raises LoopWouldWaitError, _TooDeepError, StatusError."""
         store = self._state.registry.store
         revision = store.revision
-        if is_large:
-            request.read_beside = partial(self._worker.read, request)
         try:
             with metered(Meter(most=WORK_ON_LOOP, beside=partial(self._worker.evaluate, request))):
                 return await handle(self._state, request)
         except RecursionError:
             if store.revision != revision:
                 raise
-        finally:
-            request.read_beside = None
         raise _TooDeepError
 
     def _waits_between_writes(self, request: Request, route: Route | None) -> bool:

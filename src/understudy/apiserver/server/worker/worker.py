@@ -103,6 +103,7 @@ class Worker:
         `alone`: the loop stands still while it recurses deep, so that several writes belong together. A client that
         goes away does not stop it.
         """
+        request.beside = None
         await self._turn.acquire()
         turn, hold = _Turn(self._turn), Hold(self.held)
         loop = LoopFromThread(asyncio.get_running_loop())
@@ -134,6 +135,7 @@ class Worker:
         It does not start over if others write meanwhile, since webhooks would be asked again. A client that goes away
         stops nothing but its evaluations of CEL.
         """
+        request.beside = None
         loop, on_loop = LoopFromThread(asyncio.get_running_loop()), self._on_loop
         store = StoreOnLoop(on_loop.registry.store, loop, request, remembers=False)
         state = self._state_for(store, on_loop.webhooks, loop)
@@ -143,8 +145,8 @@ class Worker:
             request, partial(_answered, answer, request), _meter(request, self._outside(loop)), guard
         )
 
-    async def read(self, request: Request, function: Callable[[], T]) -> T:
-        """Return the result of a function that reads a large body, for a request that is answered on the event loop.
+    async def beside(self, request: Request, function: Callable[[], T], /) -> T:
+        """Return the result of a function that may take long, for a request that is answered on the event loop.
 
         Raises as it does. It may be called twice.
         """
