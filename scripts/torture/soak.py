@@ -412,7 +412,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    with ServerProcess("--control", "--emulated-version", options.emulated_version) as process:
+    with ServerProcess("--control", "--accept-hosts", "a", "--emulated-version", options.emulated_version) as process:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(process.url,), daemon=True)
             if options.torture:

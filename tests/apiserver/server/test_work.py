@@ -105,7 +105,7 @@ PATHS: dict[str, tuple[Asked, int, int]] = {
         896,
         832,
     ),
-    "delete": (Asked("DELETE", f"{CLAIMS}/one", query="dryRun=All"), 112, 111),
+    "delete": (Asked("DELETE", f"{CLAIMS}/one", query="dryRun=All"), 117, 116),
 }
 
 

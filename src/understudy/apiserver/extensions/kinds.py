@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from understudy.admission.webhooks import WebhookClient
@@ -48,6 +49,16 @@ class Defined(NamedTuple):
         stored = definition.storage_version
         return Defined(definition, kinds, kinds.get(stored) or kind(stored))
 
+    def with_verbs_of(self, definition: Definition) -> Defined:
+        """Return the same kinds, with all that was made of their schemas, and the verbs of the same definition, whose
+        deletion has begun, for example."""
+        kinds = {name: replace(kind, verbs=_verbs(definition)) for name, kind in self.kinds.items()}
+        return Defined(definition, kinds, kinds.get(definition.storage_version, self.storage))
+
+
+def _verbs(definition: Definition) -> tuple[str, ...]:
+    return VERBS_WHILE_TERMINATING if definition.is_terminating else VERBS
+
 
 def _kind(schemas: Schemas, version: str, storage: Storage) -> Kind:
     """Return the kind of a definition's objects in one version."""
@@ -62,7 +73,7 @@ def _kind(schemas: Schemas, version: str, storage: Storage) -> Kind:
         resource=definition.plural,
         singular=definition.singular,
         namespaced=definition.namespaced,
-        verbs=VERBS_WHILE_TERMINATING if definition.is_terminating else VERBS,
+        verbs=_verbs(definition),
         versions=(version,),
         stored=gvk._replace(version=definition.storage_version),
         short_names=definition.short_names,

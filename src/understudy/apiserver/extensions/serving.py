@@ -57,9 +57,11 @@ class Serving:
         before = self.definitions.get(definition.name)
         if before is not None and before.definition.serves_the_same(definition):
             defined = before._replace(definition=definition)
-        else:
+        elif before is None or definition.conversion_webhook or not before.definition.defines_the_same(definition):
             version, webhooks = self.release.version, self.webhooks
             defined = Defined.by(definition, version, webhooks, keeps_floats=self.keeps_floats)
+        else:
+            defined = before.with_verbs_of(definition)
         return self._with_definitions({**self.definitions, definition.name: defined})
 
     def without_definition(self, definition: Definition) -> Serving:

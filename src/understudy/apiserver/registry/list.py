@@ -272,8 +272,9 @@ class Listing:
     async def _matching(self, entries: list[Entry], selector: Selector) -> list[Entry]:
         """Return the entries that a selector matches. Others have their turn meanwhile: a read is what it was."""
         matching: list[Entry] = []
-        for at in range(0, len(entries), AT_ONCE):
-            matching += [entry for entry in entries[at : at + AT_ONCE] if matches(selector, entry, self.kind)]
+        at_once = AT_ONCE if selector.reads_labels_only else 1  # others look into objects, which may be large
+        for at in range(0, len(entries), at_once):
+            matching += [entry for entry in entries[at : at + at_once] if matches(selector, entry, self.kind)]
             if self._turns.is_over:
                 await self._turns.next()
         return matching

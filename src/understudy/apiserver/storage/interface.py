@@ -23,6 +23,7 @@ EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
 # Bytes of a packed value whose form is lent, not copied: for shorter ones a copy takes less than a view.
+AT_LEAST_RECENT = 2  # entries that stay unpacked, however large: a write, and what it has replaced
 LENT = 16 << 10
 _NO_LABELS: Mapping[str, str] = {}
 _NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never written to
@@ -292,14 +293,14 @@ class RecentEntries:
         self._lock = Lock()  # a thread may unpack an entry while the event loop packs another
 
     def add(self, entry: Entry) -> None:
-        """Add an entry; drop the unpacked values of the oldest ones, but not of this one."""
+        """Add an entry; drop the unpacked values of the oldest ones, but not of the last two."""
         with self._lock:
             if entry.is_recent:
                 return
             entry.is_recent = True
             self._entries.append(entry)
             self._size += EVENT_SIZE + entry.packed_size
-            while self._size > self._limit and len(self._entries) > 1:
+            while self._size > self._limit and len(self._entries) > AT_LEAST_RECENT:
                 oldest = self._entries.popleft()
                 self._size -= EVENT_SIZE + oldest.packed_size
                 oldest.is_recent = False

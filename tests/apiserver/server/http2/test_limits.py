@@ -21,6 +21,7 @@ from understudy.apiserver.server.http2.connection import Http2Connection, Http2S
 from understudy.apiserver.server.http2.encoder import PlainEncoder
 from understudy.apiserver.server.http2.frames import frame
 from understudy.apiserver.server.http2.reader import PREFACE
+from understudy.apiserver.server.http2.rules import LargeBlockError, PatientDecoder
 from understudy.machinery.releases.version import V1_37
 
 GET = PlainEncoder().encode([(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")])
@@ -46,6 +47,12 @@ def test_more_streams_than_allowed() -> None:
         client.http2.reset_stream(watches[0])
         client.flush()
         assert client.ask("GET", "/healthz").status == 200
+
+
+def test_many_small_headers_are_read_beside_the_loop() -> None:
+    """Five thousand bytes may stand for as many headers, and so for 20 ms of work."""
+    with pytest.raises(LargeBlockError):
+        PatientDecoder().decode(b"\x40\x01a\x01b" + b"\xbe" * 5000)
 
 
 def test_large_headers(client: Client) -> None:

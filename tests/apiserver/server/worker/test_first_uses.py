@@ -11,8 +11,9 @@ import pytest
 
 from tests.http import send
 from understudy import Server
-from understudy.admission.webhooks import Call, CallError, Target
+from understudy.admission.webhooks import Call, Caller, CallError, Target
 from understudy.apiserver.authentication import jose
+from understudy.apiserver.server.webhooks import certificates
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker import loading
@@ -81,6 +82,19 @@ async def test_http_client_is_imported_beside_the_loop(monkeypatch: pytest.Monke
     await client.close()
     assert len(recorded.calls) == 1
     assert recorded.threads[0] != threading.current_thread().name
+
+
+async def test_contexts_are_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call of a webhook waits for the authorities of the system, which a thread reads, once."""
+    recorded = Recorded(certificates._new_context)
+    monkeypatch.setattr(certificates, "_new_context", recorded)
+    monkeypatch.setattr(certificates, "_contexts", {})
+    contexts = {await certificates.context_beside("", f"{number % 2}", (), Caller()) for number in range(4)}
+    assert len(contexts) == len(recorded.calls) == 2
+    assert threading.current_thread().name not in recorded.threads
+    monkeypatch.setattr(certificates, "_MOST_CONTEXTS", 1)
+    assert certificates.client_context("", "2", (), Caller()) in certificates._contexts.values()
+    assert len(certificates._contexts) == 1
 
 
 def test_all_threads_have_one_key(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,9 @@ class ServedDefinitions:
             self._state.serve(before.without_definition(definition))
         else:
             self._state.serve(before.with_definition(definition))
-        if old is not None and (event.deleted or not old.definition.defines_the_same(definition)):
+        new = self._state.serving.custom(definition.group, definition.plural)
+        is_same = old is not None and new is not None and old.storage.custom is new.storage.custom  # kept with schemas
+        if old is not None and (event.deleted or not (is_same or old.definition.defines_the_same(definition))):
             prefix = prefix_of(old.storage)
             self._store.end_watches(prefix)
             for entry in self._store.scan(prefix):

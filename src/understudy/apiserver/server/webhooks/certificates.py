@@ -11,7 +11,6 @@ import base64
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -23,22 +22,42 @@ if TYPE_CHECKING:
 
 UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
 _MOST_NAMES = 100
+_MOST_CONTEXTS = 256
+_contexts: dict[tuple[str, str, tuple[str, ...], Caller], ssl.SSLContext] = {}
 
 
-@lru_cache(256)
+async def context_beside(
+    ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller
+) -> ssl.SSLContext:
+    """Return what `client_context` does, made beside the event loop: to read the system's authorities takes 30 ms."""
+    key = ca_bundle, server_name, protocols, caller
+    if key not in _contexts:
+        await asyncio.to_thread(client_context, *key)
+    return client_context(*key)
+
+
 def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
     """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
 
     Contexts are kept, since connections are used again only with the same one. A server name has its own.
     `protocols` are those that are offered to the server (ALPN), the preferred one first.
     """
+    key = ca_bundle, server_name, protocols, caller
+    if (context := _contexts.get(key)) is None:
+        context = _contexts.setdefault(key, _new_context(*key))
+        while len(_contexts) > _MOST_CONTEXTS:
+            _contexts.pop(next(iter(_contexts)), None)
+    return context
+
+
+def _new_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate of a bundle is trusted, roots or not
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(protocols)
     if ca_bundle:
         context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode("ascii", "replace"))
-    else:
+    elif not caller.insecure:
         context.load_default_certs()
     if caller.insecure:
         context.check_hostname = False

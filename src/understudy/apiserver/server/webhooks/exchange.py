@@ -23,7 +23,7 @@ from yarl import URL
 
 from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target
 from understudy.apiserver.server.http1.ends import end_connections
-from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
+from understudy.apiserver.server.webhooks.certificates import context_beside, verification_error
 from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
@@ -221,7 +221,7 @@ class OutgoingCall:
         host, last, wait = self._url.host or "", None, 0.0
         headers = headers.copy()
         headers["User-Agent"] = caller.agent or "Go-http-client/2.0"
-        context = self._context(host, ALPN, caller)
+        context = await self._context(host, ALPN, caller)
         while True:
             try:
                 connection = await self._connections.http2.find(host, self._url.port or _HTTPS, context)
@@ -243,6 +243,7 @@ class OutgoingCall:
         """Send a request over HTTP/1.1 and return the answer. Raises CallError."""
         host, port = self._url.host or "", self._url.port or _HTTPS
         address, address_port = self._address(host, port)
+        context = await self._context(host, ("http/1.1",), caller)
         try:
             return await self._connections.session.request(
                 method,
@@ -250,16 +251,16 @@ class OutgoingCall:
                 data=body or None,
                 headers=headers,
                 allow_redirects=False,
-                ssl=self._context(host, ("http/1.1",), caller),
+                ssl=context,
                 server_hostname=host,
             )
         except aiohttp.ClientError as error:
             raise self.error(await failure_text(error, address, address_port, host)) from None
 
-    def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
+    async def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
         """Return the context of connections to a host: the same one for all callers that show the same certificate."""
         shown = Caller("", insecure=caller.insecure, certificate=caller.certificate, key=caller.key)
-        return client_context(self._call.target.ca_bundle, host, protocols, shown)
+        return await context_beside(self._call.target.ca_bundle, host, protocols, shown)
 
     def _address(self, host: str, port: int) -> Address:
         """Return the address to dial for a host. Raises CallError for a Service without one."""
