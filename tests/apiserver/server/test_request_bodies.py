@@ -95,7 +95,7 @@ async def test_client_that_leaves_gives_its_turn_back() -> None:
     await bodies.acquire(10)
 
 
-async def test_clients_that_leave_at_once_keep_no_memory() -> None:
+async def test_memory_of_cancelled_requests_is_free() -> None:
     """Who gives its memory back leaves out those who wait for it and were cancelled, but do not know yet."""
     bodies = HeldBodies(10)
     await bodies.acquire(10)

@@ -89,7 +89,7 @@ async def test_contexts_are_made_beside_the_loop(monkeypatch: pytest.MonkeyPatch
     recorded = Recorded(certificates._new_context)
     monkeypatch.setattr(certificates, "_new_context", recorded)
     monkeypatch.setattr(certificates, "_contexts", {})
-    contexts = {await certificates.context_beside("", f"{number % 2}", (), Caller()) for number in range(4)}
+    contexts = {await certificates.load_client_context("", f"{number % 2}", (), Caller()) for number in range(4)}
     assert len(contexts) == len(recorded.calls) == 2
     assert threading.current_thread().name not in recorded.threads
     monkeypatch.setattr(certificates, "_MOST_CONTEXTS", 1)

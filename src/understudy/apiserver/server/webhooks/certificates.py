@@ -26,7 +26,7 @@ _MOST_CONTEXTS = 256
 _contexts: dict[tuple[str, str, tuple[str, ...], Caller], ssl.SSLContext] = {}
 
 
-async def context_beside(
+async def load_client_context(
     ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller
 ) -> ssl.SSLContext:
     """Return what `client_context` does, made beside the event loop: to read the system's authorities takes 30 ms."""

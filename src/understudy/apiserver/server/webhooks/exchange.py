@@ -23,7 +23,7 @@ from yarl import URL
 
 from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target
 from understudy.apiserver.server.http1.ends import end_connections
-from understudy.apiserver.server.webhooks.certificates import context_beside, verification_error
+from understudy.apiserver.server.webhooks.certificates import load_client_context, verification_error
 from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
@@ -260,7 +260,7 @@ class OutgoingCall:
     async def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
         """Return the context of connections to a host: the same one for all callers that show the same certificate."""
         shown = Caller("", insecure=caller.insecure, certificate=caller.certificate, key=caller.key)
-        return await context_beside(self._call.target.ca_bundle, host, protocols, shown)
+        return await load_client_context(self._call.target.ca_bundle, host, protocols, shown)
 
     def _address(self, host: str, port: int) -> Address:
         """Return the address to dial for a host. Raises CallError for a Service without one."""
