@@ -96,7 +96,7 @@ async def test_client_that_leaves_gives_its_turn_back() -> None:
 
 
 async def test_memory_of_cancelled_requests_is_free() -> None:
-    """Who gives its memory back leaves out those who wait for it and were cancelled, but do not know yet."""
+    """Memory that is given back goes to nobody who waited for it, was cancelled, and does not know yet."""
     bodies = HeldBodies(10)
     await bodies.acquire(10)
     leaving, behind = asyncio.create_task(bodies.acquire(8)), asyncio.create_task(bodies.acquire(10))

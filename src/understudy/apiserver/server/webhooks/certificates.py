@@ -29,7 +29,7 @@ _contexts: dict[tuple[str, str, tuple[str, ...], Caller], ssl.SSLContext] = {}
 async def load_client_context(
     ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller
 ) -> ssl.SSLContext:
-    """Return what `client_context` does, made beside the event loop: to read the system's authorities takes 30 ms."""
+    """Return the context of `client_context`, which a thread makes: to read the system's authorities takes 30 ms."""
     key = ca_bundle, server_name, protocols, caller
     if key not in _contexts:
         await asyncio.to_thread(client_context, *key)
