@@ -31,6 +31,7 @@ REQUESTS = (
     ("?watch=1&resourceVersion=0&timeoutSeconds=5&labelSelector=of%3Dx", "application/json", ""),
 )
 
+UNREAD, CLIENTS = 2000, 300  # objects of half a kilobyte, and lists of them that nobody reads
 LARGE, KEYS = 4, 40_000  # objects, and entries in each of them: a megabyte
 
 
@@ -71,7 +72,20 @@ def _ask(target: Target, bodies: Sequence[bytes], paths: Sequence[str]) -> dict[
     return dict(statuses)
 
 
+def _unread(target: Target) -> str:
+    """Ask for a megabyte of small objects with many clients that read nothing of it."""
+    target.send_all([target.request("POST", MAPS, _config_map(number)) for number in range(UNREAD)])
+    with target.connections(CLIENTS) as connections:
+        for connection in connections:
+            connection.sendall(target.request("GET", MAPS))
+        status, answer = target.send("GET", MAPS)
+    target.send("DELETE", MAPS)
+    target.send("POST", "/understudy/reset")
+    return f"{CLIENTS} lists, {status} with {len(answer) >> 10} KiB"
+
+
 CASES = (
     Case("lists of everything", _lists, own=("--control",), seconds=600.0),
+    Case("lists that are not read", _unread, own=("--control",)),
     Case("large objects in every form", _large, own=("--control",), seconds=600.0),
 )

@@ -11,8 +11,8 @@ from time import thread_time
 # nearly all of what outlives a request, and makes cycles only of connections (some 20 objects each), not of requests.
 # So there is little to find; the search took 31 µs of each CREATE, and takes 10 now. Nor is there any among modules
 # while they are loaded, where it took a tenth of the start.
-# The two older generations are looked at after 5 and 10 times as many; see `_KeepGarbagePausesShort`.
-GARBAGE_THRESHOLDS = (10_000, 5, 2)
+# The two older generations are looked at after 4 and 8 times as many, some 20 ms long; see `_KeepGarbagePausesShort`.
+GARBAGE_THRESHOLDS = (10_000, 3, 1)
 LONG_GARBAGE_PAUSE = 0.015  # seconds
 
 

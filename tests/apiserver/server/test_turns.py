@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any, cast
 
@@ -185,6 +187,37 @@ def test_parts_make_the_same_list(director: Director, form: str, large: int, mon
     parted, _ = asyncio.run(answer_beside(director, request("GET", MAPS, query, accept), lambda turn: None))
     assert len(parted.parts) > COUNT // 2 // AT_ONCE
     assert parted.body == whole.body
+
+
+@pytest.mark.parametrize("form", ["JSON", "over several lines", "YAML"])
+@pytest.mark.usefixtures("slices")
+def test_equal_lists_share_their_parts(director: Director, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that ask for the same at once, or while it is being sent, get one body; it goes with the last of them."""
+    query, accept = FORMS[form]
+    monkeypatch.setattr(lists, "SHARED", COUNT)
+    asked = partial(request, "GET", MAPS, query, accept)
+
+    async def ask() -> list[int]:
+        leaving, *asking = [asyncio.create_task(director(asked())) for _ in range(4)]
+        while not lists._bodies:
+            await asyncio.sleep(0)
+        leaving.cancel()
+        answers = [cast("Response", await task) for task in asking]
+        answers.append(cast("Response", await director(asked())))
+        assert len({answer.body for answer in answers}) == 1
+        assert answers[0].body == whole.body
+        await create(director, "newer")
+        newer = cast("Response", await director(asked()))
+        assert b"newer" in newer.body
+        return [id(answer.parts) for answer in (*answers, newer)]
+
+    whole, _ = asyncio.run(answer_beside(director, asked(), lambda turn: None))
+    del lists._bodies[next(iter(lists._bodies))]
+    *same, other = asyncio.run(ask())
+    assert len({*same}) == 1
+    assert other not in same
+    gc.collect()
+    assert not lists._bodies
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -114,7 +114,11 @@ class MemoryStore:
 
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
-        return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
+        return self._entries(self._live.irange(prefix, _after(prefix), (True, False)))
+
+    def _entries(self, keys: Iterable[str]) -> list[Entry]:
+        """Return the entries of keys. There may be a hundred thousand: `map` needs half the time of a comprehension."""
+        return list(map(self._live.__getitem__, keys))
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         if revision > self._revision:
@@ -124,7 +128,7 @@ class MemoryStore:
         first, behind = max(prefix, start), _after(prefix)
         if not revision or revision == self._revision:
             keys = self._live.irange(first, behind, (True, False))
-            entries = [self._live[key] for key in (islice(keys, limit) if limit else keys)]
+            entries = self._entries(islice(keys, limit) if limit else keys)
             remaining = 0
             if limit and len(entries) == limit:
                 remaining = self._live.bisect_left(behind) - self._live.bisect_left(first) - limit
@@ -140,7 +144,7 @@ class MemoryStore:
 
     async def find(self, prefix: str, lookup: Lookup) -> list[Entry] | None:
         keys = await self._indexes.find(prefix, lookup)
-        return None if keys is None else [self._live[key] for key in keys]
+        return None if keys is None else self._entries(keys)
 
     async def create(self, key: str, value: Obj, stored_as: Obj | None = None) -> Entry:
         if key in self._live:

@@ -9,9 +9,10 @@ An entry keeps its item, where other lists have the same one. A long list is not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial as partial_function
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from understudy.apiserver.encoding.encoded import (
     cbor_item,
@@ -51,6 +52,7 @@ from understudy.machinery.serializer.protobuf_wire import around_message, length
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
 
+SHARED = 1000  # entries from which on equal lists share their parts
 PART = 256 << 10  # bytes from which on items are joined to a part of the body
 LARGE_ITEM = 16 << 10  # bytes of an item, on average, from which on items are parts themselves
 _MARK = "items-of-understudy"  # stands where items belong in a list that is made without them
@@ -81,12 +83,55 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
         metadata["continue"] = page.token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
-    entries = _in_order_of_rows(scope, page.entries) if form.target == "Table" else page.entries
+    make = partial_function(_made, request, scope, form, metadata, page.entries)
+    if len(page.entries) < SHARED or form.target or request.beside is None:
+        return Response(200, await make(), form.media_type)
+    key = scope.kind, scope.version, form.media_type, is_pretty(request, form), *metadata.items()
+    return Response(200, await _shared(key, page.entries, make), form.media_type)
+
+
+class _Body(list[bytes]):
+    """The parts of a list of entries, once they are made."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        super().__init__()
+        self.entries = entries
+        self.is_made = False
+
+
+_bodies: WeakValueDictionary[Hashable, _Body] = WeakValueDictionary()  # those that are being made, or sent
+
+
+async def _shared(key: Hashable, entries: list[Entry], make: Callable[[], Awaitable[list[bytes]]]) -> list[bytes]:
+    """Return the parts of a list of entries, in a form that the key tells: those of an equal one that is being sent.
+
+    Clients that do not read what they ask for would have the server hold a copy each.
+    """
+    turns = Turns()
+    while (body := _bodies.get(key)) is not None and body.entries == entries:
+        if body.is_made:
+            return body
+        await turns.next()  # of the client for whom it is being made
+    body = _bodies[key] = _Body(entries)
+    try:
+        body += await make()
+        body.is_made = True
+    finally:
+        if not body.is_made and _bodies.get(key) is body:
+            del _bodies[key]
+    return body
+
+
+async def _made(
+    request: Request, scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
+) -> list[bytes]:
+    """Return the parts of a list in a form."""
+    if form.target == "Table":
+        entries = _in_order_of_rows(scope, entries)
     if form.media_type == PROTOBUF:
-        return Response(200, await _protobuf(request, scope, form, metadata, entries), PROTOBUF)
+        return await _protobuf(request, scope, form, metadata, entries)
     if form.media_type == CBOR:
-        layout = _cbor(scope, form, metadata, entries)
-        return Response(200, await _joined(request, form, layout, entries), CBOR)
+        return await _joined(request, form, _cbor(scope, form, metadata, entries), entries)
     layout = _json_layout(request, scope, form, metadata, entries)
     if form.media_type == YAML:
         layout = _in_yaml(layout, bool(entries))
@@ -94,7 +139,7 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
         layout = _indented(layout, bool(entries))
     elif form.target:
         layout = layout._replace(after=layout.after + b"\n")
-    return Response(200, await _joined(request, form, layout, entries), form.media_type)
+    return await _joined(request, form, layout, entries)
 
 
 def _in_order_of_rows(scope: RequestScope, entries: list[Entry]) -> list[Entry]:
