@@ -24,6 +24,7 @@ from tests.front_door import front_door
 from tests.http import send
 from tests.waiting import wait_until
 from understudy import Server
+from understudy.apiserver.endpoints.handlers import watch
 from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters import lists, writers
@@ -145,6 +146,32 @@ def test_lists_at_once_are_read_in_turns(director: Director, monkeypatch: pytest
         while not all(task.done() for task in asking):
             await asyncio.sleep(0)
             turn += 1
+
+    asyncio.run(ask())
+    assert len(reads) == len(set(reads)) == 8
+
+
+def test_watches_at_once_begin_in_turns(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clients that begin to watch everything at once have it read one after the other, not all in one turn."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(watch, "FEW", COUNT - 1)
+    store, reads, turn = director.state.registry.store, list[int](), 0
+    read = store.range
+
+    async def noted(*args: Any, **kwargs: Any) -> Range:
+        reads.append(turn)
+        return await read(*args, **kwargs)
+
+    monkeypatch.setattr(store, "range", noted)
+
+    async def ask() -> None:
+        nonlocal turn
+        asking = [asyncio.create_task(director(request("GET", MAPS, "watch=1"))) for _ in range(8)]
+        while not all(task.done() for task in asking):
+            await asyncio.sleep(0)
+            turn += 1
+        for task in asking:
+            cast("WatchResponse", task.result()).source.close()
 
     asyncio.run(ask())
     assert len(reads) == len(set(reads)) == 8

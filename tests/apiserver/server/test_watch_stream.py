@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from tests.waiting import until
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http.watch_answers import Answer
-from understudy.apiserver.server.http.watch_stream import Alarm, Pump, Pumps
+from understudy.apiserver.server.http.watch_stream import MANY_WAITING, Alarm, Pump, Pumps
+from understudy.apiserver.storage import turns
 from understudy.machinery.util.clock import SystemClock
 
 CLOCK = SystemClock()
@@ -49,6 +51,7 @@ class Events:
         self.queue: list[bytes] = []
         self.wake: Callable[[], None] = lambda: None
         self.ended = self.must_load = False
+        self.progress = SimpleNamespace(waiting=0)
         self.due = CLOCK.monotonic() + 3600
 
     def put(self, *frames: bytes) -> None:
@@ -116,6 +119,38 @@ async def test_events_wait_for_room_only() -> None:
         events.close()
         client.reads.set()
     assert client.got[1:] == [("at once", b"12"), ("waited", b"3"), ("waited", b"4"), ("ends", b"")]
+
+
+async def test_watches_with_much_to_send_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two turns of the loop one watch is sent a part of what waits for it, however many have so much."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    pumps, turn, taken = Pumps(CLOCK), 0, list[int]()
+
+    class Behind(Events):
+        def __init__(self) -> None:
+            super().__init__()
+            self.due = 0.0
+            self.progress.waiting = 5 + MANY_WAITING
+
+        def take(self) -> list[bytes]:
+            if self.ended:
+                return []
+            taken.append(turn)
+            self.progress.waiting -= 1
+            self.ended = self.progress.waiting == MANY_WAITING
+            return [b"event"]
+
+    client = Client()
+    client.reads.set()
+    watches = [Pump(cast("WatchSource", Behind()), client, pumps) for _ in range(8)]
+    sending = [asyncio.create_task(watch.run()) for watch in watches]
+    while not all(task.done() for task in sending):
+        await asyncio.sleep(0)
+        turn += 1
+    first = taken[: len(watches)]
+    later = taken[len(watches) :]
+    assert len(first) == 8
+    assert len(later) == len({*later}) == 8 * 4
 
 
 async def test_error_of_a_watch_ends_it() -> None:

@@ -45,7 +45,7 @@ from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.registry.list import cached_revision
+from understudy.apiserver.registry.list import FEW, cached_revision
 from understudy.apiserver.storage.interface import ALL_WRITES, CompactedError, Entry, Event, Interest, Watch
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
@@ -143,6 +143,8 @@ class EventSource:
             after = version
             if initial:
                 await freshness.wait_for(self._store, options.version, self._state.registry.wait_seconds)
+                if self._store.count(prefix) > FEW:
+                    await Turns().next()  # many clients that begin at once have what is stored read one after the other
                 after = await cached_revision(self._store, kind, prefix, options.version)
             after = after or self._store.revision
             self._watch = self._store.watch(prefix, after, interest=self._interest())

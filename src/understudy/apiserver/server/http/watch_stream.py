@@ -28,6 +28,7 @@ from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
 from understudy.machinery.util.regex import regex
 
+MANY_WAITING = 1000  # events of one watch of which others get a part between two parts
 _UPGRADE = regex(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 log = logging.getLogger("understudy")
 
@@ -274,7 +275,7 @@ class Pump:
         source, answer, signal = self._source, self._answer, self._signal
         source.wake = self.wake
         self._pumps.add(source, self)
-        has_sent = False
+        turns, has_sent = Turns(), False
         try:
             await answer.begin()
             while True:
@@ -288,7 +289,9 @@ class Pump:
                     _load(source, signal)
                 due = source.due
                 if source.ended or signal.is_set or not due:  # there is more to take
-                    if has_sent:
+                    if source.progress.waiting > MANY_WAITING:
+                        await turns.next()  # of all watches that have so much to send
+                    elif has_sent:
                         await asyncio.sleep(0)  # others have their turn, however fast the client reads
                     has_sent = True
                     continue
