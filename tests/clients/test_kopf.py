@@ -108,6 +108,7 @@ def test_operator_survives_faults(apiserver: Server) -> None:
         settings.watching.reconnect_backoff = 0.01
         settings.queueing.error_delays = [0.01]
         settings.watching.server_timeout = 1  # each watch that follows meets the faults that were added meanwhile
+        settings.watching.client_timeout = 2  # what hangs is given up
         settings.posting.enabled = False
         settings.process.ultimate_exiting_timeout = None
 
@@ -133,9 +134,12 @@ def test_operator_survives_faults(apiserver: Server) -> None:
         *(
             Fault.too_many_requests(retry_after=0),
             Fault.server_error(),
+            Fault.service_unavailable(retry_after=0),
             Fault.timeout(),
             Fault.reset(),
+            Fault.delay(0.1),
             Fault.slow(20_000),
+            Fault.hang(),
         ),
         *(Fault.cut_watch(1), Fault.cut_watch(1, reset=True), Fault.expired(), Fault.expired(1)),
     ]

@@ -28,6 +28,7 @@ var cacheFaults = map[string]string{
 	"reset":            `{"fault": "reset", "times": 2}`,
 	"reset in a list":  `{"fault": "reset", "afterBytes": 10, "verb": "list", "times": 2}`,
 	"delay":            `{"fault": "delay", "seconds": 0.2}`,
+	"hang":             `{"fault": "hang", "times": 2}`,
 	"slow":             `{"fault": "slow", "bytesPerSecond": 4000}`,
 	"stale":            `{"fault": "stale", "behind": 3}`,
 	"cut watch":        `{"fault": "cutWatch", "events": 2, "times": 3}`,
@@ -83,7 +84,7 @@ func TestCachesOverADay(t *testing.T) {
 	chaos := fmt.Sprintf(`{"chaos": {"seed": 7, "share": 0.1}, "resource": "configmaps", "userAgent": %q}`, agent)
 	_, added := ask[rule](t, http.MethodPost, "/understudy/faults", chaos)
 	clock(`{"frozen": true}`)
-	told, cached := informerOf(ctx, t, ns, agent), cacheOf(ctx, t, ns, agent)
+	told, cached := informerOf(ctx, t, ns, agent, 0), cacheOf(ctx, t, ns, agent, 0)
 	want := map[string]string{}
 	for step := range 288 {
 		made := &corev1.ConfigMap{Data: map[string]string{"turn": "0"}}
@@ -136,7 +137,11 @@ func survived(t *testing.T, fault string) int {
 	t.Cleanup(func() { ask[any](t, http.MethodDelete, path, "") })
 
 	ctx, ns := background(t), namespace(t)
-	told, cached := informerOf(ctx, t, ns, agent), cacheOf(ctx, t, ns, agent)
+	var timeout time.Duration // none: as long as it takes, as clients do by default
+	if document["fault"] == "hang" {
+		timeout = 2 * time.Second
+	}
+	told, cached := informerOf(ctx, t, ns, agent, timeout), cacheOf(ctx, t, ns, agent, timeout)
 	want := changed(ctx, t, ns)
 	for what, s := range map[string]*seen{"informer": told, "cache": cached} {
 		eventually(t, what, func() (bool, error) { return s.is(want), fmt.Errorf("saw %v, not %v", s.data, want) })
@@ -146,10 +151,10 @@ func survived(t *testing.T, fault string) int {
 	return found.Fired
 }
 
-// informerOf starts an informer of client-go.
-func informerOf(ctx context.Context, t *testing.T, ns, agent string) *seen {
+// informerOf starts an informer of client-go, whose requests may have a timeout.
+func informerOf(ctx context.Context, t *testing.T, ns, agent string, timeout time.Duration) *seen {
 	told, faulty := &seen{data: map[string]string{}}, config(asJSON)
-	faulty.UserAgent = agent
+	faulty.UserAgent, faulty.Timeout = agent, timeout
 	client := must(kubernetes.NewForConfig(faulty))(t)
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(ns))
 	must(factory.Core().V1().ConfigMaps().Informer().AddEventHandler(told.handlers()))(t)
@@ -157,10 +162,10 @@ func informerOf(ctx context.Context, t *testing.T, ns, agent string) *seen {
 	return told
 }
 
-// cacheOf starts a cache of controller-runtime, whose discovery meets no faults.
-func cacheOf(ctx context.Context, t *testing.T, ns, agent string) *seen {
+// cacheOf starts a cache of controller-runtime, whose discovery meets no faults and whose requests may have a timeout.
+func cacheOf(ctx context.Context, t *testing.T, ns, agent string, timeout time.Duration) *seen {
 	cached, faulty := &seen{data: map[string]string{}}, config(asProtobuf)
-	faulty.UserAgent = agent
+	faulty.UserAgent, faulty.Timeout = agent, timeout
 	objects := must(cache.New(faulty, cache.Options{DefaultNamespaces: map[string]cache.Config{ns: {}}}))(t)
 	informer := must(objects.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false)))(t)
 	must(informer.AddEventHandler(cached.handlers()))(t)

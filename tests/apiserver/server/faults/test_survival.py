@@ -99,14 +99,15 @@ def held(server: Server) -> dict[str, Any]:
         *(Fault.too_many_requests(), Fault.server_error(), Fault.service_unavailable(), Fault.timeout()),
         *(Fault.reset(), Fault.reset(after_bytes=10), Fault.delay(0.05), Fault.slow(20_000), Fault.stale(3)),
         *(Fault.cut_watch(0), Fault.cut_watch(2), Fault.cut_watch(1, reset=True), Fault.expired(), Fault.expired(1)),
-        Fault.no_bookmarks(),
+        *(Fault.no_bookmarks(), Fault.hang()),
     ],
     ids=str,
 )
 def test_watch_loop_loses_no_event(apiserver: Server, fault: Fault) -> None:
     """A loop of lists and watches ends with the objects of the server, whatever its requests meet."""
     change(apiserver)
-    rule = apiserver.faults.add(fault, user_agent="loop", nth=1, times=3)
+    times = 1 if fault == Fault.hang() else 3  # the loop gives up after two seconds
+    rule = apiserver.faults.add(fault, user_agent="loop", nth=1, times=times)
     with WatchLoop(apiserver.url) as loop:
         wait_until(lambda: loop.data)
         change(apiserver)
