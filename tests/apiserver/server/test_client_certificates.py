@@ -18,6 +18,7 @@ import pytest
 from tests.apiserver.server.http2.client import Client
 from tests.certificates import CN, SERVER, Holder, O, issue, new_authority
 from understudy import Server
+from understudy.apiserver.server.options.tls.client_certificates import AskingContext
 from understudy.apiserver.server.worker import loop_thread
 from understudy.machinery.auth.users import CREDENTIAL_ID
 
@@ -125,6 +126,29 @@ def test_many_requests_on_one_connection(server: Server, tmp_path: Path) -> None
         answer = client.getresponse()
         assert (answer.status, len(json.loads(answer.read())["metadata"]["labels"])) == (201, 3001)
         assert [send(client, "GET", "/version", {})[0] for _ in range(20)] == [200] * 20
+
+
+def test_write_leaves_received_bytes_to_be_read() -> None:
+    """Bytes that come while nothing is read can be read after an answer was sent: the event loop is told of them."""
+    holder = issue([(CN, "server")], CA, usages=(SERVER,))
+
+    def configure(context: Any) -> None:
+        context.use_certificate(holder.certificate)
+        context.use_privatekey(holder.key)
+
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connection = AskingContext(configure, [], []).wrap_bio(incoming, outgoing)
+    client = ssl._create_unverified_context().wrap_bio(outgoing, incoming)
+    for side in (client, connection) * 2:
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    with pytest.raises(ssl.SSLWantReadError):
+        connection.read(100)
+    assert connection.pending() == 0
+    client.write(b"the next request")
+    connection.write(b"an answer")
+    assert (incoming.pending, connection.pending()) == (0, 1)
+    assert connection.read(100) == b"the next request"
 
 
 def test_certificate_over_http2(server: Server, tmp_path: Path) -> None:

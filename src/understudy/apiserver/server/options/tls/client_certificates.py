@@ -120,13 +120,15 @@ class AskingConnection:
 
     def read(self, size: int) -> bytes:
         """Return bytes that the client has sent, none behind its last one. Raises ssl.SSLWantReadError."""
-        self._may_have_more = False
         try:
             with self._translated():
                 received: bytes = self._connection.recv(min(size, RECORD))
+        except ssl.SSLWantReadError:
+            self._may_have_more = False
+            raise
         except SSL.ZeroReturnError:
+            self._may_have_more = False
             return b""
-        self._may_have_more = True
         return received
 
     def write(self, data: bytes | memoryview) -> int:
@@ -162,9 +164,13 @@ class AskingConnection:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Pass bytes between the event loop's buffers and OpenSSL, and its errors on as those of Python's `ssl`."""
+        """Pass bytes between the event loop's buffers and OpenSSL, and its errors on as those of Python's `ssl`.
+
+        What comes while the loop reads nothing is passed on by a write, too, and is there to read afterwards.
+        """
         if received := self._incoming.read():
             self._connection.bio_write(received)
+            self._may_have_more = True
         try:
             yield
         except SSL.WantReadError:
