@@ -18,13 +18,17 @@ from typing import Any, NamedTuple
 import pytest
 
 import understudy
+from tests.apiserver.server.test_watch_stream import Client
 from tests.clock import FixedDate
 from tests.counting import counted_calls
 from tests.front_door import front_door
+from tests.waiting import until
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH
-from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.http.watch_stream import Pump, Pumps
+from understudy.apiserver.storage.turns import endless_turns
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.version import V1_37
 
@@ -147,3 +151,38 @@ def test_path_has_not_become_longer(director: Director, name: str) -> None:
 
     made, known = min(asyncio.run(calls())), numbers[sys.version_info >= (3, 12)]
     assert known * FEWER <= made <= known * MORE
+
+
+WATCHED = "/api/v1/namespaces/default/configmaps"
+CALLS_PER_WATCHER = 13
+
+
+async def calls_of_a_write(director: Director, watchers: int) -> int:
+    """Return how many calls a write is, with the events that watchers are sent."""
+    pumps, clients = Pumps(director.state.clock), [Client() for _ in range(watchers)]
+    query = parse_query(f"watch=true&resourceVersion={director.state.registry.store.revision}")
+    tasks = []
+    for client in clients:
+        response = await director(Request("GET", WATCHED, {"Accept": JSON}, b"", query, V1_37))
+        assert isinstance(response, WatchResponse)
+        tasks.append(asyncio.create_task(Pump(response.source, client, pumps).run()))
+    await until(lambda: all(client.got for client in clients))
+    new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"map-{next(names)}"}}
+    calls = await answer(director, Asked("POST", WATCHED, lambda: new))
+    with endless_turns(), counted_calls(SOURCES) as sending:
+        pumps.deliver()
+    assert all(b"ADDED" in client.got[-1][1] for client in clients)
+    pumps.close()
+    await asyncio.wait(tasks)
+    return calls + sending.count
+
+
+def test_event_is_little_work_for_each_watcher(director: Director) -> None:
+    """A watcher more is a few calls more for each write that it sees."""
+
+    async def calls() -> float:
+        await calls_of_a_write(director, 1)
+        few, many = [await calls_of_a_write(director, number) for number in (10, 60)]
+        return (many - few) / 50
+
+    assert CALLS_PER_WATCHER * FEWER <= asyncio.run(calls()) <= CALLS_PER_WATCHER * MORE

@@ -17,6 +17,7 @@ from itertools import count
 
 from understudy.apiserver.storage.interface import Event, Interest, Lookup, Watch
 from understudy.machinery.errors import StatusError
+from understudy.machinery.util.caches import cache_short_texts
 
 _Interests = dict[Interest, dict[Watch, None]]
 
@@ -102,8 +103,10 @@ class Watches:
         """Return the watches that are told of a write, those that began first in front."""
         watches, parts = list[Watch](), 0
         for prefix in _prefixes(event.entry.key):
+            if prefix not in self._indexes:
+                continue
             interests: _Interests = {}
-            for index in self._indexes.get(prefix, {}).values():
+            for index in self._indexes[prefix].values():
                 index.find(event, interests)
             for group in interests.values():
                 watches += group
@@ -119,10 +122,12 @@ class Watches:
         return sum(watch.prefix.startswith(prefix) for watch in self)
 
 
-def _prefixes(key: str) -> Iterator[str]:
-    """Yield the prefixes of a key, which end with a slash."""
-    at = key.find("/")
-    while at >= 0:
-        at += 1
-        yield key[:at]
-        at = key.find("/", at)
+def _prefixes(key: str) -> tuple[str, ...]:
+    """Return the prefixes of a key, which end with a slash, the shortest first."""
+    return _folders(key[: key.rfind("/") + 1])
+
+
+@cache_short_texts(1024)
+def _folders(prefix: str) -> tuple[str, ...]:
+    """Return a prefix that ends with a slash, and those in which it is."""
+    return tuple(prefix[: at + 1] for at, character in enumerate(prefix) if character == "/")
