@@ -11,14 +11,12 @@ from understudy.cel import Environment, device_environment
 from understudy.cel import compile as compile_selector
 from understudy.cel import compiler as cel_compiler
 from understudy.cel.ast import Node, children
-from understudy.cel.errors import Report
-from understudy.cel.parser import antlr_parser
+from understudy.cel.errors import RecursionDepthError, Report
+from understudy.cel.parser import antlr_parser, quick_parser
 from understudy.cel.parser.antlr_parser import parse as parse_with_antlr
-from understudy.cel.parser.antlr_parser import surely_within_limits
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.dialect import DIALECTS
-from understudy.cel.parser.parse_tree import RecursionDepthError
-from understudy.cel.parser.quick_parser import SyntaxMismatchError
+from understudy.cel.parser.quick_parser import SyntaxMismatchError, surely_within_limits
 from understudy.cel.parser.quick_parser import parse as parse_quickly
 from understudy.cel.parser.tokens import scan
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES, Gate
@@ -117,7 +115,7 @@ def test_both_parsers_build_the_same_trees() -> None:
 
 def test_antlr_parser_alone_gives_the_recorded_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions get the recorded errors if the quick parser never runs."""
-    monkeypatch.setattr(cel_compiler, "surely_within_limits", lambda _tokens: False)
+    monkeypatch.setattr(quick_parser, "surely_within_limits", lambda _tokens: False)
     answers = {
         expression: answer
         for expression, answer in CORPUS

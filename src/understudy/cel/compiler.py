@@ -16,14 +16,12 @@ from understudy.cel.checker.checker import check
 from understudy.cel.checker.environment import Environment
 from understudy.cel.checker.validators import validate
 from understudy.cel.cost import estimator
-from understudy.cel.errors import NO_LOCATION, EvaluationError, Report
+from understudy.cel.errors import NO_LOCATION, EvaluationError, RecursionDepthError, Report
 from understudy.cel.interpreter import cost_tracking, planner
 from understudy.cel.limits.budget import PER_CALL_LIMIT, Budget, CostLimitError, CostTracker, PanicError
-from understudy.cel.parser import antlr_parser, quick_parser
-from understudy.cel.parser.antlr_parser import surely_within_limits
+from understudy.cel.parser import quick_parser
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.dialect import DIALECTS
-from understudy.cel.parser.parse_tree import RecursionDepthError
 from understudy.cel.parser.tokens import Token, scan
 from understudy.cel.types import Type
 from understudy.cel.values import Value
@@ -179,7 +177,7 @@ def parse(expression: str, report: Report, environment: Environment) -> Node | N
     dialect = DIALECTS[environment.version]
     tokens, unreadable = scan(expression, quoted_fields=dialect.quoted_fields)
     builder = NodeBuilder(report, environment.declarations.macros, dialect)
-    if not unreadable and surely_within_limits(tokens):
+    if not unreadable and quick_parser.surely_within_limits(tokens):
         try:
             tree = _parse_quickly(tokens, builder)
         except RecursionDepthError as error:
@@ -190,6 +188,8 @@ def parse(expression: str, report: Report, environment: Environment) -> Node | N
         if tree is not None and not report.errors:
             return tree
         report.clear()
+    from understudy.cel.parser import antlr_parser  # seldom needed, and a fifth of what CEL takes to import
+
     return antlr_parser.parse(tokens, unreadable, builder)
 
 

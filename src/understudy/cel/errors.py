@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MAX_REPORTED = 100
+MAX_RECURSION_DEPTH = 250
 NO_LOCATION = -1
 """The offset of errors that concern the expression as a whole."""
 BEFORE_SOURCE = -2
@@ -13,6 +14,13 @@ BEFORE_SOURCE = -2
 
 class EvaluationError(Exception):
     """An expression could not be evaluated; the text is cel-go's."""
+
+
+class RecursionDepthError(Exception):
+    """The error for operators and selections that are nested deeper than `MAX_RECURSION_DEPTH`, in cel-go's words."""
+
+    def __init__(self) -> None:
+        super().__init__("max recursion depth exceeded")
 
 
 @dataclass(slots=True)

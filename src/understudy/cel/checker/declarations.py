@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from understudy.cel import types
 from understudy.cel.parser.macros import Macro, MacroKey
@@ -35,12 +35,17 @@ class Overload:
     params: tuple[Type, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """A function or operator by name, with the overloads of all libraries in the order they were added."""
 
-    name: str
-    overloads: tuple[Overload, ...]
+    def __init__(self, name: str, signatures: Mapping[str, str]) -> None:
+        self.name = name
+        self._signatures = signatures
+
+    @cached_property
+    def overloads(self) -> tuple[Overload, ...]:
+        """Return the overloads, which are read when they are first asked for: expressions use few of some hundred."""
+        return tuple(_read_overload(id_, signature) for id_, signature in self._signatures.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +70,7 @@ class Declarations:
 
 def read_functions(texts: Iterable[str]) -> dict[str, Function]:
     """Return the functions declared in the texts, by name; overloads of a function declared twice are appended."""
-    overloads: dict[str, dict[str, Overload]] = {}
+    signatures: dict[str, dict[str, str]] = {}
     for text in texts:
         name = ""
         for line in text.splitlines():
@@ -75,8 +80,8 @@ def read_functions(texts: Iterable[str]) -> dict[str, Function]:
                 name = line.strip()
             else:
                 id_, signature = line.strip().split(": ", 1)
-                overloads.setdefault(name, {}).setdefault(id_, _read_overload(id_, signature))
-    return {name: Function(name, tuple(group.values())) for name, group in overloads.items()}
+                signatures.setdefault(name, {}).setdefault(id_, signature)
+    return {name: Function(name, group) for name, group in signatures.items()}
 
 
 def _read_overload(id_: str, signature: str) -> Overload:

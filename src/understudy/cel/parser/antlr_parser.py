@@ -13,38 +13,17 @@ import re
 from collections.abc import Sequence
 
 from understudy.cel.ast import Node
-from understudy.cel.errors import NO_LOCATION
+from understudy.cel.errors import MAX_RECURSION_DEPTH, NO_LOCATION, RecursionDepthError
 from understudy.cel.parser.atn import EPSILON, ORDER, ATNState, Element, cel_atn
 from understudy.cel.parser.atn_simulator import NoViableAlternativeError, atn_simulator
 from understudy.cel.parser.builder import NodeBuilder
-from understudy.cel.parser.parse_tree import RecursionDepthError, RuleContext, TerminalNode, visit
+from understudy.cel.parser.parse_tree import RuleContext, TerminalNode, visit
 from understudy.cel.parser.tokens import EOF, Token, UnrecognizedText
 from understudy.machinery.util.regex import regex
 
-MAX_RECURSION_DEPTH = 250
 _ERROR_RECOVERY_LIMIT = 30
 _ERROR_RECOVERY_LOOKAHEAD_LIMIT = 256
 _ERROR_REPORTING_LIMIT = 100
-
-
-def surely_within_limits(tokens: Sequence[Token]) -> bool:
-    """Report whether no grammar rule can be applied within itself too often; a rough count, on the safe side.
-
-    Between two brackets there may be sums, products in these and their operands; a condition goes on behind its colon.
-    """
-    depth = deepest = conditions = 0
-    for kind, _, _ in tokens:
-        if kind in _OPENING:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif kind in _CLOSING:
-            depth -= 1
-        elif kind == "'?'":
-            conditions += 1
-    return 3 * (deepest + 1) + conditions < MAX_RECURSION_DEPTH
-
-
-_OPENING, _CLOSING = frozenset(("'('", "'['", "'{'")), frozenset(("')'", "']'", "'}'"))
 
 
 def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:

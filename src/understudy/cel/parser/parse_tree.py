@@ -20,18 +20,9 @@ from understudy.cel.ast import (
     StructField,
     Unspecified,
 )
-from understudy.cel.errors import BEFORE_SOURCE
+from understudy.cel.errors import BEFORE_SOURCE, MAX_RECURSION_DEPTH, RecursionDepthError
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.tokens import Token
-
-MAX_RECURSION_DEPTH = 250
-
-
-class RecursionDepthError(Exception):
-    """The error for operators and selections that are nested deeper than `MAX_RECURSION_DEPTH`, in cel-go's words."""
-
-    def __init__(self) -> None:
-        super().__init__("max recursion depth exceeded")
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from understudy.cel.ast import Call, Const, ListExpr, MapEntry, MapExpr, Node, Select, StructExpr, StructField
+from understudy.cel.errors import MAX_RECURSION_DEPTH, RecursionDepthError
 from understudy.cel.parser.builder import NodeBuilder
-from understudy.cel.parser.parse_tree import MAX_RECURSION_DEPTH, RecursionDepthError
 from understudy.cel.parser.tokens import EOF, Token
 
 T = TypeVar("T")
@@ -25,6 +25,26 @@ _RELATIONS = frozenset(("'<'", "'<='", "'>='", "'>'", "'=='", "'!='", "'in'"))
 _SUMS, _PRODUCTS = frozenset(("'+'", "'-'")), frozenset(("'*'", "'/'", "'%'"))
 _SIGNED = frozenset(("NUM_INT", "NUM_FLOAT"))
 _LITERALS = _SIGNED | {"NUM_UINT", "STRING", "BYTES", "'true'", "'false'", "'null'"}
+
+
+def surely_within_limits(tokens: Sequence[Token]) -> bool:
+    """Report whether no grammar rule can be applied within itself too often; a rough count, on the safe side.
+
+    Between two brackets there may be sums, products in these and their operands; a condition goes on behind its colon.
+    """
+    depth = deepest = conditions = 0
+    for kind, _, _ in tokens:
+        if kind in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif kind in _CLOSING:
+            depth -= 1
+        elif kind == "'?'":
+            conditions += 1
+    return 3 * (deepest + 1) + conditions < MAX_RECURSION_DEPTH
+
+
+_OPENING, _CLOSING = frozenset(("'('", "'['", "'{'")), frozenset(("')'", "']'", "'}'"))
 
 
 def parse(tokens: Sequence[Token], builder: NodeBuilder) -> Node:
