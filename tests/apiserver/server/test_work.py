@@ -158,7 +158,7 @@ CALLS_PER_WATCHER = 13
 
 
 async def calls_of_a_write(director: Director, watchers: int) -> int:
-    """Return how many calls a write is, with the events that watchers are sent."""
+    """Return the number of calls that a write is, with the events that watchers are sent."""
     pumps, clients = Pumps(director.state.clock), [Client() for _ in range(watchers)]
     query = parse_query(f"watch=true&resourceVersion={director.state.registry.store.revision}")
     tasks = []
