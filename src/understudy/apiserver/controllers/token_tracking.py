@@ -14,11 +14,13 @@ from understudy.apiserver.controllers.controller import APISERVER_AGENT, NAMESPA
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import timestamp
 
 NAME = "kube-apiserver-legacy-service-account-token-tracking"
+CONFIG_MAPS = f"/registry/configmaps/{NAMESPACE}/"
 SINCE = "since"
 PAUSE = 30 * 60.0  # seconds between two times that it is made
 
@@ -32,7 +34,11 @@ class TokenTrackingController(Controller[str]):
         self._clock = context.state.clock
         self._client = context.clients.client(APISERVER_AGENT)
         self._made = self._clock.monotonic()
-        informers.of(f"/registry/configmaps/{NAMESPACE}/{NAME}").on_change(lambda _: self.queue.add(NAME))
+        informers.of(CONFIG_MAPS).on_change(self._changed)
+
+    def _changed(self, entry: Entry) -> None:
+        if entry.key == CONFIG_MAPS + NAME:
+            self.queue.add(NAME)
 
     async def sync(self, key: str) -> None:
         """Write the ConfigMap if it is missing or says no day."""

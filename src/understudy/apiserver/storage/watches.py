@@ -73,6 +73,7 @@ class Watches:
 
     def add(self, watch: Watch) -> None:
         """Add a watch that begins now."""
+        assert watch.prefix.endswith("/"), watch.prefix
         self._began[watch] = next(self._numbers)
         self._counts[watch.prefix] = self._counts.get(watch.prefix, 0) + 1
         lookup = watch.interest.lookup

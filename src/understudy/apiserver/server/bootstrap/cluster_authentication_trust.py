@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.certificates.request_headers import RequestHeaders
 
 NAME = "extension-apiserver-authentication"
-KEY = f"/registry/configmaps/{NAMESPACE}/{NAME}"
+CONFIG_MAPS = f"/registry/configmaps/{NAMESPACE}/"
+KEY = CONFIG_MAPS + NAME
 REFRESH = 60.0  # seconds after which the ConfigMap is looked at again
 CLIENTS, PROXIES = "client-ca-file", "requestheader-client-ca-file"
 _UIDS = "requestheader-uid-headers"
@@ -108,7 +109,7 @@ class ClusterAuthenticationTrust(Controller[str]):
         self._trusted = trusted
         if trusted.files:
             update = self._note if self._state.release.version <= V1_32 else None  # later releases wait
-            informers.of(KEY).add_handler(add=self._note, update=update, delete=self._note)
+            informers.of(CONFIG_MAPS).add_handler(add=self._note, update=update, delete=self._note)
             self._look()
 
     def _note(self, *entries: Entry) -> None:
