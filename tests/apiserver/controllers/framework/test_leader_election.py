@@ -88,6 +88,8 @@ class World:
 async def world() -> World:
     world = World()
     await fill.fill(world.state, 0)
+    # What a first write needs is read beside the event loop, for which `settle` does not wait.
+    await world.client.create(LEASE.rpartition("/")[0], {"metadata": {"name": "first"}})
     return world
 
 
