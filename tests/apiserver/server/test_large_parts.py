@@ -52,6 +52,22 @@ async def test_large_heads_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) ->
         protocol.connection_lost(None)
 
 
+async def test_other_protocols_are_read_in_smaller_parts() -> None:
+    """What a client sends in another protocol may be very many small messages, of which few are read in one turn."""
+    sizes: list[int] = []
+
+    async def handle(exchange: Exchange) -> None:
+        raise AssertionError("there is no request")
+
+    protocol = HTTPServer(handle).connect()
+    protocol.connection_made(Pipe())
+    protocol.upgrade(lambda data: sizes.append(len(data)))
+    protocol.data_received(b"x" * 100_000)
+    await until(lambda: sum(sizes) == 100_000)
+    assert max(sizes) <= 16 * 1024
+    protocol.connection_lost(None)
+
+
 async def test_client_that_leaves_before_its_turn() -> None:
     """A request is not read if its client leaves while it waits for its turn."""
     answered: list[Exchange] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import ClassVar
 
 from understudy.apiserver.server.http1.ends import EndingProtocol
 
@@ -45,7 +44,7 @@ class PacedProtocol(EndingProtocol):
     part  bytes that are read in one turn
     """
 
-    part: ClassVar[int]
+    part: int
     _receive: Callable[[bytes], None]
 
     def __init__(self, large_parts: LargeParts) -> None:
