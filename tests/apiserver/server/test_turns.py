@@ -127,10 +127,13 @@ def test_list_is_made_in_turns(director: Director, form: str, monkeypatch: pytes
     assert seen > COUNT // AT_ONCE
 
 
-def test_lists_at_once_are_read_in_turns(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many clients that ask for everything at once have it read one after the other, not all in one turn."""
+@pytest.mark.parametrize(("query", "module", "few"), [("", list_, "MANY"), ("watch=1", watch, "FEW")])
+def test_lists_and_watches_at_once_are_read_in_turns(
+    director: Director, query: str, module: Any, few: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many clients that list or watch everything at once have it read one after the other, not all in one turn."""
     monkeypatch.setattr(turns, "SLICE", 0.0)
-    monkeypatch.setattr(list_, "MANY", COUNT - 1)
+    monkeypatch.setattr(module, few, COUNT - 1)
     store, reads, turn = director.state.registry.store, list[int](), 0
     read = store.range
 
@@ -142,36 +145,13 @@ def test_lists_at_once_are_read_in_turns(director: Director, monkeypatch: pytest
 
     async def ask() -> None:
         nonlocal turn
-        asking = [asyncio.create_task(director(request("GET", MAPS))) for _ in range(8)]
+        asking = [asyncio.create_task(director(request("GET", MAPS, query))) for _ in range(8)]
         while not all(task.done() for task in asking):
             await asyncio.sleep(0)
             turn += 1
-
-    asyncio.run(ask())
-    assert len(reads) == len(set(reads)) == 8
-
-
-def test_watches_at_once_begin_in_turns(director: Director, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many clients that begin to watch everything at once have it read one after the other, not all in one turn."""
-    monkeypatch.setattr(turns, "SLICE", 0.0)
-    monkeypatch.setattr(watch, "FEW", COUNT - 1)
-    store, reads, turn = director.state.registry.store, list[int](), 0
-    read = store.range
-
-    async def noted(*args: Any, **kwargs: Any) -> Range:
-        reads.append(turn)
-        return await read(*args, **kwargs)
-
-    monkeypatch.setattr(store, "range", noted)
-
-    async def ask() -> None:
-        nonlocal turn
-        asking = [asyncio.create_task(director(request("GET", MAPS, "watch=1"))) for _ in range(8)]
-        while not all(task.done() for task in asking):
-            await asyncio.sleep(0)
-            turn += 1
-        for task in asking:
-            cast("WatchResponse", task.result()).source.close()
+        for answer in (task.result() for task in asking):
+            if isinstance(answer, WatchResponse):
+                answer.source.close()
 
     asyncio.run(ask())
     assert len(reads) == len(set(reads)) == 8
