@@ -53,7 +53,7 @@ async def test_large_heads_are_read_in_turns(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_other_protocols_are_read_in_smaller_parts() -> None:
-    """Of the very many small messages that a client may send in another protocol few are read in one turn."""
+    """A client that sends very many small messages in another protocol has few of them read in one turn."""
     sizes: list[int] = []
 
     async def handle(exchange: Exchange) -> None:
