@@ -32,7 +32,8 @@ from pathlib import Path
 from scripts.common.commands import UsageError
 
 GINKGO = "github.com/onsi/ginkgo/v2"
-USES_ENVTEST = re.compile(r"\benvtest\.Environment\b|\bNewEnvironment\(")
+# Tests of envtest itself name its types without their package.
+USES_ENVTEST = re.compile(r"\benvtest\.Environment\b|\bNewEnvironment\(|&(Environment|APIServer)\{")
 PASSED = re.compile(r"^\s*--- PASS: (\S+)", re.MULTILINE)
 # A busy machine starts programs late: the seconds that envtest waits for them.
 PATIENCE = {"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "180s", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "120s"}
