@@ -6,7 +6,6 @@ import base64
 import http.server
 import json
 import ssl
-import threading
 from typing import Any, Self
 
 import trustme
@@ -60,12 +59,8 @@ class AggregatedServer:
             context.load_verify_locations(front_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
         self._server = _Pages((host, 0), _Handler, answers)
-        if not plain:
-            listening = self._server.socket
-            self._server.socket = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
-        self.port: int = self._server.server_address[1]
+        self.port = self._server.start(None if plain else context)
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def serve(self, path: str, page: Any, media: str) -> None:
         """Answer with a page, or what it returns each time, at a path from now on; None for 404."""
@@ -75,8 +70,7 @@ class AggregatedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
 
 class _Pages(QuietServer):

@@ -72,17 +72,14 @@ class WebhookServer:
         texts = {"certificate": client.cert_chain_pems[0], **keys}
         self.client = {name: json.dumps(text.bytes().decode())[1:-1] for name, text in texts.items()}
         self._server = QuietServer(("127.0.0.1", 0), _handler(self))
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self.port: int = self._server.server_address[1]
+        self.port = self._server.start(context)
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
     def note(self, call: Obj) -> None:
         """Keep a call."""
@@ -113,6 +110,18 @@ class QuietServer(http.server.ThreadingHTTPServer):
     """Serves in threads, and says nothing of clients that break off."""
 
     daemon_threads = True
+
+    def start(self, context: ssl.SSLContext | None) -> int:
+        """Serve from now on, over TLS if there is a context; return the port."""
+        if context:
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self.server_address[1]
+
+    def stop(self) -> None:
+        """Serve no more."""
+        self.shutdown()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do nothing: clients give up, or do not trust the certificate."""

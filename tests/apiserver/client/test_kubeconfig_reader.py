@@ -11,6 +11,7 @@ import pytest
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.external.kubeconfig_reader import KubeconfigError, read_kubeconfig
+from understudy.apiserver.client.external.webhook_kubeconfig import read_webhook_kubeconfig
 
 
 def write(folder: Path, cluster: dict[str, Any], user: dict[str, Any] | None = None, context: str = "c") -> Path:
@@ -143,8 +144,8 @@ GONE = "The gcp auth plugin has been removed.\nPlease use the "
 def test_users_of_webhooks_with_errors(tmp_path: Path, user: dict[str, Any], message: str) -> None:
     """A user who cannot log in is refused as kube-apiserver 1.32 refuses it at its start."""
     path = write(tmp_path, {"server": "https://h"}, user)
-    with pytest.raises(KubeconfigError) as error:
-        read_kubeconfig(path, for_webhook=True)
+    with pytest.raises(ValueError, match=r"\w") as error:
+        read_webhook_kubeconfig(path)
     text = str(error.value).replace(str(tmp_path), "DIR")
     assert text.startswith(message) if message is GONE else text == message
 
@@ -152,10 +153,10 @@ def test_users_of_webhooks_with_errors(tmp_path: Path, user: dict[str, Any], mes
 def test_users_of_webhooks(tmp_path: Path) -> None:
     """A password or a command is for servers with TLS only; a command's path begins at the folder of the file."""
     user = {"exec": {**PLUGIN, "command": "./bin/x", "installHint": "a\x1bb"}}
-    connection = read_kubeconfig(write(tmp_path, {"server": "https://h"}, user), for_webhook=True)
+    connection = read_webhook_kubeconfig(write(tmp_path, {"server": "https://h"}, user))
     assert connection.plugin is not None
     assert (connection.plugin.command, connection.plugin.hint) == (f"{tmp_path}/bin/x", "aU+001Bb")
     for scheme, password in (("https", "me:p"), ("http", "")):
         path = write(tmp_path, {"server": f"{scheme}://h"}, {"username": "me", "password": "p"})
-        assert read_kubeconfig(path, for_webhook=True).password == password
-    assert read_kubeconfig(write(tmp_path, {"server": "http://h"}, user), for_webhook=True).plugin is None
+        assert read_webhook_kubeconfig(path).password == password
+    assert read_webhook_kubeconfig(write(tmp_path, {"server": "http://h"}, user)).plugin is None

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-import trustme
 
+from tests.admission_webhook import validating_webhook
 from tests.apiserver.server.traces import ask_all
 from tests.collector import Collector, Span, collector
 from tests.http import send
@@ -117,15 +113,13 @@ def test_filters_are_spans_within_each_other(collected: Collector, tmp_path: Pat
 
 def test_webhooks_are_told_of_traces(collected: Collector, tmp_path: Path) -> None:
     """Calls of webhooks are spans, and have the header by which a webhook goes on with the trace."""
-    with webhook() as (client_config, headers), traced(collected, tmp_path, "1.37") as server:
-        rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
-        hook = {
-            "name": "a.example.com",
-            "rules": rules,
-            "clientConfig": client_config,
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        }
+    headers: list[str] = []
+
+    def respond(request: BaseHTTPRequestHandler) -> Obj:
+        headers.append(request.headers["Traceparent"])
+        return {"allowed": True}
+
+    with validating_webhook(respond) as hook, traced(collected, tmp_path, "1.37") as server:
         server.create({**named("ValidatingWebhookConfiguration", "validating"), "webhooks": [hook]})
         header = {**ADMIN, "Traceparent": f"00-{9:032x}-{9:016x}-01"}
         path = "/api/v1/namespaces/default/configmaps"
@@ -135,7 +129,7 @@ def test_webhooks_are_told_of_traces(collected: Collector, tmp_path: Path) -> No
     assert call.parent == spans["Create"].id
     assert {name: call.attributes[name] for name in ("configuration", "webhook", "resource", "operation")} == {
         "configuration": "validating",
-        "webhook": "a.example.com",
+        "webhook": "w.example.com",
         "resource": "/v1, Resource=configmaps",
         "operation": "CREATE",
     }
@@ -146,43 +140,6 @@ def test_webhooks_are_told_of_traces(collected: Collector, tmp_path: Path) -> No
 
 def named(kind: str, name: str) -> Obj:
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Allows everything, and keeps the traces that it is told of."""
-
-    traces: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.traces.append(self.headers["Traceparent"])
-        review["response"] = {"uid": review.pop("request")["uid"], "allowed": True}
-        answer = json.dumps(review).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args: object) -> None:
-        """Log nothing."""
-
-
-@contextmanager
-def webhook() -> Iterator[tuple[Obj, list[str]]]:
-    """Run a webhook; yield its client config and the traces that it is told of."""
-    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        yield {"url": f"https://127.0.0.1:{server.server_port}/x", "caBundle": bundle}, Handler.traces
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 # Errors of kube-apiserver 1.32, but for the last one.

@@ -124,14 +124,15 @@ def test_changed_request_fails_verification() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"", "unable to parse bytes as PEM block"),
-        (block(b"x"), "unable to parse bytes as PEM block"),
+        (b"x", "unable to parse bytes as PEM block"),
+        (block(b"x") + b"x", "unable to parse bytes as PEM block"),
+        (block(b"x"), "no valid certificate authority data seen"),
         (block(b"x", b"CERTIFICATE"), "failed to parse certificate: x509: malformed certificate"),
         (block(b"\x30\x00", b"CERTIFICATE"), "failed to parse certificate: x509: malformed tbs certificate"),
     ],
 )
 def test_ca_bundle_error(text: bytes, reason: str) -> None:
-    """The error of a CA bundle without a valid certificate is that of its last block."""
+    """The error of a CA bundle without a valid certificate is that of its first one, or of what follows its blocks."""
     assert x509.ca_bundle_error(text) == reason
 
 

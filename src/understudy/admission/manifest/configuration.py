@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import go_quote, path_error
 from understudy.machinery.golang.yaml_reader import to_json
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 from understudy.machinery.serializer.configuration import (
@@ -98,12 +98,6 @@ def read_configuration(path: Path, version: Version) -> AdmissionConfiguration:
         return AdmissionConfiguration(_plugins(data, path, version), path.absolute().parent)
     except DecodeError as error:
         raise ValueError(f"failed to read plugin config: {error}") from None
-
-
-def path_error(error: OSError, path: Path | str) -> str:
-    """Return the text of the error of a file that cannot be read, as Go has it (`fs.PathError`)."""
-    action = "read" if isinstance(error, IsADirectoryError) else "open"
-    return f"{action} {path}: {(error.strerror or '').lower()}"
 
 
 def _plugins(data: bytes, path: Path, version: Version) -> list[Obj]:

@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from understudy.admission.manifest.configuration import path_error
 from understudy.admission.manifest.plugin_configuration import (
     MUTATING_POLICY,
     MUTATING_WEBHOOK,
@@ -23,7 +22,7 @@ from understudy.admission.manifest.plugin_configuration import (
 from understudy.kinds.admissionregistration.matching import STATIC_SUFFIX
 from understudy.kinds.admissionregistration.strategy import GROUP, behaviors, validate_manifest
 from understudy.kinds.context import Context
-from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.golang.text import aggregate, go_quote, path_error
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import decode_named, raw_bytes

@@ -85,7 +85,7 @@ def load_settings(
                 if files.kubeconfig:
                     from understudy.admission.manifest.webhook_users import read_webhook_users
 
-                    read[plugin] = read_webhook_users(Path(files.kubeconfig), version)
+                    read[plugin] = read_webhook_users(Path(files.kubeconfig))
             if not files.folder or (plugin == MUTATING_POLICY and not gates[features.MUTATING_ADMISSION_POLICY]):
                 continue
             sources[plugin] = _source(ManifestLoader(plugin, files.folder, version, gates), metrics, clock.now)

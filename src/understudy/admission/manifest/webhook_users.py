@@ -11,64 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from understudy.admission.manifest.configuration import path_error
 from understudy.admission.webhooks import Caller, CallError, Target
 from understudy.machinery.auth.exec_plugin import exec_cluster, exec_plugin
 from understudy.machinery.auth.impersonation import impersonation_headers
+from understudy.machinery.auth.kubeconfig_file import load_kubeconfig
 from understudy.machinery.auth.kubeconfig_user import password_of
-from understudy.machinery.releases.version import Version
-from understudy.machinery.serializer.configuration import (
-    RAW,
-    TYPE_META,
-    ConfigurationTypes,
-    UnnamedKindError,
-    decode_named,
-)
-from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, yaml_to_json
-from understudy.machinery.typeinfo.scheme import scheme_name
+from understudy.machinery.golang.text import path_error
 from understudy.machinery.types import Obj
 
 _HTTPS = ":443"
-_PACKAGE = "k8s.io/client-go/tools/clientcmd/api/v1"
-_TEXTS = (
-    *("client-certificate", "client-certificate-data", "client-key", "client-key-data"),
-    *("token", "tokenFile", "username", "password", "as", "as-uid"),
-)
-_TYPES = ConfigurationTypes(
-    {"/v1/Config": f"{_PACKAGE}.Config"},
-    {
-        f"{_PACKAGE}.Config": [
-            TYPE_META,
-            ["AuthInfos", "users", "", f"[]{_PACKAGE}.NamedAuthInfo", 0],
-            ["Contexts", "contexts", "", f"[]{_PACKAGE}.NamedContext", 0],
-            ["CurrentContext", "current-context", "", "string", 0],
-        ],
-        f"{_PACKAGE}.NamedAuthInfo": [
-            ["Name", "name", "", "string", 0],
-            ["AuthInfo", "user", "", f"{_PACKAGE}.AuthInfo", 0],
-        ],
-        f"{_PACKAGE}.NamedContext": [
-            ["Name", "name", "", "string", 0],
-            ["Context", "context", "", f"{_PACKAGE}.Context", 0],
-        ],
-        f"{_PACKAGE}.Context": [["AuthInfo", "user", "", "string", 0]],
-        f"{_PACKAGE}.AuthInfo": [
-            *([name, name, "o", "string", 0] for name in _TEXTS),
-            ["ImpersonateGroups", "as-groups", "o", "[]string", 0],
-            ["ImpersonateUserExtra", "as-user-extra", "o", "map[string][]string", 0],
-            ["AuthProvider", "auth-provider", "o", f"*{RAW}", 0],
-            ["Exec", "exec", "o", f"*{_PACKAGE}.ExecConfig", 0],
-        ],
-        f"{_PACKAGE}.ExecConfig": [
-            ["Command", "command", "", "string", 0],
-            ["Args", "args", "", "[]string", 0],
-            ["Env", "env", "", f"[]{_PACKAGE}.ExecEnvVar", 0],
-            *([name, name, "o", "string", 0] for name in ("apiVersion", "installHint", "interactiveMode")),
-            ["ProvideClusterInfo", "provideClusterInfo", "", "bool", 0],
-        ],
-        f"{_PACKAGE}.ExecEnvVar": [[name, name, "", "string", 0] for name in ("name", "value")],
-    },
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,27 +93,10 @@ def _names_of(target: Target) -> Iterator[str]:
         yield from (f"*.{'.'.join(parts[i:])}" for i in range(1, len(parts)))
 
 
-def read_webhook_users(path: Path, version: Version) -> WebhookUsers:
+def read_webhook_users(path: Path) -> WebhookUsers:
     """Return the users of a kubeconfig. Raises ValueError."""
-    try:
-        config = _decoded(path.read_bytes(), version)
-    except (OSError, DecodeError) as error:
-        why = path_error(error, path) if isinstance(error, OSError) else error
-        raise ValueError(f'error loading config file "{path}": {why}') from None
+    config = load_kubeconfig(path)
     users = {each.get("name", ""): each.get("user") or {} for each in config.get("users") or ()}
     contexts = {each.get("name", ""): each.get("context") or {} for each in config.get("contexts") or ()}
     current = contexts.get(config.get("current-context") or "", {}).get("user") or ""
     return WebhookUsers(users, current, path.parent)
-
-
-def _decoded(data: bytes, version: Version) -> Obj:
-    """Return the fields of a kubeconfig, which need not name its kind. Raises DecodeError."""
-    if not data.strip():
-        return {}
-    try:
-        _, obj = decode_named(data, _TYPES.find, scheme_name(version, "clientconfig"), strict=False)
-    except UnnamedKindError as error:
-        if not str(error).startswith("Object '"):
-            raise
-        obj, _ = decode_parsed(parse_json(yaml_to_json(data)[0]), _TYPES.kind("", "v1", "Config"))
-    return obj

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from understudy.machinery.auth.exec_plugin import MODES, interactive_mode
 from understudy.machinery.auth.impersonation import OTHERS
-from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.golang.text import go_quote, path_error
 from understudy.machinery.types import Obj
 
 _OIDC = "oidc"
@@ -44,10 +44,19 @@ def auth_provider_error(provider: Obj) -> str:
     return f"Must provide {missing[0]}" if missing else "understudy does not support the auth-provider oidc"
 
 
-def user_error(name: str, user: Obj, folder: Path) -> str:
-    """Return the error of a user of a kubeconfig, "" for one without."""
-    errors = [*_certificate_errors(name, user, folder), *_exec_errors(name, user), *_method_errors(name, user)]
-    return f"invalid configuration: {aggregate(errors)}" if errors else ""
+def user_errors(name: str, user: Obj, folder: Path) -> list[str]:
+    """Return the errors of a user of a kubeconfig."""
+    return [*_certificate_errors(name, user, folder), *_exec_errors(name, user), *_method_errors(name, user)]
+
+
+def unreadable(what: str, path: Path, name: str) -> Iterator[str]:
+    """Yield the error of a file, which is `what` of the entry of a name, if it cannot be opened."""
+    try:
+        path.open("rb").close()
+    except IsADirectoryError:  # which Go opens
+        return
+    except OSError as why:
+        yield f"unable to read {what} {path} for {name} due to {path_error(why, path)}"
 
 
 def _certificate_errors(name: str, user: Obj, folder: Path) -> Iterator[str]:
@@ -65,13 +74,8 @@ def _certificate_errors(name: str, user: Obj, folder: Path) -> Iterator[str]:
         need = "client-key-data or client-key must be specified"
         yield f"{need} for {name} to use the clientCert authentication method."
     for what, file in (("client-cert", certificate), ("client-key", key)):
-        path = folder / (file or "")
-        try:
-            if file:
-                path.open("rb").close()
-        except OSError as why:
-            reason = (why.strerror or str(why)).lower()
-            yield f"unable to read {what} {path} for {name} due to open {path}: {reason}"
+        if file:
+            yield from unreadable(what, folder / file, name)
 
 
 def _exec_errors(name: str, user: Obj) -> Iterator[str]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from os import PathLike
 from typing import Any
 
 from understudy.machinery.util.pieces import join
@@ -48,6 +49,12 @@ def go_quote(text: str) -> str:
 def aggregate(texts: Iterable[str]) -> str:
     """Join the texts of errors into one, each once (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
     return listed([*dict.fromkeys(texts)])
+
+
+def path_error(error: OSError, path: PathLike[str] | str) -> str:
+    """Return the text of the error of a file that cannot be read, as Go has it (`fs.PathError`)."""
+    action = "read" if isinstance(error, IsADirectoryError) else "open"
+    return f"{action} {path}: {(error.strerror or '').lower()}"
 
 
 def listed(texts: Sequence[str], before: str = "") -> str:

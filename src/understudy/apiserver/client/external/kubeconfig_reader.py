@@ -6,19 +6,18 @@ https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeco
 from __future__ import annotations
 
 import os
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from binascii import Error as Base64Error
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from understudy.apiserver.client.connection import Connection
-from understudy.machinery.auth.exec_plugin import exec_cluster, exec_plugin, printable
 from understudy.machinery.auth.impersonation import impersonation_headers
-from understudy.machinery.auth.kubeconfig_user import auth_provider_error, password_of, user_error
+from understudy.machinery.auth.kubeconfig_user import user_errors
 from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.text import aggregate
 from understudy.machinery.golang.yaml_reader import to_json
 from understudy.machinery.types import Obj
 from understudy.machinery.util.spelling import did_you_mean
@@ -32,14 +31,12 @@ class KubeconfigError(ValueError):
     """A kubeconfig that cannot be used; its text is one line that begins with the file's name."""
 
 
-def read_kubeconfig(path: str | os.PathLike[str], context: str = "", *, for_webhook: bool = False) -> Connection:
+def read_kubeconfig(path: str | os.PathLike[str], context: str = "") -> Connection:
     """Return the connection to the server of a file's context, by default its current one. Raises KubeconfigError.
 
-    Names of files in it are relative to its folder. `for_webhook` also knows users who log in by a password or a
-    command, which our own clients cannot do, and speaks of others as client-go does.
+    Names of files in it are relative to its folder.
     """
-    kubeconfig = _Kubeconfig(Path(path))
-    return kubeconfig.webhook_connection(context) if for_webhook else kubeconfig.connection(context)
+    return _Kubeconfig(Path(path)).connection(context)
 
 
 def default_kubeconfig() -> Path:
@@ -62,29 +59,22 @@ class _Kubeconfig:
         self._config: Obj = config
 
     def connection(self, name: str = "") -> Connection:
-        """Return the connection of a context, by default the current one, for our own clients."""
+        """Return the connection of a context, by default the current one."""
         cluster, name, user = self._context(name)
         for field in UNSUPPORTED:
             if user.get(field):
                 raise self._error(f"user {name!r} logs in by {field}, which is not supported{PROXY}")
-        return self._connection(cluster, name, user)
-
-    def webhook_connection(self, name: str = "") -> Connection:
-        """Return the connection of a context, by default the current one, for calls of a webhook. A user is only shown
-        to servers with TLS."""
-        cluster, name, user = self._context(name)
-        connection = self._connection(cluster, name, user)
-        if not connection.url.startswith("https:"):
-            return Connection(url=connection.url, impersonation=connection.impersonation)
-        if provider := user.get("auth-provider"):
-            raise KubeconfigError(auth_provider_error(provider))
-        authority = b64encode(connection.certificate_authority or b"").decode()
-        try:
-            plugin = exec_plugin(user, self._path.parent, exec_cluster(connection.url, authority, cluster))
-        except ValueError as why:
-            raise KubeconfigError(str(why)) from None
-        plugin = plugin and plugin._replace(hint=printable(plugin.hint))
-        return replace(connection, password=password_of(user), plugin=plugin)
+        if errors := user_errors(name, user, self._path.parent):
+            raise KubeconfigError(f"invalid configuration: {aggregate(errors)}")
+        return Connection(
+            url=str(cluster["server"]).rstrip("/"),
+            certificate_authority=self._bytes(cluster, "certificate-authority"),
+            insecure=bool(cluster.get("insecure-skip-tls-verify")),
+            token=self._token(user),
+            client_certificate=self._bytes(user, "client-certificate"),
+            client_key=self._bytes(user, "client-key"),
+            impersonation=impersonation_headers(user),
+        )
 
     def _context(self, name: str) -> tuple[Obj, str, Obj]:
         """Return the cluster of a context, by default the current one, and the name and the entry of its user."""
@@ -97,20 +87,6 @@ class _Kubeconfig:
         if not cluster.get("server"):
             raise self._error(f"cluster {context['cluster']!r} has no server")
         return cluster, context.get("user") or "", user
-
-    def _connection(self, cluster: Obj, name: str, user: Obj) -> Connection:
-        """Return the connection to a cluster as a user who needs neither a password nor a command."""
-        if error := user_error(name, user, self._path.parent):
-            raise KubeconfigError(error)
-        return Connection(
-            url=str(cluster["server"]).rstrip("/"),
-            certificate_authority=self._bytes(cluster, "certificate-authority"),
-            insecure=bool(cluster.get("insecure-skip-tls-verify")),
-            token=self._token(user),
-            client_certificate=self._bytes(user, "client-certificate"),
-            client_key=self._bytes(user, "client-key"),
-            impersonation=impersonation_headers(user),
-        )
 
     def _named(self, kind: str, name: Any) -> Obj:
         """Return the entry of a name in one of the lists `clusters`, `users` and `contexts`."""

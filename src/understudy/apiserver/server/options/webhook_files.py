@@ -8,9 +8,8 @@ from pathlib import Path
 
 from understudy.admission.generic_webhook import Endpoint
 from understudy.admission.webhooks import Caller, Target
-from understudy.apiserver.client.external.kubeconfig_reader import read_kubeconfig
-
-NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+from understudy.apiserver.client.external.webhook_kubeconfig import read_webhook_kubeconfig
+from understudy.machinery.auth.kubeconfig_file import NO_CONFIGURATION
 
 
 def read_reviewer(path: Path, version: str, versions: Iterable[str], what: str) -> Endpoint:
@@ -28,16 +27,13 @@ def read_reviewer(path: Path, version: str, versions: Iterable[str], what: str) 
 def read_endpoint(file: str | Path) -> Endpoint:
     """Return the server and the user of a kubeconfig; over plain HTTP no credentials are sent.
 
-    Raises ValueError, with the texts of client-go for a file that is missing or empty, no name of one, or a user who
-    cannot log in."""
+    Raises ValueError with the texts of client-go."""
     path = Path(file)
-    try:
-        is_empty = not file or not path.stat().st_size
-    except OSError as why:
-        raise ValueError(f"stat {path}: {(why.strerror or str(why)).lower()}") from None
-    if is_empty:
+    if not file:
         raise ValueError(f"invalid configuration: {NO_CONFIGURATION}")
-    connection = read_kubeconfig(path, for_webhook=True)
+    if not path.exists():
+        raise ValueError(f"stat {path}: no such file or directory")
+    connection = read_webhook_kubeconfig(path)
     authority = base64.b64encode(connection.certificate_authority or b"").decode()
     caller = Caller(
         "",

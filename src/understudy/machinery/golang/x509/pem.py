@@ -38,3 +38,11 @@ def blocks(text: bytes) -> Iterator[Block]:
         except binascii.Error:
             continue
         yield Block(match["type"].decode(errors="replace"), bool(match["headers"]), data)
+
+
+def remainder(text: bytes) -> bytes:
+    """Return what follows the last block of a text, the whole text without one."""
+    end = 0
+    for match in _BLOCK.finditer(text):
+        end = match.end() + 1  # the line feed
+    return text[end:]

@@ -25,6 +25,7 @@ _NAME = Shape(
     16,
     element=Shape("RelativeDistinguishedNameSET", 17, element=sequence("AttributeTypeAndValue", OID, ANY)),
 )
+_NO_AUTHORITY = "no valid certificate authority data seen"
 _SEQUENCE, _SET = 0x30, 0x31  # the first byte of an element
 _RSA_KEY = sequence("pkcs1PublicKey", ANY, ANY)
 
@@ -214,17 +215,17 @@ def parse_certificates(data: bytes) -> int:
 
 def ca_bundle_error(text: bytes) -> str:
     """Return the error of a text without a certificate in its PEM blocks, "" if it has one."""
-    reason = "unable to parse bytes as PEM block"
+    reason = ""
     for block in pem.blocks(text):
         if block.type != "CERTIFICATE" or block.headers:
             continue
         try:
             parse_certificates(block.data)
         except ValueError as error:
-            reason = f"failed to parse certificate: {error}"
+            reason = reason or f"failed to parse certificate: {error}"
         else:
             return ""
-    return reason
+    return reason or ("unable to parse bytes as PEM block" if pem.remainder(text) else _NO_AUTHORITY)
 
 
 def _after_certificate(data: bytes) -> bytes:
