@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scripts.common.comparing import Obj
+from scripts.compare.cases import image_stories
 from scripts.compare.cases.access_stories import (
     ALLOWED,
     FILE,
@@ -148,6 +149,27 @@ def admission(user: Obj, *steps: Any) -> Story:
     return Story(options, (answered, _REGISTERED, Pause(SEEN), *(steps or (_MADE, Ran()))), told)
 
 
+def images(user: Obj) -> Story:
+    """Return the story of ImagePolicyWebhook that asks its webhook as a user."""
+    answer = image_stories.images({"allowed": True})
+    told = {**files({}), **image_stories.configured(image_stories.policy())}
+    told |= files(user, "images.kubeconfig", "/images")
+    return Story(image_stories.FLAGS, (answer, image_stories.made("a", "one"), Ran()), told)
+
+
+def audit(user: Obj) -> Story:
+    """Return the story of an audit webhook that is sent events as a user."""
+    logged = [{"level": "Metadata", "users": ["admin"], "resources": [{"group": "", "resources": ["configmaps"]}]}]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": logged}
+    told = {**files(user, path="/audit"), "audit.yaml": json.dumps(policy)}
+    return Story(_AUDIT, (Hook(answer=Answer(review=False), path="/audit"), _MADE, Ran()), told)
+
+
+_AUDIT = {
+    "audit_policy_file": "{{dir}}/audit.yaml",
+    "audit_webhook_config_file": "{{dir}}/hook.kubeconfig",
+    "audit_webhook_mode": "blocking",
+}
 CREDENTIALS: dict[str, Story] = {
     "a password": Story(WEBHOOK, (Hook(ALLOWED), PAGE), files({"username": "jane", "password": "a:b<&>é"})),
     "a name without a password": Story(WEBHOOK, (Hook(ALLOWED), PAGE), files({"username": "jane"})),
@@ -227,6 +249,12 @@ CREDENTIALS: dict[str, Story] = {
         (of_token({"authenticated": True, "user": {"username": "carol"}}), asks("t1"), Ran()),
         files(command(), "tokens.kubeconfig", "/tokens"),
     ),
+    "a password for reviews of images": images({"username": "jane", "password": "p"}),
+    "a command for reviews of images": images(command(provideClusterInfo=True)),
+    "acting as another for reviews of images": images({"token": "mine", "as": "jane", "as-groups": ["a"]}),
+    "a password for events": audit({"username": "jane", "password": "p"}),
+    "a command for events": audit(command(provideClusterInfo=True)),
+    "acting as another for events": audit({"token": "mine", "as": "jane", "as-groups": ["a"]}),
     "a command of an admission webhook": admission(command(provideClusterInfo=True)),
     "a command without a mode": admission(command(interactiveMode=None)),
     "a command without a mode that needs none": admission(

@@ -14,9 +14,11 @@ from understudy.apiserver.authentication.certificates import client_chains
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
 from understudy.apiserver.authentication.errors import CertificateError
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.x509.verify import verify
+from understudy.machinery.util.metrics import Histogram
 
 CA = new_authority()
 MIDDLE = new_authority("middle", CA)
@@ -32,9 +34,13 @@ class Trusted(Authorities):
         self.listeners = set()
 
 
-def users(release: str = "1.36", clock: FixedDate | None = None) -> ClientCertificates:
-    config = ServerConfig(emulated_version=release)
-    return ClientCertificates(Trusted(CA.certificate), clock or FixedDate(), config.gates(), config.release.version)
+def users(
+    release: str = "1.36", clock: FixedDate | None = None, metrics: AuthenticationMetrics | None = None
+) -> ClientCertificates:
+    config, told = ServerConfig(emulated_version=release), metrics or AuthenticationMetrics()
+    return ClientCertificates(
+        Trusted(CA.certificate), clock or FixedDate(), config.gates(), config.release.version, told
+    )
 
 
 def user(*chain: Holder, release: str = "1.36") -> User | None:
@@ -55,6 +61,21 @@ def test_uid_of_the_subject(release: str, uid: str) -> None:
     owner = user(issue([(CN, "alice"), (UID, "u-1")], CA), release=release)
     assert owner is not None
     assert owner.uid == uid
+
+
+def test_lifetimes_are_counted() -> None:
+    """Each request counts how long its certificate is good from now on, also one that is over."""
+    metrics = AuthenticationMetrics(has_certificates=True)
+    found = users(metrics=metrics)
+    good, over = (issue([(CN, "alice")], CA, days=days) for days in ((-1, 3), (-2, -1)))
+    for _ in range(2):
+        found.user((good.der,), {})
+    with pytest.raises(CertificateError):
+        found.user((over.der,), {})
+    (family,) = [family for family in metrics.families if "certificate" in family.name]
+    assert isinstance(family, Histogram)
+    counts = family.series[()].counts
+    assert {bound: count for bound, count in zip(family.buckets, counts, strict=False) if count} == {0: 1, 4 * DAY: 2}
 
 
 def test_two_uids() -> None:

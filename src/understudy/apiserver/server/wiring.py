@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.server.http.tracing.tracing import Tracing
 
 _ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
+_LISTS_CERTIFICATES = ByRelease({V1_37: False, V1_31: True})  # in /metrics where there are none
 _SIZE_OF_NONE = ByRelease({V1_37: 0, V1_31: 100})  # megabytes that a limit of 0 stands for
 ADMIN = User("system:admin", [MASTERS])
 
@@ -116,7 +117,8 @@ def new_parts(config: ServerConfig) -> Parts:
     objects = RegistryObjects(registry, Schemas.of(version))
     metrics = AuthorizationMetrics()
     authorization = authorization_of(config, objects, webhooks, gates, metrics)
-    users = AuthenticationMetrics()
+    has_certificates = config.client_authorities is not None or _LISTS_CERTIFICATES[version]
+    users = AuthenticationMetrics(_identity(gates), has_certificates=has_certificates)
     tokens = _tokens(config, registry, webhooks, users)
     state = ServerState(
         serving,
@@ -225,10 +227,16 @@ def _jwt_authenticators(
 ) -> list[JWTAuthenticator]:
     """Return the authenticators for tokens of the issuers in a configuration."""
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
+    from understudy.apiserver.authentication.oidc.key_set import unobserved
 
     algorithms, version = configuration.algorithms, config.release.version
+
+    def observe(issuer: str, document: str) -> None:
+        metrics.observe_keys(issuer, document, config.clock.now())
+
+    told = observe if config.gates()[features.JWKS_METRICS] else unobserved
     return [
-        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics)
+        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics, told)
         for spec, expressions in configuration.authenticators
     ]
 
@@ -282,7 +290,9 @@ def _client_certificates(config: ServerConfig, state: ServerState) -> ClientCert
         return None
     from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates  # cryptography
 
-    return ClientCertificates(config.client_authorities, config.clock, state.gates, state.release.version)
+    return ClientCertificates(
+        config.client_authorities, config.clock, state.gates, state.release.version, state.authentication_metrics
+    )
 
 
 def _front_proxies(config: ServerConfig) -> FrontProxies | None:

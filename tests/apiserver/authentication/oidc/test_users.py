@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -250,6 +252,36 @@ def test_keys_are_fetched_when_a_token_needs_them(tmp_path: Path, admin: Path) -
             assert review(server, issuer.token())["authenticated"]
             assert review(server, issuer.token())["authenticated"]
         assert paths == ["/.well-known/openid-configuration", "/keys"]
+
+
+@pytest.mark.parametrize(("release", "is_told"), [("1.34", False), ("1.37", True)])
+def test_fetches_of_keys_are_told(tmp_path: Path, admin: Path, release: str, is_told: bool) -> None:
+    """From 1.35 on /metrics tells when keys were fetched last, and a hash of them, as kube-apiserver 1.37 does."""
+    issuer = Issuer()
+    with serve(tmp_path, issuer) as (authority, _):
+        flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
+        with Server(token_auth_file=admin, tls=False, emulated_version=release, **flags) as server:
+            assert fetches(server) == []
+            issuer.shows_keys = False
+            assert not review(server, issuer.token()).get("authenticated")
+            failed = fetches(server)
+            issuer.shows_keys = True
+            assert review(server, issuer.token())["authenticated"]
+            told = fetches(server)
+    digest = hashlib.sha256(issuer.url.encode()).hexdigest()
+    keys = hashlib.sha256(json.dumps(issuer.keys()).encode()).hexdigest()
+    results = [
+        f'timestamp_seconds{{jwt_issuer_hash="sha256:{digest}",result="{word}"}}' for word in ("failure", "success")
+    ]
+    info = f'key_set_info{{hash="sha256:{keys}",jwt_issuer_hash="sha256:{digest}"}}'
+    assert (failed, told) == (([results[0]], [info, *results]) if is_told else ([], []))
+
+
+def fetches(server: Server) -> list[str]:
+    """Return the series of /metrics that tell of fetches of keys, without the identity of the server."""
+    lines = send(server, "GET", "/metrics", headers={"Authorization": "Bearer admin-token"}).body.decode().splitlines()
+    prefix, own = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_", r'apiserver_id_hash="sha256:\w{64}",'
+    return sorted(re.sub(own, "", line.split()[0]).removeprefix(prefix) for line in lines if line.startswith(prefix))
 
 
 def test_requests_share_a_fetch_of_keys(tmp_path: Path, admin: Path) -> None:

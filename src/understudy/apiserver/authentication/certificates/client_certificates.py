@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-cli
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -15,12 +15,14 @@ from cryptography.x509.oid import NameOID
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.certificates.client_chains import ClientChains
 from understudy.apiserver.authentication.errors import CertificateError
+from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.machinery.auth.users import CREDENTIAL_ID, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.util.clock import Clock
 
+KEPT = 100  # certificates whose end is kept
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")  # of the subject: the user's uid
 
 
@@ -30,7 +32,11 @@ class ClientCertificates:
     authorities  may sign it
     """
 
-    def __init__(self, authorities: Authorities, clock: Clock, gates: Gates, version: Version) -> None:
+    def __init__(
+        self, authorities: Authorities, clock: Clock, gates: Gates, version: Version, metrics: AuthenticationMetrics
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
         self._gates = gates
         self._version = version
         self._chains = {
@@ -42,6 +48,8 @@ class ClientCertificates:
 
         Raises CertificateError. Its names count as they are: the last common name, every organization as a group.
         """
+        if (end := _end_of(certificates[0])) is not None:
+            self._metrics.observe_certificate(end - self._clock.now())
         return self._chains[self._gates[features.ALLOW_PARSING_USER_UID_FROM_CERT_AUTH]].verify(certificates)
 
     def _user(self, leaf: x509.Certificate, *, parses_uid: bool) -> User | None:
@@ -53,6 +61,15 @@ class ClientCertificates:
         digest = leaf.fingerprint(SHA256()).hex()
         extra = {CREDENTIAL_ID: [f"X509SHA256={digest}"]} if self._version >= V1_32 else {}
         return User(name, groups, _uid(leaf.subject) if parses_uid else "", extra)
+
+
+@lru_cache(maxsize=KEPT)
+def _end_of(der: bytes) -> float | None:
+    """Return the time until which a certificate in DER is good, in seconds since 1970, None for no certificate."""
+    try:
+        return x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
+    except ValueError:
+        return None
 
 
 def common_name(certificate: x509.Certificate) -> str:

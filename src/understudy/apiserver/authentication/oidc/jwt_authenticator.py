@@ -13,7 +13,7 @@ from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.oidc.distributed_claims import KEPT, KEPT_SECONDS, ClaimResolver
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.id_token_verifier import IDTokenVerifier, strings, untrusted_issuer
-from understudy.apiserver.authentication.oidc.key_set import KeySet
+from understudy.apiserver.authentication.oidc.key_set import KeySet, unobserved
 from understudy.apiserver.authentication.oidc.validation import Expressions
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered
@@ -34,6 +34,8 @@ class JWTAuthenticator:
 
     spec        a member of `jwt` in an AuthenticationConfiguration
     algorithms  with which a token may be signed
+    observe_keys
+                is told the issuer and the document of each fetch of its keys, "" of one that has failed
     """
 
     def __init__(
@@ -44,10 +46,12 @@ class JWTAuthenticator:
         clock: Clock,
         version: Version,
         metrics: AuthenticationMetrics,
+        observe_keys: Callable[[str, str], None] = unobserved,
     ) -> None:
         issuer = spec["issuer"]
         self.issuer: str = issuer["url"]
-        self.key_set = KeySet(self.issuer, issuer.get("discoveryURL", ""), issuer.get("certificateAuthority", ""))
+        discovery, authority = (issuer.get(name, "") for name in ("discoveryURL", "certificateAuthority"))
+        self.key_set = KeySet(self.issuer, discovery, authority, observe_keys)
         new_verifier = partial(
             IDTokenVerifier, audiences=issuer["audiences"], algorithms=algorithms, clock=clock, version=version
         )
@@ -65,6 +69,10 @@ class JWTAuthenticator:
         self._known = Outcomes[User]()  # of tokens that took long
         groups = (self._mappings.get("groups") or {}).get("claim", "")
         self._resolver = ClaimResolver(groups, self.key_set, new_verifier, clock) if groups else None
+
+    def retire(self) -> None:
+        """Forget what metrics tell of the keys, since the issuer is asked no more."""
+        self._metrics.forget_issuer(self.issuer)
 
     def user(self, token: str) -> User:
         """Return the user of a token. Raises TokenError, FetchAwaitedError, EvaluationAwaitedError."""

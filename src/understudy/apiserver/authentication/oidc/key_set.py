@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -22,6 +22,10 @@ HEADERS = {"User-Agent": "Go-http-client/1.1"}  # of requests to issuers
 TIMEOUT = 10.0  # seconds that an issuer has to answer
 
 
+def unobserved(issuer: str, document: str) -> None:
+    """Take no notice of a fetch."""
+
+
 class KeySet:
     """The keys of one issuer.
 
@@ -29,12 +33,16 @@ class KeySet:
     discovery  address of the discovery document, "" for that of the issuer. It may be a file (`file:///path`), which
                may also hold the keys themselves
     authority  certificates (PEM) that verify the issuer's, "" for those of the machine
+    observe    is told the issuer and the document of each fetch of its keys, "" of one that has failed
     """
 
-    def __init__(self, issuer: str, discovery: str, authority: str) -> None:
+    def __init__(
+        self, issuer: str, discovery: str, authority: str, observe: Callable[[str, str], None] = unobserved
+    ) -> None:
         self.issuer = issuer
         self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
         self._authority = authority
+        self._observe = observe
         self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
         self._last_tries = LastTries()  # of tokens that newer keys may have signed
@@ -74,19 +82,29 @@ class KeySet:
 
     def fetch(self) -> None:
         """Fetch the keys, in a thread. Raises ProviderError; then the keys are those of before."""
-        self._keys = _keys(self._document(self._address or self._discovery))
+        text = ""
+        try:
+            text, document = self._read(self._address or self._discovery)
+        finally:
+            self._observe(self.issuer, text)
+        self._keys = _keys(document)
 
     def _document(self, address: str) -> Obj:
         """Return the JSON object at an address. Raises ProviderError."""
+        return self._read(address)[1]
+
+    def _read(self, address: str) -> tuple[str, Obj]:
+        """Return the text at an address, and the JSON object that it is. Raises ProviderError."""
         if not address.startswith(("https://", "file://")):
             raise ProviderError(f"oidc: {go_quote(address)} is no https or file address")
         try:
-            document: Any = json.loads(download(address, {}, TIMEOUT, self.context()))
+            text = download(address, {}, TIMEOUT, self.context()).decode()
+            document: Any = json.loads(text)
         except (OSError, ValueError) as error:
             raise ProviderError(f"oidc: {address}: {error}") from None
         if not isinstance(document, dict):
             raise ProviderError(f"oidc: {address}: not a JSON object")
-        return document
+        return text, document
 
 
 def download(address: str, headers: Mapping[str, str], timeout: float, context: ssl.SSLContext | None) -> bytes:

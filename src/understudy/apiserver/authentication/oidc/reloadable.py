@@ -62,6 +62,10 @@ class AuthenticationFile(ReloadedFile):
             raise
         authenticators = self._new(checked)
         await self._reach(authenticators)
+        issuers = {authenticator.issuer for authenticator in authenticators}
+        for authenticator in self._in_force:
+            if authenticator.issuer not in issuers:
+                authenticator.retire()
         self._in_force[:] = authenticators
         self._data = data
         return True
