@@ -21,7 +21,7 @@ ROWS = [orjson.loads(line) for line in RECORDED.read_bytes().splitlines()]
 
 @pytest.fixture(scope="module")
 def keys() -> dict[str, bytes]:
-    """Return what stands in the place of names in kubeconfigs: certificates and keys (PEM)."""
+    """Return certificates and keys (PEM) by the names that stand for them in kubeconfigs."""
     authority = trustme.CA()
     leaf, other = (authority.issue_cert(name) for name in "ab")
     chain = leaf.cert_chain_pems[0]

@@ -24,6 +24,7 @@ from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.extensions.availability_metrics import AvailabilityMetrics
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
@@ -90,6 +91,7 @@ class ServerState:
     interests: Interests = field(default_factory=Interests, init=False)
     admission_metrics: AdmissionMetrics = field(init=False)
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
+    availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)
     certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
@@ -139,13 +141,15 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
-        of tokens of service accounts, of certificates, and of storage."""
+        of tokens of service accounts, of certificates, of APIServices, and of storage."""
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
         tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
         counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
         users = *self.authentication_metrics.families, *self.authorization_metrics.families
-        return [*chain(*counted, users, self.registry.metrics.families(self.release.version))]
+        listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
+        available = self.availability_metrics.families(listed)
+        return [*chain(*counted, users, available, self.registry.metrics.families(self.release.version))]
 
     @property
     def release(self) -> Release:

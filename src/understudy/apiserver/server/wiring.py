@@ -234,9 +234,9 @@ def _jwt_authenticators(
     def observe(issuer: str, document: str) -> None:
         metrics.observe_keys(issuer, document, config.clock.now())
 
-    told = observe if config.gates()[features.JWKS_METRICS] else unobserved
+    watching = observe if config.gates()[features.JWKS_METRICS] else unobserved
     return [
-        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics, told)
+        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics, watching)
         for spec, expressions in configuration.authenticators
     ]
 

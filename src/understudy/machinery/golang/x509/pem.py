@@ -41,7 +41,7 @@ def blocks(text: bytes) -> Iterator[Block]:
 
 
 def remainder(text: bytes) -> bytes:
-    """Return what follows the last block of a text, the whole text without one."""
+    """Return the part of a text that follows its last block, all of it if there is no block."""
     end = 0
     for match in _BLOCK.finditer(text):
         end = match.end() + 1  # the line feed

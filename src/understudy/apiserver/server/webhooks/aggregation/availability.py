@@ -120,6 +120,8 @@ class AvailabilityController(Controller[str]):
         changed = {**current, "status": {"conditions": with_condition(conditions, condition, self._state.timestamp())}}
         with suppress(StatusError):  # it has been changed since, and is looked at again
             await self._client.update(resource_path(GROUP, "v1", RESOURCE, "", key, "status"), changed)
+            if before.get("status") == "True" != status:
+                self._state.availability_metrics.fail(key, reason)
 
     async def _check(self, backend: Backend, path: str) -> Condition:
         """Return the condition of a server behind an APIService."""
