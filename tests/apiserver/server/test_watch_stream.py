@@ -121,23 +121,25 @@ async def test_events_wait_for_room_only() -> None:
     assert client.got[1:] == [("at once", b"12"), ("waited", b"3"), ("waited", b"4"), ("ends", b"")]
 
 
-async def test_watches_with_much_to_send_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("many", "length"), [(MANY_WAITING, 1.0), (0, 0.0)], ids=["many events", "a long slice"])
+async def test_watches_with_much_to_send_take_turns(many: int, length: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two turns of the loop one watch is sent a part of what waits for it, however many have so much."""
-    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(turns, "SLICE", length)
+    monkeypatch.setattr(turns, "FIRST", length)
     pumps, turn, taken = Pumps(CLOCK), 0, list[int]()
 
     class Behind(Events):
         def __init__(self) -> None:
             super().__init__()
             self.due = 0.0
-            self.progress.waiting = 5 + MANY_WAITING
+            self.progress.waiting = 5 + many
 
         def take(self) -> list[bytes]:
             if self.ended:
                 return []
             taken.append(turn)
             self.progress.waiting -= 1
-            self.ended = self.progress.waiting == MANY_WAITING
+            self.ended = self.progress.waiting == many
             return [b"event"]
 
     client = Client()

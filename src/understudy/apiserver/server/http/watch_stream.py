@@ -275,13 +275,14 @@ class Pump:
         source, answer, signal = self._source, self._answer, self._signal
         source.wake = self.wake
         self._pumps.add(source, self)
-        turns, has_sent = Turns(), False
+        has_sent = False
         try:
             await answer.begin()
             while True:
-                signal.is_set = False
-                if frames := self._unsent or source.take():
-                    self._unsent = []
+                signal.is_set, turns = False, Turns()
+                frames, self._unsent = self._unsent or source.take(), []
+                is_long = turns.is_over
+                if frames:
                     await answer.send(frames)
                 elif source.ended:
                     break
@@ -289,8 +290,8 @@ class Pump:
                     _load(source, signal)
                 due = source.due
                 if source.ended or signal.is_set or not due:  # there is more to take
-                    if source.progress.waiting > MANY_WAITING:
-                        await turns.next()  # of all watches that have so much to send
+                    if is_long or source.progress.waiting > MANY_WAITING:
+                        await turns.next()  # of all watches that take so long, or have so much to send
                     elif has_sent:
                         await asyncio.sleep(0)  # others have their turn, however fast the client reads
                     has_sent = True
