@@ -86,6 +86,28 @@ async def test_others_write_while_an_index_is_made(monkeypatch: pytest.MonkeyPat
     assert turns_of_others > 10
 
 
+async def test_index_goes_on_where_a_request_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read for an index is not read again for whoever asks next, when the time of a request is over."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    store, looked_at = MemoryStore(), list[str]()
+    for number in range(1000):
+        await store.create(f"{PREFIX}{number}", labelled(str(number), "red"))
+
+    def read(entry: Entry) -> str | None:
+        looked_at.append(entry.key)
+        return color(entry)
+
+    lookup = Lookup("color", read, {"red"})
+    for _ in range(3):
+        finding = asyncio.create_task(store.find(PREFIX, lookup))
+        await asyncio.sleep(0)
+        finding.cancel()
+        await asyncio.wait([finding])
+    assert 0 < len(looked_at) < 1000
+    assert len(await store.find(PREFIX, lookup) or ()) == 1000
+    assert len(looked_at) == len({*looked_at}) == 1000
+
+
 async def test_index_of_what_was_replaced_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was being made when a snapshot was restored, or that missed what was compacted, is given up."""
     monkeypatch.setattr(turns, "SLICE", 0.0)

@@ -6,7 +6,7 @@ writers nothing. It holds keys, not entries.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -34,15 +34,23 @@ class Indexed(Protocol):
 class Index:
     """The keys of the entries under a prefix as of a revision, by their texts."""
 
-    __slots__ = ("_keys", "_prefix", "_read", "_unsorted", "revision", "was_asked")
+    __slots__ = ("_keys", "_prefix", "_read", "_unread", "_unsorted", "revision", "was_asked")
 
-    def __init__(self, prefix: str, read: Read, revision: int) -> None:
+    def __init__(self, prefix: str, read: Read, revision: int, entries: Sequence[Entry]) -> None:
         self._prefix = prefix
         self._read = read
         self._keys: dict[str, str | dict[str, None]] = {}  # one, or several
         self._unsorted: set[str] = set()  # texts to whose keys some were added
+        self._unread = deque(entries)
         self.revision = revision
         self.was_asked = True
+
+    def read_some(self) -> bool:
+        """Read some of the entries that there were at first; report whether there were any left."""
+        for _ in range(min(AT_ONCE, len(self._unread))):
+            self.put(self._unread[0])
+            del self._unread[0]  # not before: one that cannot be read is met again
+        return bool(self._unread)
 
     def put(self, entry: Entry) -> None:
         """Add an entry, or let it stay."""
@@ -105,15 +113,16 @@ class Indexes:
         """
         turns, kept, name = Turns(), self._kept, lookup.name
         index = kept.get((prefix, name))
+        if index is None:  # it is kept from now on: whoever asks next goes on where the time of a request was over
+            index = kept[prefix, name] = Index(prefix, lookup.read, self._store.revision, self._store.scan(prefix))
+            if len(kept) > MOST:
+                kept.popitem(last=False)
+        kept.move_to_end((prefix, name))
+        index.was_asked = True
         try:
-            if index is None:
-                index = Index(prefix, lookup.read, self._store.revision)
-                entries = self._store.scan(prefix)
-                for at in range(0, len(entries), AT_ONCE):
-                    for entry in entries[at : at + AT_ONCE]:
-                        index.put(entry)
-                    if turns.is_over:
-                        await turns.next()
+            while index.read_some():
+                if turns.is_over:
+                    await turns.next()
             while events := self._store.writes(index.revision, AT_ONCE):
                 for event in events:
                     index.follow(event)
@@ -122,14 +131,7 @@ class Indexes:
         except CompactedError:
             kept.pop((prefix, name), None)
             return None
-        if kept is not self._kept:
-            return None
-        kept[prefix, name] = index
-        kept.move_to_end((prefix, name))
-        if len(kept) > MOST:
-            kept.popitem(last=False)
-        index.was_asked = True
-        return index.keys(lookup.texts)
+        return None if kept is not self._kept else index.keys(lookup.texts)
 
     def drop_unasked(self) -> None:
         """Drop the indexes that nobody has asked for since the last time."""

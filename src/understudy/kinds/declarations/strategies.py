@@ -7,7 +7,6 @@ keeps the stored spec.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +14,7 @@ from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Custom, Schemas, Shape, Struct
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
 
 Create = Callable[[Obj, Context], None]
 Update = Callable[[Obj, Obj, Context], None]
@@ -76,7 +75,7 @@ def copy_stored(obj: Obj, old: Obj, *names: str) -> None:
     """Set fields of `obj` to their values in `old`, in place; fields that `old` does not have are removed."""
     for name in names:
         if name in old:
-            obj[name] = deepcopy(old[name])
+            obj[name] = deep_copy(old[name])
         else:
             obj.pop(name, None)
 
@@ -108,7 +107,7 @@ def reset_status(group: str, version: str, kind: str) -> Create:
     gvk = GroupVersionKind(group, version, kind)
 
     def rule(obj: Obj, ctx: Context) -> None:
-        obj["status"] = deepcopy(_zero_status(ctx.release, gvk))
+        obj["status"] = deep_copy(_zero_status(ctx.release, gvk))
 
     return rule
 

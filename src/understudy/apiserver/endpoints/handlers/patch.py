@@ -5,8 +5,6 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (`PatchResource`).
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
@@ -36,7 +34,7 @@ from understudy.machinery.options import write_options
 from understudy.machinery.patch import patch_body
 from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.releases.version import V1_37
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, deep_copy
 
 
 def patches_of(request: Request, kind: Kind) -> tuple[str, ...]:
@@ -118,7 +116,7 @@ def _apply_transform(write: WriteRequest) -> Transform:
         live = write.live(current) if current else None
         obj = apply_to_live(write, live)
         if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
-            obj = deepcopy(obj)  # at most owners change: the rest is the stored object's own, which must not be edited
+            obj = deep_copy(obj)  # at most owners change: the rest is the stored object's own, which must not be edited
         write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]

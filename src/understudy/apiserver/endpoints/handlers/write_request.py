@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 
 from understudy.admission import chain
@@ -26,7 +25,7 @@ from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
 from understudy.machinery.releases.version import V1_34, V1_37
 from understudy.machinery.serializer.json_fast import as_sent, keep_empty_fields
-from understudy.machinery.types import Obj, named_kind
+from understudy.machinery.types import Obj, deep_copy, named_kind
 
 DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
@@ -78,7 +77,7 @@ class WriteRequest:
             return
 
         def encoded() -> bytes:
-            obj, kind = deepcopy(sent), named_kind(sent)
+            obj, kind = deep_copy(sent), named_kind(sent)
             if kind.kind == self.scope.kind.name:  # else it is the body of a subresource, or a review
                 self.default(obj)
             ordered = RegistryObjects(self.state.registry, self.state.schemas, lasts=False).in_order(obj, kind)

@@ -10,7 +10,6 @@ Nothing here knows requests, stores or any validation but that by the schema.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from understudy.machinery.errors import StatusError, apply_conflict, bad_request, unknown_error
@@ -32,7 +31,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
-from understudy.machinery.types import GroupVersionKind, Obj, same_json, split_api_version
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, same_json, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"  # its server-side applies take over fields of its client-side ones
@@ -92,7 +91,7 @@ class ApplyRequest:
     def run(self, live: Obj | None, force: bool) -> Obj:
         """Return the new object with its managed fields, or `live` if nothing changes. Raises StatusError."""
         check_type(self.patch, self.updater.type.kind, self.updater.api_version)
-        current = live if live is not None else deepcopy(self.updater.type.empty(self.updater.api_version))
+        current = live if live is not None else deep_copy(self.updater.type.empty(self.updater.api_version))
         try:
             managed = managers.decode(current["metadata"].get("managedFields"))
         except InvalidEntry as error:
