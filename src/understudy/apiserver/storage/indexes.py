@@ -6,7 +6,7 @@ writers nothing. It holds keys, not entries.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -24,8 +24,8 @@ class Indexed(Protocol):
     def revision(self) -> int:
         """Return the revision of the last write."""
 
-    def scan(self, prefix: str) -> list[Entry]:
-        """Return all entries under a prefix."""
+    def scan(self, prefix: str, start: str = "", most: int = 0) -> list[Entry]:
+        """Return the first entries under a prefix, from a key on."""
 
     def writes(self, after: int, most: int) -> list[Event]:
         """Return the first writes after a revision. Raises CompactedError."""
@@ -34,23 +34,31 @@ class Indexed(Protocol):
 class Index:
     """The keys of the entries under a prefix as of a revision, by their texts."""
 
-    __slots__ = ("_keys", "_prefix", "_read", "_unread", "_unsorted", "revision", "was_asked")
+    __slots__ = ("_keys", "_prefix", "_read", "_start", "_unsorted", "revision", "was_asked")
 
-    def __init__(self, prefix: str, read: Read, revision: int, entries: Sequence[Entry]) -> None:
+    def __init__(self, prefix: str, read: Read, revision: int) -> None:
         self._prefix = prefix
         self._read = read
         self._keys: dict[str, str | dict[str, None]] = {}  # one, or several
         self._unsorted: set[str] = set()  # texts to whose keys some were added
-        self._unread = deque(entries)
+        self._start: str | None = ""  # the key from which on nothing is read; None once all is
         self.revision = revision
         self.was_asked = True
 
-    def read_some(self) -> bool:
-        """Read some of the entries that there were at first; report whether there were any left."""
-        for _ in range(min(AT_ONCE, len(self._unread))):
-            self.put(self._unread[0])
-            del self._unread[0]  # not before: one that cannot be read is met again
-        return bool(self._unread)
+    def read_some(self, store: Indexed) -> bool:
+        """Read some of the entries that are stored; report whether there may be more.
+
+        They may be newer than `revision`: the writes that follow lead to them in any case.
+        """
+        if self._start is None:
+            return False
+        entries = store.scan(self._prefix, self._start, AT_ONCE)
+        for entry in entries:
+            self.put(entry)
+            self._start = entry.key + "\0"
+        if len(entries) < AT_ONCE:
+            self._start = None
+        return self._start is not None
 
     def put(self, entry: Entry) -> None:
         """Add an entry, or let it stay."""
@@ -114,13 +122,13 @@ class Indexes:
         turns, kept, name = Turns(), self._kept, lookup.name
         index = kept.get((prefix, name))
         if index is None:  # it is kept from now on: whoever asks next goes on where the time of a request was over
-            index = kept[prefix, name] = Index(prefix, lookup.read, self._store.revision, self._store.scan(prefix))
+            index = kept[prefix, name] = Index(prefix, lookup.read, self._store.revision)
             if len(kept) > MOST:
                 kept.popitem(last=False)
         kept.move_to_end((prefix, name))
         index.was_asked = True
         try:
-            while index.read_some():
+            while index.read_some(self._store):
                 if turns.is_over:
                     await turns.next()
             while events := self._store.writes(index.revision, AT_ONCE):

@@ -112,9 +112,10 @@ class MemoryStore:
         entry: Entry | None = self._live.get(key)
         return entry
 
-    def scan(self, prefix: str) -> list[Entry]:
-        """Return all entries under a prefix, in the order of their keys."""
-        return self._entries(self._live.irange(prefix, _after(prefix), (True, False)))
+    def scan(self, prefix: str, start: str = "", most: int = 0) -> list[Entry]:
+        """Return the first entries under a prefix, from a key on, in the order of their keys; all if `most` is 0."""
+        keys = self._live.irange(max(prefix, start), _after(prefix), (True, False))
+        return self._entries(islice(keys, most) if most else keys)
 
     def _entries(self, keys: Iterable[str]) -> list[Entry]:
         """Return the entries of keys. There may be a hundred thousand: `map` needs half the time of a comprehension."""
@@ -127,8 +128,7 @@ class MemoryStore:
             raise CompactedError(self._compacted)
         first, behind = max(prefix, start), _after(prefix)
         if not revision or revision == self._revision:
-            keys = self._live.irange(first, behind, (True, False))
-            entries = self._entries(islice(keys, limit) if limit else keys)
+            entries = self.scan(prefix, start, limit)
             remaining = 0
             if limit and len(entries) == limit:
                 remaining = self._live.bisect_left(behind) - self._live.bisect_left(first) - limit
