@@ -86,8 +86,8 @@ async def test_others_write_while_an_index_is_made(monkeypatch: pytest.MonkeyPat
     assert turns_of_others > 10
 
 
-async def test_index_goes_on_where_a_request_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was read for an index is not read again for whoever asks next, when the time of a request is over."""
+async def test_index_goes_on_after_a_request_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index reads no entry twice, though the requests for which it is made are given up one after the other."""
     monkeypatch.setattr(turns, "SLICE", 0.0)
     store, looked_at = MemoryStore(), list[str]()
     for number in range(1000):
