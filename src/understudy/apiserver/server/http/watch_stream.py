@@ -66,8 +66,10 @@ class Pumps:
     def deliver(self) -> None:
         """Send what the watches have that were woken, in the order in which they were."""
         turns, woken = Turns(), self.woken
-        while woken and not turns.is_over:
+        while woken:
             woken.popleft().deliver()
+            if turns.is_over:
+                break
         if woken:
             asyncio.get_running_loop().call_soon(self.deliver)
 
