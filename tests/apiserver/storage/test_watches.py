@@ -52,12 +52,12 @@ INTERESTS = [
         for by_index in (True, False)
     ),
 ]
-PREFIXES = ["/", "/registry/", PREFIX, f"{PREFIX}of-a/", "/registry/others/"]
+PREFIXES = ["/", "/registry/", PREFIX, f"{PREFIX}of-a/", "/registry/others/", f"{PREFIX}1"]
 
 
 async def write(store: MemoryStore, chance: Random) -> None:
     """Create, update or delete a thing, or something else."""
-    key, text = f"{chance.choice(PREFIXES[2:])}{chance.randrange(9)}", chance.choice(EVENTS)
+    key, text = f"{chance.choice(PREFIXES[2:5])}{chance.randrange(9)}", chance.choice(EVENTS)
     entry = store.peek(key)
     if entry is None:
         await store.create(key, thing(key, color=text))

@@ -450,7 +450,7 @@ def _nobody() -> None:
 
 
 class Store(Protocol):
-    """A store. Keys are read in their order; a prefix ends with a slash.
+    """A store. Keys are read in their order; a prefix ends with a slash, or is a key that is watched.
 
     suspends  whether a method may wait for something, so that others write meanwhile
     expires   whether events are deleted without a call when their time is over

@@ -6,8 +6,8 @@
                                                 n2      spec.nodeName=n2: e f
     /registry/pods/x/   label app               web     app=web: g      app=web,tier!=1: h
 
-A write is told to watches on each prefix of its key. Of the interests with a lookup only those are asked that want the
-text that the object has now, or had before.
+A write is told to watches on each prefix of its key, and on the key itself. Of the interests with a lookup only those
+are asked that want the text that the object has now, or had before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ class Watches:
 
     def add(self, watch: Watch) -> None:
         """Add a watch that begins now."""
-        assert watch.prefix.endswith("/"), watch.prefix
         self._began[watch] = next(self._numbers)
         self._counts[watch.prefix] = self._counts.get(watch.prefix, 0) + 1
         lookup = watch.interest.lookup
@@ -124,8 +123,8 @@ class Watches:
 
 
 def _prefixes(key: str) -> tuple[str, ...]:
-    """Return the prefixes of a key, which end with a slash, the shortest first."""
-    return _folders(key[: key.rfind("/") + 1])
+    """Return the prefixes of a key that end with a slash, the shortest first, and the key."""
+    return *_folders(key[: key.rfind("/") + 1]), key
 
 
 @cache_short_texts(1024)
