@@ -124,7 +124,8 @@ class Watches:
 
 def _prefixes(key: str) -> tuple[str, ...]:
     """Return the prefixes of a key that end with a slash, the shortest first, and the key."""
-    return *_folders(key[: key.rfind("/") + 1]), key
+    folders = _folders(key[: key.rfind("/") + 1])
+    return folders if key.endswith("/") else (*folders, key)
 
 
 @cache_short_texts(1024)
