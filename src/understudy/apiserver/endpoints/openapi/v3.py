@@ -171,10 +171,9 @@ class OpenAPI:
         """Return a v3 document or a part of it, or 301, 304, 404, 406, 412 or 416."""
         vary = ("Vary", "Accept")
         specs = self.specs
-        converted = next((spec for spec in specs.values() if spec.v3 and spec.name == name), None)
         if name in self.hashes:
             etag, since, render = self.hashes[name], self._made, partial(self._rendered, name)
-        elif converted:
+        elif converted := next((spec for spec in specs.values() if spec.v3 and spec.name == name), None):
             etag, since, render = converted.v3_hash, self._merged_since(specs), partial(bytes, converted.v3)
         else:
             return Response(404, content_type="")

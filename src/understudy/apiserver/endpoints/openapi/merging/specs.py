@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha512
 from typing import NamedTuple
 
 from understudy.machinery.types import Obj
@@ -20,6 +19,7 @@ class AggregatedSpec(NamedTuple):
     v2        the paths of the group-version in it, with what they refer to, in JSON
     is_legacy whether the server has no v3 documents
     v3        its v2 document as v3, in JSON, if it has no other
+    v3_hash   the version of that (upstream: `computeETag`)
     """
 
     path: str
@@ -30,16 +30,12 @@ class AggregatedSpec(NamedTuple):
     v2: bytes = b""
     is_legacy: bool = False
     v3: bytes = b""
+    v3_hash: str = ""
 
     @property
     def name(self) -> str:
         """Return the name of the v3 document of the group-version."""
         return self.path.strip("/")
-
-    @property
-    def v3_hash(self) -> str:
-        """Return the version of the document that `v3` is. Upstream: `computeETag`."""
-        return sha512(self.v3).hexdigest().upper()
 
     @staticmethod
     def of(api_service: Obj, path: str) -> AggregatedSpec:

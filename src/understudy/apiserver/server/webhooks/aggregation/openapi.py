@@ -106,8 +106,9 @@ async def with_v2(spec: AggregatedSpec, version: Version, fetch: Fetch) -> Aggre
     etag = answer.headers.get("ETag") or _OWN_ETAG + sha512(answer.body).hexdigest()
     if etag == spec.etag and not lacks_v3:
         return spec
-    v3 = await asyncio.to_thread(_as_v3, answer.body) if spec.is_legacy else b""
-    return spec._replace(etag=etag, v2=await asyncio.to_thread(_read, answer.body, spec.path, version), v3=v3)
+    v3, v3_hash = await asyncio.to_thread(_as_v3, answer.body) if spec.is_legacy else (b"", "")
+    v2 = await asyncio.to_thread(_read, answer.body, spec.path, version)
+    return spec._replace(etag=etag, v2=v2, v3=v3, v3_hash=v3_hash)
 
 
 def _urls(index: Any) -> Mapping[str, str]:
@@ -118,11 +119,12 @@ def _urls(index: Any) -> Mapping[str, str]:
         raise ValueError("no index of OpenAPI documents") from None
 
 
-def _as_v3(document: bytes) -> bytes:
-    """Return a v2 document as v3, in JSON. Raises ValueError."""
+def _as_v3(document: bytes) -> tuple[bytes, str]:
+    """Return a v2 document as v3, in JSON, and its hash. Raises ValueError."""
     from understudy.apiserver.endpoints.openapi.merging.conversion import converted
 
-    return encode_unescaped(converted(orjson.loads(document)))
+    v3 = encode_unescaped(converted(orjson.loads(document)))
+    return v3, sha512(v3).hexdigest().upper()
 
 
 def _read(document: bytes, prefix: str, version: Version) -> bytes:
