@@ -34,9 +34,9 @@ class FlowSchemaController(Controller[str]):
         entry = self._schemas.store.find(key)
         if entry is None:
             return
-        level = nested_field(entry.object, "spec", "priorityLevelConfiguration", "name", default="")
+        level = nested_field(entry.value, "spec", "priorityLevelConfiguration", "name", default="")
         condition = _dangling(level, self._levels.store.find(LEVELS + level) is not None)
-        written = condition_of(entry.object, "Dangling")
+        written = condition_of(entry.value, "Dangling")
         if {**written, **condition} != written:
             await self._write(key, {**condition, "lastTransitionTime": self._context.state.timestamp()})
 

@@ -34,7 +34,7 @@ class APIServiceController(Controller[str]):
         self._note(new)
 
     def _note_api_service(self, entry: Entry) -> None:
-        if _is_managed(entry.object):
+        if _is_managed(entry.value):
             self.queue.add(entry.key.removeprefix(API_SERVICES))
 
     def _note(self, entry: Entry) -> None:

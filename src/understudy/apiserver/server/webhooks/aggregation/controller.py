@@ -30,7 +30,7 @@ class AggregationController(Controller[str]):
         informers.of(API_SERVICES).on_change(self._changed)
 
     def _changed(self, entry: Entry) -> None:
-        if not self._running and adds_version(entry.object):
+        if not self._running and adds_version(entry.value):
             self.queue.add(entry.key)
 
     async def run(self) -> None:
