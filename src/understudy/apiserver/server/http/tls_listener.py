@@ -41,15 +41,13 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 class TLSListener:
-    """Accepts connections in the running event loop, and shakes hands with those that speak TLS."""
+    """Accepts the connections of a `listening_socket` in the running event loop, and shakes hands over TLS."""
 
     def __init__(self, sock: socket.socket, connect: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
         self._sock = sock
         self._connect = connect
         self._context = context
         self._loop = asyncio.get_running_loop()
-        sock.setblocking(False)
-        sock.listen(BACKLOG)
         self._accepting = asyncio.create_task(self._accept())
         self._greeting: set[asyncio.Task[None]] = set()
 
