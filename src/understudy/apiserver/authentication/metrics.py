@@ -15,8 +15,6 @@ from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge, Histogr
 _KNOWN = frozenset(("admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"))
 _JWKS = "apiserver_authentication_jwt_authenticator_jwks_fetch_last"
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-
-
 _HOUR, _DAY = 3600, 86400
 _LIFETIMES = (
     *(0, _HOUR // 2, _HOUR, 2 * _HOUR, 6 * _HOUR, 12 * _HOUR),

@@ -22,8 +22,9 @@ from understudy.machinery.types import Obj
 EVENT_SIZE = 400
 # Bytes of writes that may wait for the reader of a watch.
 WATCH_LIMIT = 16 << 20
+# Entries that stay unpacked, however large: a write, and what it has replaced.
+AT_LEAST_RECENT = 2
 # Bytes of a packed value whose form is lent, not copied: for shorter ones a copy takes less than a view.
-AT_LEAST_RECENT = 2  # entries that stay unpacked, however large: a write, and what it has replaced
 LENT = 16 << 10
 _NO_LABELS: Mapping[str, str] = {}
 _NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never written to

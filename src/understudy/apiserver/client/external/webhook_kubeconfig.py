@@ -42,7 +42,7 @@ def read_webhook_kubeconfig(path: Path) -> Connection:
     certificate, key = (_bytes(folder, user, name) for name in ("client-certificate", "client-key"))
     insecure = bool(cluster.get("insecure-skip-tls-verify"))
     if authority is not None and insecure:
-        raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
+        raise ValueError(_BOTH)
     if authority and (error := ca_bundle_error(authority)):
         raise ValueError(f"unable to load root certificates: {error}")
     is_static = user.get("client-certificate-data") or user.get("client-key-data")  # files may change until they count
