@@ -119,13 +119,13 @@ class Entry:
         "revision",
     )
 
-    def __init__(self, key: str, value: Obj, revision: int) -> None:
+    def __init__(self, key: str, value: Obj | None, revision: int) -> None:
         self.key = key
         self.revision = revision
         self.is_deletion = False
         self.is_recent = False
         self.is_outdated = False
-        self._value: Obj | None = value
+        self._value = value
         self._object: Obj | None = None
         self.forms = _NOTHING
         self._packed: Raw = b""
@@ -138,14 +138,14 @@ class Entry:
     @classmethod
     def of_bytes(cls, key: str, raw: Raw, revision: int, decode: Decode) -> Entry:
         """Return an entry whose value is decoded, from its key and bytes, when it is asked for."""
-        entry = cls(key, {}, revision)
-        entry._value, entry._packed, entry._decode = None, raw, decode
+        entry = cls(key, None, revision)
+        entry._packed, entry._decode = raw, decode
         return entry
 
     def at_revision(self, revision: int) -> Entry:
         """Return an entry of the same value at a revision, with nothing made of it yet."""
-        entry = Entry(self.key, {}, revision)
-        entry._value, entry._packed, entry._decode = self._value, self._packed, self._decode
+        entry = Entry(self.key, self._value, revision)
+        entry._packed, entry._decode = self._packed, self._decode
         entry.is_outdated = self.is_outdated
         return entry
 

@@ -281,15 +281,15 @@ class MemoryStore:
 
     def _hold(self, old: Sequence[Entry]) -> None:
         """Hold the entries of another time and no history, and cut off every watch."""
-        entries = [*map(_renewed, old)]
+        entries = {entry.key: _renewed(entry) for entry in old}
         self._history_size = 0
         self._indexes.clear()
         for part in (self._live, self._past, self._log, self._recent):
             part.clear()
-        for entry in entries:
+        for entry in entries.values():
             entry.pack(self._recent)
-        self._live.update((entry.key, entry) for entry in entries)
-        self._past.update((entry.key, entry) for entry in entries)
+        self._live.update(entries)
+        self._past.update(entries)
         watches = iter(self._watches)
         self._watches.clear()
         for watch in watches:
