@@ -145,7 +145,8 @@ class WorkQueue(Generic[K]):
     async def process(self, sync: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
         """Run workers over the keys until cancelled. A key whose `sync` fails is tried again later."""
         if workers == 1:  # a group of tasks would take as long as a controller that has nothing to do
-            return await self._work(sync)
+            await self._work(sync)
+            return
         async with asyncio.TaskGroup() as tasks:
             for _ in range(workers - 1):
                 tasks.create_task(self._work(sync))
