@@ -7,7 +7,6 @@ asks for the fixture.
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -190,12 +189,10 @@ class Pool:
 
 
 def start_server(options: Mapping[str, Any], stack: ExitStack) -> Server:
-    """Start a server for tests, which stops with a stack; return it. Raises ValueError, OSError.
+    """Start a server for tests, which stops with a stack; return it. Raises ValueError, OSError."""
+    from understudy.cli.garbage import without_garbage_collection
 
-    Python does not look for garbage meanwhile: modules and what a server begins with are none, and the first start
-    would take a sixth longer.
-    """
-    with _without_garbage_collection():
+    with without_garbage_collection():
         from understudy import Server
 
         lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
@@ -204,17 +201,6 @@ def start_server(options: Mapping[str, Any], stack: ExitStack) -> Server:
         except TypeError as why:  # an option that there is not
             raise ValueError(str(why)) from None
         return stack.enter_context(server)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -118,18 +118,19 @@ except SystemExit:
 
 
 def test_little_garbage_is_searched_for_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for garbage is a server's while a command is imported and runs, and as before when it has ended."""
+    """Garbage is not searched for while a command is imported, as for a server while it runs, and then as before."""
     seen = []
 
     def list_commands() -> list[AddCommand]:
-        seen.append(gc.get_threshold())
+        seen.append((gc.get_threshold(), gc.isenabled()))
         return []
 
     monkeypatch.setattr(cli, "list_commands", list_commands)
     before = gc.get_threshold(), list(gc.callbacks)
     assert cli.main([]) == 0
-    assert seen == [GARBAGE_THRESHOLDS]
+    assert seen == [(GARBAGE_THRESHOLDS, False)]
     assert (gc.get_threshold(), gc.callbacks) == before
+    assert gc.isenabled()
 
 
 def test_help_of_dev_names_its_controllers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,7 @@ from time import thread_time
 
 # Objects that are made and not freed yet, before Python looks for cycles among them: its default is 700. A server keeps
 # nearly all of what outlives a request, and makes cycles only of connections (some 20 objects each), not of requests.
-# So there is little to find; the search took 31 µs of each CREATE, and takes 10 now. Nor is there any among modules
-# while they are loaded, where it took a tenth of the start.
+# So there is little to find; the search took 31 µs of each CREATE, and takes 10 now.
 # The two older generations are looked at after 4 and 8 times as many, some 20 ms long; see `_KeepGarbagePausesShort`.
 GARBAGE_THRESHOLDS = (10_000, 3, 1)
 LONG_GARBAGE_PAUSE = 0.015  # seconds
@@ -28,6 +27,29 @@ def little_garbage_collection() -> Iterator[None]:
         gc.freeze()  # at the end of the process, freeing a hundred thousand objects one by one would take seconds
         gc.callbacks.remove(keep_short)
         gc.set_threshold(*thresholds)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Do not let Python look for cycles meanwhile.
+
+    Modules and what a server begins with are none, and to look at them takes a tenth of the start.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def lasting_objects() -> Iterator[None]:
+    """Do not let Python look for cycles meanwhile, nor later among the objects that are made meanwhile."""
+    with without_garbage_collection():
+        yield
+        gc.freeze()
 
 
 class _KeepGarbagePausesShort:

@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.cli.garbage import little_garbage_collection
+from understudy.cli.garbage import lasting_objects, little_garbage_collection
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -54,11 +54,13 @@ def main(argv: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     with little_garbage_collection():
-        from understudy.cli import program
+        with lasting_objects():
+            from understudy.cli import program
 
-        named = COMMANDS.keys() & words[:1] or COMMANDS
-        are_listed = COMMANDS.keys().isdisjoint(words)
-        return program.main(argv, list_commands() if are_listed else import_commands(named))
+            named = COMMANDS.keys() & words[:1] or COMMANDS
+            are_listed = COMMANDS.keys().isdisjoint(words)
+            commands = list_commands() if are_listed else import_commands(named)
+        return program.main(argv, commands)
 
 
 def list_commands() -> list[AddCommand]:

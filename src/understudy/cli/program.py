@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from understudy.cli.garbage import lasting_objects
 from understudy.cli.output import counted, print_error
 from understudy.machinery.util.spelling import did_you_mean
 
@@ -108,14 +109,17 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
     second one does (upstream: `SetupSignalHandler`).
     """
     from understudy.apiserver.client.manifests import LoadError
-    from understudy.cli.process import run_until_signal  # asyncio, as the server
-    from understudy.controlplane.server import Server
 
     try:
-        server = Server(**options())
+        with lasting_objects():
+            from understudy.cli.process import run_until_signal  # asyncio, as the server
+            from understudy.controlplane.server import Server
+
+            server = Server(**options())
 
         async def use_listening(stopped: Future[None], listens: Callable[[], None]) -> None:
-            await server.start(lambda documents: counted(documents, "objects loaded"))
+            with lasting_objects():
+                await server.start(lambda documents: counted(documents, "objects loaded"))
             try:
                 listens()
                 await use(server, stopped)

@@ -32,7 +32,7 @@ def flag(usage: str, metavar: str | None = None) -> dict[str, str | None]:
     return {"help": usage, "metavar": metavar}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AuthenticationOptions:
     """The options that say how users are known.
 

@@ -33,7 +33,7 @@ _STANDARD = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AggregationOptions:
     """The options that say how aggregated servers know the server. Raises ValueError for options without sense.
 
@@ -61,7 +61,7 @@ class AggregationOptions:
             raise ValueError(f"{error.filename}: {error.strerror}") from None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class KubeletOptions:
     """The options that say how kubelets are reached. Raises ValueError for options without sense.
 
@@ -102,7 +102,7 @@ class KubeletOptions:
             raise ValueError(f"{error.filename}: {error.strerror}") from None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class FrontProxyOptions:
     """The options that say which front proxies name the user of a request, and in which headers.
 

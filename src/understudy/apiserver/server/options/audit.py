@@ -23,7 +23,7 @@ VERSION = "audit.k8s.io/v1"
 LARGEST_EVENT, LARGEST_BATCH = 100 * 1024, 10 * 1024 * 1024  # bytes
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AuditOptions:
     """The options that say what is logged of requests. Raises ValueError for options that make no sense.
 

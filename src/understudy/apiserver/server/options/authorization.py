@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BESIDE_CONFIGURATION = {"authorization_config", "authorization_policy_file"}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AuthorizationOptions:
     """The options that say who decides what users may do. Raises ValueError for options that make no sense.
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Manifest = str | os.PathLike[str] | Obj
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ServerConfig(
     AuthenticationOptions,
     FrontProxyOptions,

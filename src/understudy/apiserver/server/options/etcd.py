@@ -12,7 +12,7 @@ from understudy.apiserver.storage.engine import Engine
 SCHEMES = ("http", "https", "unix")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class EtcdOptions:
     """The options of a server that keeps its objects in an etcd. Raises ValueError for options that make no sense.
 

@@ -12,7 +12,7 @@ READ_ONLY, MUTATING, STREAMS = 400, 200, 100  # the defaults of kube-apiserver
 MOST_GOAWAYS = 0.02
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LimitOptions:
     """The options that limit how many requests are answered at once. Raises ValueError for those without sense.
 
@@ -71,7 +71,7 @@ class LimitOptions:
         return None if self.classifies or not any(limits) else limits
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class Http2Options:
     """The options of HTTP/2, which clients may agree to over TLS. Raises ValueError for those without sense.
 

@@ -18,7 +18,7 @@ LEASE, NONE = "lease", "none"
 _ELSEWHERE = "198.51.100.1", 9  # an address behind the default route, to which nothing is sent
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ReplicaOptions:
     """The options of a server that is one of several on the same etcd. Raises ValueError for those that make no sense.
 

@@ -19,7 +19,7 @@ SQLITE = "sqlite:"
 SYNCHRONOUS = ("normal", "full")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class StorageOptions(EtcdOptions):
     """The options that say where objects are kept, with those of `EtcdOptions`.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from understudy.admission.generic_webhook import Endpoint
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TokenWebhookOptions:
     """The options of a server that asks another one who its users are. Raises ValueError for options without sense.
 

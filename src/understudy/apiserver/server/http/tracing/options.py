@@ -41,7 +41,7 @@ class TracingConfiguration(NamedTuple):
     rate: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TracingOptions:
     """The options that say what is told of requests. Raises ValueError for options that make no sense.
 
