@@ -29,6 +29,19 @@ def test_target_of_a_metric_in_an_annotation(apiserver: Server, pods: dict[str, 
     assert causes == (expected if status == 422 else [])
 
 
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+@pytest.mark.parametrize("rules", [{"policies": []}, {"policies": [], "selectPolicy": "Min"}])
+def test_policies_that_are_sent_empty(apiserver: Server, method: str, rules: dict[str, Any]) -> None:
+    """No policies are an error, where those that are not sent get the defaults."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"maxReplicas": 5, "scaleTargetRef": target, "behavior": {"scaleDown": rules}}
+    path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}, "spec": spec}
+    path, media = (path, None) if method == "POST" else (f"{path}/a?fieldManager=m", "application/apply-patch+yaml")
+    refused = send(apiserver, method, path, body, media).json()
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.behavior.scaleDown.policies"]
+
+
 @pytest.mark.parametrize("convert", ["to_internal", "from_internal"])
 def test_parts_that_apply_has_removed_are_empty(convert: str) -> None:
     """An object whose metadata and spec apply has removed is converted like one that has them empty."""

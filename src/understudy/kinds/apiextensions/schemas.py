@@ -75,12 +75,12 @@ def validate(schema: Obj, path: Path, has_status: bool, version: str, known: Kno
 
 def _root(schema: Obj, path: Path) -> Errors:
     """Check the root of a schema, and report only the first error."""
-    early = any(schema.get(name) for name in _BEFORE_TYPE)
+    fields = structural_schemas.set_fields(schema)
     kind = schema.get("type")
-    if kind and kind != "object" and not early:
+    if kind and kind != "object" and fields.isdisjoint(_BEFORE_TYPE):
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         return [invalid(path.child("type"), kind, text)]
-    if set(_ROOT) >= {*structural_schemas.set_fields(schema), *getattr(schema, "empty", ())}:
+    if set(_ROOT) >= {*fields, *getattr(schema, "empty", ())}:
         return []
     listed = " ".join(_ROOT.values())
     text = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"

@@ -128,11 +128,13 @@ def _meta(schema: Obj, level: str, path: Path) -> Errors:
 
 
 def set_fields(schema: Obj) -> set[str]:
-    """Return the fields with another value than their zero. An empty schema counts as a value."""
+    """Return the fields with another value than their zero. An empty schema counts as a value, as does what a pointer
+    points to."""
     return {
         name
         for name, value in schema.items()
-        if value not in (None, "") and (value is not False or name == "additionalProperties")
+        if (value not in (None, "") or (value == "" and name in ("$ref", *_POINTERS)))
+        and (value is not False or name == "additionalProperties")
     }
 
 

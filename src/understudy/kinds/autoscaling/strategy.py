@@ -15,6 +15,7 @@ from understudy.kinds.declarations.kind import Behavior
 from understudy.kinds.declarations.strategies import resource_strategy, status_strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 CPU_PERCENT = 80
@@ -104,10 +105,10 @@ def _default_behavior(autoscaler: Obj, ctx: Context) -> None:
     behavior = nested_field(autoscaler, "spec", "behavior")
     if behavior is not None:
         for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-            scaling = behavior.get(direction) or {}
-            sent = {key: value for key, value in scaling.items() if value is not None}
-            empty = getattr(scaling, "empty", ())  # lists that were sent empty, which is invalid, get no default
-            behavior[direction] = {k: v for k, v in (defaults | sent).items() if k in sent or k not in empty}
+            scaling = behavior.get(direction)
+            sent = {key: value for key, value in (scaling or {}).items() if value is not None}
+            filled = (defaults | sent).items()  # but for lists that were sent empty, which is invalid
+            behavior[direction] = {k: v for k, v in filled if k in sent or not was_sent_empty(scaling, k)}
 
 
 def _rules(autoscaler: Obj) -> list[Obj]:

@@ -298,11 +298,11 @@ def changed_volume(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def inline_volume(volume_spec: Obj, path: Path, ctx: Context) -> Errors:
     """Check the spec of a volume that an attachment has in line, which can only be of CSI."""
     context = "in the context of inline volumes"
-    errors = [
-        forbidden(path.child(name), f"may not be specified {context}")
-        for name in ("claimRef", "capacity")
-        if volume_spec.get(name)
-    ]
+    errors: Errors = []
+    if volume_spec.get("claimRef") is not None:
+        errors.append(forbidden(path.child("claimRef"), f"may not be specified {context}"))
+    if volume_spec.get("capacity"):
+        errors.append(forbidden(path.child("capacity"), f"may not be specified {context}"))
     if volume_spec.get("csi") is None:
         errors.append(required(path.child("csi"), f"has to be specified {context}"))
     modes = volume_spec.get("accessModes") or []
