@@ -123,8 +123,11 @@ def _add_stored_version(definition: Obj, ctx: Context) -> None:
 
 
 def _read_again(definition: Obj, ctx: Context) -> None:
-    """Turn whole floats into integers, as which the definition is read from the store; validation tells them apart."""
-    definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
+    """Make the definition what is read from the store: whole floats are integers, which validation tells apart, and a
+    webhook of which no field is set is none."""
+    spec = definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
+    if (webhook := nested_field(spec, "conversion", "webhook")) is not None and not any(webhook.values()):
+        spec["conversion"] = {"strategy": spec["conversion"]["strategy"]}
 
 
 def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:

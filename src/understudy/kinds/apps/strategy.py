@@ -11,10 +11,10 @@ from understudy.kinds.common.disabled_fields import drop_disabled_fields, field_
 from understudy.kinds.common.objectmeta import Metadata, created_with_declared_name
 from understudy.kinds.common.printers import NONE, age, containers, labels, name, selector, selector_text
 from understudy.kinds.context import Context
-from understudy.kinds.core.persistent_volumes import volume_warnings
 from understudy.kinds.core.persistent_volumes.strategy import default_claim
 from understudy.kinds.core.pods import pod_defaults
 from understudy.kinds.core.pods.pod_disabled_fields import drop_template_fields, drop_template_fields_on_create
+from understudy.kinds.core.pods.volumes.claim_warnings import claim_spec
 from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import (
     create_steps,
@@ -242,7 +242,7 @@ def _warn_of_claims(stateful_set: Obj, ctx: Context, *names: str) -> None:
     """Warn of doubtful fields of claim templates. `names` go between a template and its fields in the path."""
     for i, claim in enumerate(stateful_set["spec"].get("volumeClaimTemplates") or ()):
         where = Path("spec", "volumeClaimTemplates").index(i)
-        for text in volume_warnings.claim_spec(claim.get("spec") or {}, where.child(*names) if names else where):
+        for text in claim_spec(claim.get("spec") or {}, where.child(*names) if names else where):
             ctx.warn(text)
 
 

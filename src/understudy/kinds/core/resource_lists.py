@@ -1,9 +1,13 @@
-"""Rounding of resource lists: {resource name: quantity}."""
+"""Resource lists, {resource name: quantity}: how they are rounded, and warnings about them."""
 
 from __future__ import annotations
 
-from understudy.machinery.quantity import round_up_milli
+from collections.abc import Iterator
+
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.quantity import parse, round_up_milli
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Path
 
 
 def round_up(holder: Obj | None, *names: str) -> None:
@@ -21,3 +25,11 @@ def round_up(holder: Obj | None, *names: str) -> None:
 def round_up_requirements(resources: Obj | None) -> None:
     """Round the limits and requests of a container, a pod or a volume claim (`ResourceRequirements`), in place."""
     round_up(resources, "limits", "requests")
+
+
+def fractional_bytes(amounts: Obj | None, path: Path, *names: str) -> Iterator[str]:
+    """Warn of amounts of bytes that are no integers, of the resources with these names."""
+    for name in names:
+        text = (amounts or {}).get(name)
+        if text and parse(text).scaled(-3) % 1000:
+            yield f"{path.key(name)}: fractional byte value {go_quote(text)} is invalid, must be an integer"

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.validation.pod_warnings import VOLUMES, node_term
+from understudy.kinds.core.pods.volumes.claim_warnings import claim_spec
 from understudy.kinds.core.pods.volumes.persistent_volumes import CLASS_ANNOTATION
-from understudy.machinery.golang.text import go_quote
-from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
 
@@ -49,12 +48,3 @@ def claim(obj: Obj, ctx: Context) -> None:
         ctx.warn(f"metadata.annotations[{CLASS_ANNOTATION}]: {text}")
     for text in claim_spec(obj["spec"], Path("spec")):
         ctx.warn(text)
-
-
-def claim_spec(spec: Obj, path: Path) -> Iterator[str]:
-    """Warn of mistakes in the spec of a claim or of a template of claims."""
-    for kind in ("requests", "limits"):
-        text = ((spec.get("resources") or {}).get(kind) or {}).get("storage")
-        if text and parse(text).scaled(-3) % 1000:
-            where = path.child("resources", kind).key("storage")
-            yield f"{where}: fractional byte value {go_quote(text)} is invalid, must be an integer"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from understudy.kinds.common.address_warnings import warn_of_ip
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.annotations import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_profile
 from understudy.kinds.core.pods.containers_of import with_paths
+from understudy.kinds.core.pods.volumes.claim_warnings import claim_spec
 from understudy.kinds.core.pods.volumes.path_warnings import overlapping
+from understudy.kinds.core.resource_lists import fractional_bytes
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, V1_33, V1_34, Version
 from understudy.machinery.types import Obj, nested_field
@@ -51,6 +51,9 @@ _REQUIRED, _PREFERRED = (
 )
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
+_NEGATIVE = "must be >= 0; negative values are invalid and will be treated as 1"
+_BYTES = ("memory", "ephemeral-storage")
+_EPHEMERAL = ("ephemeral", "volumeClaimTemplate", "spec")
 HOSTNAME = "which can result in surprising behavior; a DNS label is recommended"
 
 
@@ -102,23 +105,26 @@ def _all(spec: Obj, metadata: Obj, path: Path, ctx: Context, *, is_template: boo
         for source, (field, text) in VOLUMES.items():
             if volume.get(source) is not None:
                 yield f"{path.child('spec', 'volumes').index(i).child(field)}: {text}{_disabled(source, ctx)}"
+        claim = nested_field(volume, *_EPHEMERAL, default={})
+        yield from claim_spec(claim, path.child("spec", "volumes").index(i).child(*_EPHEMERAL))
     if ctx.release >= V1_32:
         yield from overlapping(spec.get("volumes") or (), ctx.release)
     yield from _names(spec, path.child("spec"))
-    yield from _fractions(spec.get("overhead"), path.child("spec", "overhead"))
+    yield from fractional_bytes(spec.get("overhead"), path.child("spec", "overhead"), *_BYTES)
     if SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
         yield f"{path.child('metadata', 'annotations').key(SECCOMP_POD)}: {_SECCOMP}"
     for container, here in with_paths(spec, path.child("spec")):
         yield from _profiles(container, spec, annotations, path, is_template, ctx.release)
         resources = container.get("resources") or {}
-        for resource in ("memory", "ephemeral-storage"):
+        for resource in _BYTES:
             for kind in ("limits", "requests"):
-                amounts = {resource: (resources.get(kind) or {}).get(resource)}
-                yield from _fractions(amounts, here.child("resources", kind))
+                yield from fractional_bytes(resources.get(kind), here.child("resources", kind), resource)
         yield from _hidden_variables(container, here.child("env"))
     yield from _ports(spec, path.child("spec"))
     if ctx.release >= V1_33:
         yield from _port_names(spec, path.child("spec"))
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:  # of a template: a pod has 1 by now
+        yield f"{path.child('spec', 'terminationGracePeriodSeconds')}: {_NEGATIVE}"
     yield from _affinity(spec.get("affinity") or {}, path.child("spec", "affinity"))
 
 
@@ -175,13 +181,6 @@ def _twice(items: list[Obj], key: str, path: Path) -> Iterator[str]:
         if value in seen:
             yield f"{path.index(i).child(key)}: duplicate {key} {go_quote(value)}"
         seen.add(value)
-
-
-def _fractions(amounts: dict[str, Any] | None, path: Path) -> Iterator[str]:
-    for name in ("memory", "ephemeral-storage"):
-        text = (amounts or {}).get(name)
-        if text and parse(text).scaled(-3) % 1000:
-            yield f"{path.key(name)}: fractional byte value {go_quote(text)} is invalid, must be an integer"
 
 
 def _profiles(
