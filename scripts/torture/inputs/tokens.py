@@ -20,8 +20,8 @@ import orjson
 
 from scripts.torture.inputs.expressions import broken
 from understudy.apiserver.authentication import jose
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.errors import FetchAwaitedError, TokenError
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.oidc.configuration import checked
 from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
 from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens

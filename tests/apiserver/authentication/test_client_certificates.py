@@ -13,8 +13,8 @@ from tests.clock import FixedDate
 from understudy.apiserver.authentication.certificates import client_chains
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.errors import CertificateError
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.x509.verify import verify

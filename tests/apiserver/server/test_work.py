@@ -109,7 +109,7 @@ PATHS: dict[str, tuple[Asked, int, int]] = {
         896,
         832,
     ),
-    "delete": (Asked("DELETE", f"{CLAIMS}/one", query="dryRun=All"), 117, 116),
+    "delete": (Asked("DELETE", f"{CLAIMS}/one", query="dryRun=All"), 124, 123),
 }
 
 

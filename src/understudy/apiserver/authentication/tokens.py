@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from understudy.apiserver.authentication.counted.token_cache import TokenCache
 from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import Lookup
@@ -31,6 +33,7 @@ class Tokens:
               know users by tokens of other issuers; replaced in place when their configuration changes
     webhook   knows users by all tokens that nobody else knows
     bootstrap knows users by the tokens with which nodes join
+    cache     counts the tokens that were good a moment ago
     """
 
     accounts: AccountTokens
@@ -39,6 +42,7 @@ class Tokens:
     jwt_authenticators: list[JWTAuthenticator] = field(default_factory=list)
     webhook: WebhookTokens | None = None
     bootstrap: BootstrapTokens | None = None
+    cache: TokenCache = field(default_factory=TokenCache)
 
     def user_of(
         self, token: str, audiences: Sequence[str] = (), warnings: list[str] | None = None
@@ -49,6 +53,20 @@ class Tokens:
         Tokens of --token-auth-file and of other issuers are for this server only. Raises TokenError, TokenAwaitedError,
         and DecisionAwaitedError if a webhook has to be asked.
         """
+        key = (token, *audiences)
+        if self.cache.hit(key):
+            return self._look_up(token, audiences, warnings)
+        begun = monotonic()
+        try:
+            user, meant = self._look_up(token, audiences, warnings)
+        except TokenError as error:
+            self.cache.miss(key, monotonic() - begun, good=False, failed=bool(str(error)))
+            raise
+        self.cache.miss(key, monotonic() - begun, good=True)
+        return user, meant
+
+    def _look_up(self, token: str, audiences: Sequence[str], warnings: list[str] | None) -> tuple[User, list[str]]:
+        """Return the user of a token and its audiences, as `user_of` does. Raises as it does."""
         own = self.accounts.audiences
         known = self.users.get(token)
         if known is None:

@@ -5,14 +5,22 @@ Upstream: k8s.io/apiserver/pkg/authorization/metrics, plugin/pkg/authorizer/webh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from understudy.machinery.auth.authorization import Decision
-from understudy.machinery.util.metrics import CONDITION_SECONDS, AnyFamily, Counter, Histogram
+from understudy.machinery.util.metrics import (
+    ACCESS_SECONDS,
+    CONDITION_SECONDS,
+    DEFAULT_SECONDS,
+    AnyFamily,
+    Counter,
+    Histogram,
+    Labels,
+    SampledHistogram,
+)
 
 _NAMESPACE = "apiserver_authorization"
 _PREFIX, _BY = f"{_NAMESPACE}_match_condition", "split by authorizer type and name."
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class ConditionMetrics:
@@ -58,7 +66,7 @@ class WebhookMetrics:
     def __init__(self) -> None:
         labels = ("name", "result")
         self._seconds = Histogram(
-            f"{_NAMESPACE}_webhook_duration_seconds", "[ALPHA] Request latency in seconds.", labels, _SECONDS
+            f"{_NAMESPACE}_webhook_duration_seconds", "[ALPHA] Request latency in seconds.", labels, DEFAULT_SECONDS
         )
         self._failed_open = Counter(
             f"{_NAMESPACE}_webhook_evaluations_fail_open_total",
@@ -95,6 +103,13 @@ class AuthorizationMetrics:
             "'no-opinion' or 'error'.",
             ("result",),
         )
+        self._seconds = SampledHistogram(
+            "authorization_duration_seconds",
+            "[ALPHA] Authorization duration in seconds broken out by result.",
+            ("result",),
+            ACCESS_SECONDS,
+            lambda: self.attempts,
+        )
         self._decisions = Counter(
             f"{_NAMESPACE}_decisions_total",
             "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and "
@@ -107,7 +122,17 @@ class AuthorizationMetrics:
     @property
     def families(self) -> Sequence[AnyFamily]:
         """Return all families."""
-        return self._attempts, self._decisions, *self.conditions.families, *self.webhooks.families
+        self._seconds.settle()
+        return self._attempts, self._seconds, self._decisions, *self.conditions.families, *self.webhooks.families
+
+    @property
+    def attempts(self) -> Mapping[Labels, int]:
+        """Return the number of requests by the result of authorization."""
+        return self._attempts.series
+
+    def measure(self, seconds: float) -> None:
+        """Note how long it took to decide about the last request."""
+        self._seconds.measure(seconds)
 
     def attempt(self, decision: Decision) -> None:
         """Count a request that was authorized, or not."""

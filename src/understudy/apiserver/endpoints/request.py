@@ -12,6 +12,7 @@ from understudy.apiserver.authentication.certificates.user_headers import STANDA
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.permissions.audit.event import RequestEvents
 from understudy.apiserver.permissions.audit.latencies import Latencies
+from understudy.apiserver.serving.monitoring import Monitored
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
@@ -59,6 +60,9 @@ class Request:
     beside            does what may take long while the request is answered on the event loop; None otherwise
     is_large          whether its body may take long to read
     serves_cbor       whether the server reads and writes CBOR; set once it does
+    monitored         what it is counted by, None if it is not; set when it has a route
+    waited            seconds that a queue and webhooks took, which are not the server's own; those of webhooks that
+                      validate, which are asked at once, are `validated`
     is_internal       whether the server itself sends it, which is not in the permission report
     source            returns the address from which it was sent
     is_last           whether the client is to send no more on the connection, if that is one of HTTP/2
@@ -90,6 +94,9 @@ class Request:
     beside: Beside | None = None
     is_large: bool = False
     serves_cbor: bool = False
+    monitored: Monitored | None = None
+    waited: float = 0.0
+    validated: float = 0.0
     is_internal: bool = False
     source: Callable[[], str] = lambda: "127.0.0.1"
     is_last: bool = False
@@ -131,6 +138,15 @@ class Request:
         Raises as it does. It may be called twice, and others may write meanwhile.
         """
         return make() if self.beside is None else await self.beside(self, make)
+
+    def track(self, layer: str, seconds: float) -> None:
+        """Note the seconds that a webhook took: "mutating-webhook", "validating-webhook"."""
+        if layer == "mutating-webhook":
+            self.waited += seconds
+        else:
+            self.validated = max(self.validated, seconds)
+        if self.audit is not None:
+            self.audit.latencies.track(layer, seconds)
 
     def seconds_left(self) -> float:
         """Return the seconds that are left for the answer, 0 or less if they are over; in any thread."""
@@ -210,6 +226,10 @@ class WatchSource(Protocol):
 
     wake: Callable[[], None]
     ended: bool
+
+    @property
+    def sent(self) -> int:
+        """Return the bytes of the events that were taken."""
 
     @property
     def progress(self) -> WatchProgress:

@@ -18,6 +18,7 @@ from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
 from understudy.apiserver.extensions.conversion import cannot_convert
 from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.serving.monitoring import Monitored, monitored
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
@@ -49,18 +50,23 @@ PROXIED = (*METHODS, "HEAD", "OPTIONS")
 
 
 class Route(NamedTuple):
-    """A handler and its scope. `warning`: the text of a warning that every answer carries, "" for none."""
+    """A handler and its scope.
+
+    warning    the text of a warning that every answer carries, "" for none
+    monitored  what its requests are counted by
+    """
 
     scope: RequestScope
     handler: Handler
     warning: str
+    monitored: Monitored
 
 
 def find(serving: Serving, method: str, info: RequestInfo) -> Route | None:
     """Return the route of a resource's path, None if the group does not exist. Raises 404 and 405."""
     defined = serving.custom(info.group, info.resource) if info.prefix == "apis" else None
     if defined is not None and serving.release.group(info.group) is None:
-        return _custom(defined, info)
+        return _custom(defined, method, info)
     release = serving.release
     kind = _kind(release, info)
     if kind is None:
@@ -71,10 +77,12 @@ def find(serving: Serving, method: str, info: RequestInfo) -> Route | None:
         raise errors.method_not_allowed()
     namespace = info.namespace if kind.namespaced else ""
     scope = RequestScope(info, kind, info.version, namespace, info.name, info.subresource)
-    return Route(scope, _handler(scope), deprecation.warning(kind.gvk(info.version), release))
+    warning = deprecation.warning(kind.gvk(info.version), release)
+    counted = monitored(info, kind, method, is_one=len(info.parts) > 1, is_deprecated=info.watch_path)
+    return Route(scope, _handler(scope), warning, counted)
 
 
-def _custom(defined: Defined, info: RequestInfo) -> Route | None:
+def _custom(defined: Defined, method: str, info: RequestInfo) -> Route | None:
     """Return the route of a custom resource's path, None if there is none. Raises 404, 405, 500.
 
     Upstream has a separate handler for all of them instead of a router (`crdHandler.ServeHTTP`).
@@ -98,7 +106,8 @@ def _custom(defined: Defined, info: RequestInfo) -> Route | None:
     if defined.definition.is_terminating and info.verb == "create" and kind.release < V1_34:
         message = "create not allowed while custom resource definition is terminating"
         raise errors.method_not_supported(kind.group, kind.resource, info.verb, message)
-    return Route(scope, handler, defined.definition.deprecation_warning(info.version))
+    counted = monitored(info, kind, method, is_one=bool(info.name), is_deprecated=info.watch_path)
+    return Route(scope, handler, defined.definition.deprecation_warning(info.version), counted)
 
 
 def _kind(release: Release, info: RequestInfo) -> Kind | None:

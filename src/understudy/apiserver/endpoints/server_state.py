@@ -13,7 +13,7 @@ from understudy.admission.manifest.settings import NO_SETTINGS, AdmissionSetting
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.reloads import ReloadedFile
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.tokens import Tokens
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
@@ -31,6 +31,7 @@ from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.serving.monitoring import WatchMetrics
 from understudy.apiserver.serving.release import Release
 from understudy.kinds.certificates.metrics import CertificateMetrics
 from understudy.kinds.context import Context
@@ -93,6 +94,7 @@ class ServerState:
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
     availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)
     certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
+    watch_metrics: WatchMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
     _chain_lasts: bool = field(default=True, init=False)
@@ -100,6 +102,7 @@ class ServerState:
 
     def __post_init__(self) -> None:
         self.admission_metrics = AdmissionMetrics(self.release.version)
+        self.watch_metrics = WatchMetrics(self.release.version)
         self.versions = Versions(self.release.kinds)
 
     @property
@@ -141,15 +144,16 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
-        of tokens of service accounts, of certificates, of APIServices, and of storage."""
+        of tokens of service accounts, of certificates, of APIServices, of events, and of storage."""
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
         tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
         counted = self.admission_metrics.families, manifests, files, tokens, self.audit_metrics.families, certificates
-        users = *self.authentication_metrics.families, *self.authorization_metrics.families
+        users = *self.authentication_metrics.families, *self.tokens.cache.families, *self.authorization_metrics.families
         listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
         available = self.availability_metrics.families(listed)
-        return [*chain(*counted, users, available, self.registry.metrics.families(self.release.version))]
+        watches = self.watch_metrics.families
+        return [*chain(*counted, users, available, watches, self.registry.metrics.families(self.release.version))]
 
     @property
     def release(self) -> Release:
@@ -193,10 +197,9 @@ class ServerState:
             count=self.certificate_metrics.count,
             authorizer=self._authorizer_of(request),
         )
-        context.writes = request.writes
+        context.writes, context.track = request.writes, request.track
         if request.audit is not None:
             context.annotate = request.audit.annotate
-            context.track = request.audit.latencies.track
         return context
 
     def _authorizer_of(self, request: Request) -> Authorizer:

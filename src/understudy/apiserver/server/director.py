@@ -62,7 +62,8 @@ from understudy.apiserver.server.filters.limits.limiter import (
     TurnAwaitedError,
     too_many_requests,
 )
-from understudy.apiserver.server.filters.metrics import RequestMetrics
+from understudy.apiserver.server.filters.monitoring.filter_times import FAIRNESS, MEASURED, FilterTimes
+from understudy.apiserver.server.filters.monitoring.requests import RequestMetrics, monitored_page
 from understudy.apiserver.server.filters.request_deadline import RequestTimeoutError, in_time, timed_out
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.pages import control, healthz, held, process, zpages
@@ -73,6 +74,7 @@ from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.open_pages import PREFIX as UI
 from understudy.apiserver.server.pages.open_pages import OpenPageError
+from understudy.apiserver.server.pages.request_counts import RequestCounts
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.aggregation.backends import Backend, Backends
@@ -208,7 +210,14 @@ class Director:
         self._flow_control = flow_control
         self._limiter = limiter
         self._storage_versions = storage_versions
-        self._chain = build_handler_chain(
+        self._counts = RequestCounts(
+            lambda: state.clock.now(), state.release.version, native=state.gates[features.NATIVE_HISTOGRAMS]
+        )
+        self._metrics = Metrics(self._counts)
+        self._request_metrics = RequestMetrics(state, self._counts)
+        users, decisions = state.authentication_metrics, state.authorization_metrics
+        self._times = FilterTimes(users, decisions, self._request_metrics.terminations)
+        self._chain, self._measured = build_handler_chain(
             authenticator,
             state.authorizer,
             state.gates,
@@ -219,18 +228,19 @@ class Director:
             auditor,
             storage_versions,
             mark_nothing if traces is None else traces.mark,
-            users=state.authentication_metrics,
-            decisions=state.authorization_metrics,
+            users=users,
+            decisions=decisions,
+            times=self._times,
             has_ui=ui is not None,
             cbor=CBOR[state.release.version] if state.gates[features.CBOR_SERVING_AND_STORAGE] else "",
             tells_selectors=state.asks_outside and state.gates[features.AUTHORIZE_WITH_SELECTORS],
         )
         self._handle_resource = self._resource if traces is None else traces.handled(self._resource)
         self._filters = (*self._chain.before, *self._chain.behind)
+        self._measured_filters = (*self._measured.before, *self._measured.behind)
+        self._unmeasured = 0  # requests until one is measured
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
-        self._metrics = Metrics(lambda: state.clock.now(), native=state.gates[features.NATIVE_HISTOGRAMS])
-        self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address, aggregator)
         self._zpages = ZPages(state, flags or {})
@@ -274,13 +284,21 @@ class Director:
         try:
             try:
                 if self.state.asks_outside:
-                    await self._pass(self._filters, request)
-                else:
+                    await self._pass(self._measured_filters, request)
+                elif self._unmeasured:
+                    self._unmeasured -= 1
                     for check in self._filters:
                         check(request)
+                else:
+                    self._unmeasured = MEASURED - 1
+                    for check in self._measured_filters:
+                        check(request)
             except TurnAwaitedError as awaited:
+                waiting = monotonic()
                 await in_time(awaited.turn, request)
-                await self._pass(self._chain.behind, request)
+                request.waited += monotonic() - waiting
+                await self._pass(self._measured.behind, request)
+                self._times.note(FAIRNESS, request.waited)
             if request.audit is not None and not await self._written(request):
                 return self._unwritten(request)
             answering = self._answer_with_body if not self._faults.rules else self._interfered
@@ -295,7 +313,7 @@ class Director:
             answer = error_response(request, error)
         except TooManyRequestsError as error:
             answer = too_many_requests(error)
-            self._request_metrics.terminate(request, answer.status)
+            self._request_metrics.drop(request, answer.status)
         except TokenAwaitedError as awaited:
             return await self._again(request, awaited)
         except (ImpersonationError, AuthorizationError) as error:
@@ -433,6 +451,7 @@ class Director:
             raise
         if route is None:
             return not_found()
+        request.monitored = route.monitored
         self.running += 1
         self.begun += 1
         try:
@@ -459,7 +478,11 @@ class Director:
     async def _page(self, state: ServerState, request: Request) -> Answer:
         if request.path[:1] != "/" or request.path[1:2] == "/":
             return not_found()
-        return await self._pages.answer(request) or self._served.discovery.missing(request.path)
+        answer = await self._pages.answer(request)
+        if answer is None:
+            return self._served.discovery.missing(request.path)
+        request.monitored = monitored_page(request.path, answer.content_type)
+        return answer
 
     @property
     def _served(self) -> _Served:
@@ -475,11 +498,9 @@ class Director:
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state
         store, kinds = state.registry.store, [kind for kind in state.serving.kinds if not kind.virtual]
-        objects, watches, turns = dict[tuple[str, str], int](), dict[tuple[str, str, str], int](), Turns()
+        objects, turns = dict[tuple[str, str], int](), Turns()
         for kind in kinds:
             objects[kind.group, kind.resource] = store.count(prefix_of(kind))
-            if count := store.watching(prefix_of(kind)):
-                watches[kind.group, kind.versions[0], kind.resource] = count
             if turns.is_over:
                 await turns.next()
         size = None
@@ -487,11 +508,10 @@ class Director:
             size = await store.size()
         families = self._metrics.families(
             held=(
-                *held.families(state, objects, size, self._metrics.requested),
+                *held.families(state, objects, size, self._counts.requested),
                 *process.families(state.release.version),
             ),
-            watches=watches,
-            admission=(*state.counted_families, self._request_metrics.terminations),
+            admission=(*state.counted_families, self._request_metrics.terminations, *self._times.families),
             flow_control=None if self._flow_control is None else self._flow_control.usage,
             limiter=() if self._limiter is None else self._limiter.families(),
             pauses=self._pauses,

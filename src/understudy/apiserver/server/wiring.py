@@ -20,8 +20,8 @@ from understudy.admission.manifest.source import manifest_metrics
 from understudy.admission.reloads import ReloadedFile, server_identity
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import LAST_USED
 from understudy.apiserver.authentication.tokens import Tokens

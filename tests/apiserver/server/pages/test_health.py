@@ -17,6 +17,7 @@ from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.exposition import negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metrics import Metrics, slis
+from understudy.apiserver.server.pages.request_counts import RequestCounts
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
@@ -89,12 +90,11 @@ def test_failed_check_is_listed_without_reason() -> None:
         ("DELETE", "namespaces/a", "DELETE"),
         ("DELETE", "nodes", "DELETE"),
         ("GET", "nodes", "LIST"),
-        ("FOO", "nodes", "other"),
     ],
 )
 def test_metrics_name_verbs_as_http_does(apiserver: Server, method: str, path: str, verb: str) -> None:
-    """Requests are counted by their method, lists and watches apart; methods that clients make up are one verb."""
-    resource = path.partition("/")[0] if verb != "other" else ""
+    """Requests are counted by their method, lists and watches apart."""
+    resource = path.partition("/")[0]
 
     def counted() -> int:
         lines = re.findall(r"apiserver_request_total\{(.*)\} (\d+)", send(apiserver, "GET", "/metrics").body.decode())
@@ -106,15 +106,14 @@ def test_metrics_name_verbs_as_http_does(apiserver: Server, method: str, path: s
 
 
 async def test_metrics_count_requests() -> None:
-    """Requests are counted by verb, resource and code; durations are put in buckets; watches are not timed."""
-    metrics = Metrics(lambda: 0.0)
+    """Requests are counted by verb, resource and code, durations in buckets, watches while they are open."""
+    counts = RequestCounts(lambda: 0.0, V1_32)
     pods = ("LIST", "", "v1", "pods", "", "namespace", "")
-    metrics.observe(pods, 200, 0.02)
-    metrics.observe(pods, 200, 70.0)
-    metrics.observe(("WATCH", *pods[1:]), 200, 500.0)
-    families = metrics.families(
+    counts.observe(pods, 200, 0.02)
+    counts.observe(pods, 200, 70.0)
+    counts.open(("WATCH", *pods[1:]))
+    families = Metrics(counts).families(
         held=[],
-        watches={("", "v1", "pods"): 1},
         admission=AdmissionMetrics(V1_32).families,
         flow_control=Usage({"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)}, {("probes", "exempt"): 3}),
         limiter=[],
@@ -127,7 +126,8 @@ async def test_metrics_count_requests() -> None:
     assert f"apiserver_request_duration_seconds_count{{{timed}}} 2\n" in text
     assert f"apiserver_request_duration_seconds_sum{{{timed}}} 70.02\n" in text
     assert 'le="0.025"' in text
-    assert text.count('verb="WATCH"') == 2
+    open_watch = labels.removeprefix('dry_run="",').replace("LIST", "WATCH")
+    assert f'apiserver_longrunning_requests{{component="apiserver",{open_watch}}} 1\n' in text
     assert 'apiserver_flowcontrol_lower_limit_seats{priority_level="b"} 5\n' in text
     probes = 'flow_schema="probes",priority_level="exempt"'
     assert f"apiserver_flowcontrol_dispatched_requests_total{{{probes}}} 3\n" in text

@@ -14,8 +14,8 @@ from cryptography.x509.oid import NameOID
 
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.certificates.client_chains import ClientChains
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.errors import CertificateError
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.machinery.auth.users import CREDENTIAL_ID, User
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates

@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from understudy.apiserver.authentication import jose
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.errors import EvaluationAwaitedError, Outcomes, TokenError
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.oidc.distributed_claims import KEPT, KEPT_SECONDS, ClaimResolver
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.id_token_verifier import IDTokenVerifier, strings, untrusted_issuer

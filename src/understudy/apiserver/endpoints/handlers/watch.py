@@ -14,6 +14,7 @@ A frame is encoded once per revision, version and form; all watchers of that for
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping
 from math import inf
@@ -46,6 +47,7 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import FEW, cached_revision
+from understudy.apiserver.serving.monitoring import EVENT_BYTES
 from understudy.apiserver.storage.interface import ALL_WRITES, CompactedError, Entry, Event, Interest, Watch
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
@@ -66,6 +68,7 @@ BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch without `timeoutSeconds` lasts at least
 
+_SMALL_EVENT = EVENT_BYTES[0]
 _OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
 SENT_AT_ONCE = 256 << 10  # bytes of events after which the next ones wait until these are sent
 
@@ -106,6 +109,8 @@ class EventSource:
         self._watch: Watch | None = None
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
+        self._events = state.watch_metrics.events(scope.kind, scope.version)
+        self._sent = 0  # bytes
         self._initial: deque[Entry] = deque()  # that are stored where the watch begins, and not sent yet
         self._ends_initial_events = False
         codec = scope.kind.codec(scope.version)
@@ -193,6 +198,9 @@ class EventSource:
         if self._ends_initial_events:
             self._ends_initial_events = False
             self._bookmark(self._seen, initial_events_end=True)
+            if self._request.monitored is not None:
+                seconds = self._clock.monotonic() - self._begun
+                self._state.watch_metrics.observe_list(self._request.monitored.labels, seconds)
 
     def _woken(self) -> None:
         """Pass a wake-up of the store or of the watch cache on to whoever has set `wake` by now."""
@@ -206,6 +214,11 @@ class EventSource:
         if self._cache is not None:
             self._cache.readers.discard(self._woken)
         self.ended = True
+
+    @property
+    def sent(self) -> int:
+        """Return the bytes of the events that were taken."""
+        return self._sent
 
     @property
     def progress(self) -> WatchProgress:
@@ -222,7 +235,9 @@ class EventSource:
                 self.close()
             else:
                 self._take_from(watch)
-        out, self._out, self._out_size = self._out, [], 0
+        out, size, self._out, self._out_size = self._out, self._out_size, [], 0
+        self._sent += size
+        self._events.sum += size
         return out
 
     def _take_from(self, watch: Watch) -> None:
@@ -345,8 +360,10 @@ class EventSource:
 
     def _append(self, frame: bytes) -> None:
         """Add a frame to those that take() returns."""
+        size = len(frame)
         self._out.append(frame)
-        self._out_size += len(frame)
+        self._out_size += size
+        self._events.counts[0 if size <= _SMALL_EVENT else bisect_left(EVENT_BYTES, size)] += 1
 
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
         """Send an event in the form that the client asked for. `internal` is None for errors."""

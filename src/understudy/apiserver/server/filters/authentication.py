@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from understudy.apiserver.authentication.authenticator import NOBODY, Authenticator
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.permissions.audit.latencies import AUTHENTICATION, Latencies
 from understudy.apiserver.server.filters.audit.filter import Auditor

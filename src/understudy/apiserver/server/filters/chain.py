@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.metrics import AuthenticationMetrics
+from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager
 from understudy.apiserver.endpoints.request import Request
@@ -27,6 +27,13 @@ from understudy.apiserver.server.filters.impersonation.filter import with_impers
 from understudy.apiserver.server.filters.limits.limiter import Limiter
 from understudy.apiserver.server.filters.limits.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.limits.storage_version import with_storage_version_precondition
+from understudy.apiserver.server.filters.monitoring.filter_times import (
+    AUDIT,
+    AUTHENTICATION,
+    AUTHORIZATION,
+    FAIRNESS,
+    FilterTimes,
+)
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
 from understudy.apiserver.server.pages.open_pages import with_open_pages
@@ -39,6 +46,7 @@ CBOR_EVERYWHERE, CBOR_OF_RESOURCES = "everywhere", "of resources"
 CBOR = ByRelease({V1_37: CBOR_EVERYWHERE, V1_31: CBOR_OF_RESOURCES})  # where the gate is on
 
 Filter = Callable[[Request], None]
+Step = tuple[str, Filter]  # its name in metrics, "" for none
 Mark = Callable[[str], Sequence[Filter]]
 CONSTRAINED = "constrainedimpersonation"
 
@@ -53,6 +61,18 @@ class Chain(NamedTuple):
 
     before: tuple[Filter, ...]
     behind: tuple[Filter, ...]
+
+    @classmethod
+    def of(cls, before: Sequence[Step], behind: Sequence[Step]) -> Chain:
+        """Return the chain of filters with the names under which they are measured, or without."""
+        return cls(tuple(check for _, check in before), tuple(check for _, check in behind))
+
+
+class Chains(NamedTuple):
+    """The filters of one server twice: as they are, and so that each with a name is measured."""
+
+    plain: Chain
+    measured: Chain
 
 
 def build_handler_chain(
@@ -69,10 +89,11 @@ def build_handler_chain(
     *,
     users: AuthenticationMetrics,
     decisions: AuthorizationMetrics,
+    times: FilterTimes,
     has_ui: bool = False,
     tells_selectors: bool = False,
     cbor: str = "",
-) -> Chain:
+) -> Chains:
     """Return the filters of one server.
 
     flow_control    classifies requests, if they are classified
@@ -87,37 +108,49 @@ def build_handler_chain(
     cbor            what reads and writes CBOR, as `CBOR` says: "" for nothing
     users, decisions
                     count requests by who sends them, and whether they may
+    times           are those of the filters
     has_ui          whether pages at /ui/ are shown to everybody who reaches the server
     """
-    before: tuple[Filter, ...] = (
-        *((with_cbor,) if cbor == CBOR_EVERYWHERE else ()),
-        with_request_info,
-        *((with_selectors,) if tells_selectors else ()),
-        *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
-        *((with_open_pages,) if has_ui else ()),
-        with_request_deadline,
-        *mark("authentication"),
-        with_authentication(authenticator, auditor, gates, users),
-        *mark("audit"),
-        *(() if auditor is None else (auditor.receive,)),
-        *mark(CONSTRAINED if gates[features.CONSTRAINED_IMPERSONATION] else "impersonation"),
-        with_impersonation(NotingAuthorizer(authorizer, permissions), gates),
-    )
-    if limiter is not None:
-        before += (*mark("priorityandfairness"), limiter.admit)
-    elif flow_control is not None:
-        before += (*mark("priorityandfairness"), with_priority_and_fairness(flow_control))
-    of_resources = (with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()
-    waits = () if storage_versions is None else (with_storage_version_precondition(storage_versions),)
-    return Chain(
-        before,
-        (
-            *mark("authorization"),
-            with_authorization(authorizer, permissions, decisions),
-            *of_resources,
-            *waits,
+    impersonation = CONSTRAINED if gates[features.CONSTRAINED_IMPERSONATION] else "impersonation"
+
+    def unnamed(*filters: Filter) -> Sequence[Step]:
+        return [("", check) for check in filters]
+
+    before = [
+        *unnamed(
+            *((with_cbor,) if cbor == CBOR_EVERYWHERE else ()),
+            with_request_info,
+            *((with_selectors,) if tells_selectors else ()),
+            *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
+            *((with_open_pages,) if has_ui else ()),
+            with_request_deadline,
+            *mark(AUTHENTICATION),
         ),
-    )
+        (AUTHENTICATION, with_authentication(authenticator, auditor, gates, users)),
+        *unnamed(*mark(AUDIT)),
+        *(() if auditor is None else ((AUDIT, auditor.receive),)),
+        *unnamed(*mark(impersonation)),
+        (impersonation, with_impersonation(NotingAuthorizer(authorizer, permissions), gates)),
+    ]
+    if limiter is not None:
+        before += [*unnamed(*mark(FAIRNESS)), (FAIRNESS, limiter.admit)]
+    elif flow_control is not None:
+        before += [*unnamed(*mark(FAIRNESS)), (FAIRNESS, with_priority_and_fairness(flow_control))]
+    behind = [
+        *unnamed(*mark(AUTHORIZATION)),
+        (AUTHORIZATION, with_authorization(authorizer, permissions, decisions)),
+        *unnamed(
+            *((with_cbor_of_resources,) if cbor == CBOR_OF_RESOURCES else ()),
+            *(() if storage_versions is None else (with_storage_version_precondition(storage_versions),)),
+        ),
+    ]
+    for name in (AUDIT, *(name for name, _ in (*before, *behind) if name)):
+        times.add(name)
+
+    def measured(steps: Sequence[Step]) -> Sequence[Step]:
+        return [(name, times.measured(name, check) if name else check) for name, check in steps]
+
+    return Chains(Chain.of(before, behind), Chain.of(measured(before), measured(behind)))
 
 
 def with_cbor(request: Request) -> None:

@@ -42,6 +42,10 @@ class _Watch:
         self._source.ended = ended
 
     @property
+    def sent(self) -> int:
+        return self._source.sent
+
+    @property
     def progress(self) -> WatchProgress:
         return self._source.progress
 

@@ -6,10 +6,18 @@ Upstream: k8s.io/apiserver/pkg/endpoints/filters, pkg/authentication/request/x50
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
-from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge, Histogram
+from understudy.machinery.util.metrics import (
+    ACCESS_SECONDS,
+    AnyFamily,
+    Counter,
+    Gauge,
+    Histogram,
+    Labels,
+    SampledHistogram,
+)
 
 # Names of users that are counted by themselves (`compressUsername`).
 _KNOWN = frozenset(("admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"))
@@ -38,6 +46,13 @@ class AuthenticationMetrics:
             ("username",),
         )
         self._attempts = Counter("authentication_attempts", "[ALPHA] Counter of authenticated attempts.", ("result",))
+        self._seconds = SampledHistogram(
+            "authentication_duration_seconds",
+            "[ALPHA] Authentication duration in seconds broken out by result.",
+            ("result",),
+            ACCESS_SECONDS,
+            lambda: self.attempts,
+        )
         self._tokens = Histogram(
             "apiserver_authentication_jwt_authenticator_latency_seconds",
             "[ALPHA] Latency of jwt authentication operations in seconds. This is the time spent authenticating a "
@@ -69,10 +84,21 @@ class AuthenticationMetrics:
     @property
     def families(self) -> Sequence[AnyFamily]:
         """Return all families."""
+        _ = self.attempts
+        self._seconds.settle()
+        certificates = (self._lifetimes,) if self._has_certificates else ()
+        return self._users, self._attempts, self._seconds, self._tokens, self._fetched, self._keys, *certificates
+
+    @property
+    def attempts(self) -> Mapping[Labels, int]:
+        """Return the number of requests by the result of authentication: "success", "failure" and "error"."""
         if succeeded := self._users.series.total():
             self._attempts.series["success",] = succeeded
-        certificates = (self._lifetimes,) if self._has_certificates else ()
-        return self._users, self._attempts, self._tokens, self._fetched, self._keys, *certificates
+        return self._attempts.series
+
+    def measure(self, seconds: float) -> None:
+        """Note how long it took to find out whose the last request is."""
+        self._seconds.measure(seconds)
 
     def succeed(self, name: str) -> None:
         """Count a request of a user."""

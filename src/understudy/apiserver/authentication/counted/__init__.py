@@ -1,0 +1,1 @@
+"""Requests by who has sent them, and their tokens, as /metrics has them."""

@@ -1,0 +1,1 @@
+"""Requests by what they ask for, and the times of filters, as /metrics has them."""
