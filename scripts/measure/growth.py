@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import statistics
 import tempfile
 import urllib.request
@@ -25,6 +24,7 @@ from typing import Any
 import uvloop
 
 from scripts.common.commands import UsageError
+from scripts.common.pauses import longest_pauses
 from scripts.common.server_process import ServerProcess
 from scripts.measure.beside import create_claim
 from scripts.measure.client import (
@@ -101,9 +101,7 @@ async def measure_objects(count: int, work: Workload, file: Path) -> dict[str, f
 def busiest_pause(server: ServerProcess) -> float:
     """Return the most seconds of CPU that a server took while its event loop answered nobody."""
     with urllib.request.urlopen(f"{server.url}/metrics") as answer:
-        figure = re.search(rb"^understudy_event_loop_busiest_pause_cpu_seconds (\S+)", answer.read(), re.MULTILINE)
-    assert figure is not None
-    return float(figure[1])
+        return longest_pauses(answer.read().decode())[1]
 
 
 # Watches, by their relation to the claims that are created meanwhile.

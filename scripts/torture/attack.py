@@ -6,9 +6,10 @@
 
 A server is `COMMAND serve --port 0 --emulated-version RELEASE --token-auth-file FILE`, with the flags of the case.
 Beside each attack /healthz is asked every 20 milliseconds, over one connection. A line tells the longest time that it
-took to answer and the most CPU that the server used meanwhile, the time and CPU of the whole attack, the resident
-memory of all processes of the server before, at its highest and at the end, how long it took to stop, and what the
-attack saw. A table of all cases comes last (`--table FILE` writes it to a file as well).
+took to answer and the most CPU that the server used meanwhile, by the server's own metrics the longest time in which
+its event loop answered nobody and the most CPU that the loop used in one, the time and CPU of the whole attack, the
+resident memory of all processes of the server before, at its highest and at the end, how long it took to stop, and
+what the attack saw. A table of all cases comes last (`--table FILE` writes it to a file as well).
 
 The exit status is 1 if understudy used more than half a second of CPU before it answered /healthz (its time counts on
 an idle machine only), if 50 MiB more than before stay where nothing was to be kept, if it needed more than ten seconds
@@ -30,6 +31,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from scripts.common.pauses import longest_pauses
 from scripts.common.server_process import UNDERSTUDY, ServerProcess
 from scripts.torture.attacks import cel, edge, http2, lists, objects, users
 from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
@@ -37,7 +39,7 @@ from scripts.torture.attacks.case import Case, Target, read_to_end, status_of
 CASES = (*edge.CASES, *http2.CASES, *cel.CASES, *users.CASES, *lists.CASES, *objects.CASES)
 TOKEN, USER_TOKEN = "torturetoken", "usertoken"
 MAPS = "/api/v1/namespaces/default/configmaps"
-COLUMNS = ("/healthz", "MiB before, highest, after", "stop", "answer")
+COLUMNS = ("/healthz", "pause", "MiB before, highest, after", "stop", "answer")
 HEALTH_SECONDS = 0.5  # of CPU that /healthz may wait
 GROWTH = 50.0  # MiB that may stay
 STOPPING = 10.0  # seconds that it may take to stop
@@ -93,6 +95,8 @@ class Outcome:
     health: float = 0.0
     health_cpu: float = 0.0
     failures: int = 0
+    pause: float = 0.0
+    pause_cpu: float = 0.0
     took: float = 0.0
     cpu: float = 0.0
     before: float = 0.0
@@ -110,15 +114,20 @@ class Outcome:
         missing = f", {self.failures} times none" if self.failures else ""
         return f"{self.health:.2f} s, {self.health_cpu:.2f} of CPU{missing}"
 
+    @property
+    def _pause(self) -> str:
+        return f"{self.pause * 1e3:.0f} ms, {self.pause_cpu * 1e3:.0f} of CPU"
+
     def __str__(self) -> str:
         memory = f"{self.before:4.0f} {self.highest:5.0f} {self.after:5.0f} MiB"
         times = f"{self.took:6.1f} s  {self.cpu:6.1f} s of CPU"
-        return f"/healthz {self._health}  {times}  {memory}  stopped in {self.stop:.1f} s  {self.saw}"
+        waits = f"/healthz {self._health}  pause {self._pause}"
+        return f"{waits}  {times}  {memory}  stopped in {self.stop:.1f} s  {self.saw}"
 
     def cells(self) -> list[str]:
-        """Return the cells of a table: /healthz, memory, stop, answer."""
+        """Return the cells of a table: /healthz, pause, memory, stop, answer."""
         memory = f"{self.before:.0f} → {self.highest:.0f} → {self.after:.0f}"
-        return [self._health, memory, f"{self.stop:.1f} s", self.saw.replace("|", "\\|")]
+        return [self._health, self._pause, memory, f"{self.stop:.1f} s", self.saw.replace("|", "\\|")]
 
 
 def _attack(case: Case, target: Target, results: multiprocessing.SimpleQueue[str]) -> None:
@@ -153,7 +162,8 @@ def _measure(case: Case, target: Target, server: ServerProcess) -> Outcome:
         took = time.monotonic() - began
     after = server.memory_mib() if case.keeps else _settled(server, before)
     used = server.cpu_seconds() - cpu
-    waits = watcher.longest, watcher.most_cpu, watcher.failures
+    pauses = longest_pauses(target.send("GET", "/metrics")[1].decode())
+    waits = watcher.longest, watcher.most_cpu, watcher.failures, *pauses
     return Outcome(saw, *waits, took, used, before, watcher.highest, after)
 
 

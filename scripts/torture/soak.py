@@ -36,6 +36,7 @@ import orjson
 
 from scripts.common.comparing import MEDIA, Obj
 from scripts.common.connection import Answer, Connection, DroppedError, StatusError
+from scripts.common.pauses import longest_pauses
 from scripts.common.server_process import ServerProcess
 from scripts.torture.attacks import edge
 from scripts.torture.attacks.case import Target
@@ -289,18 +290,6 @@ async def open_watches(run: Run) -> int:
     return sum(map(int, re.findall(pattern, answer.body.decode()))) - run.own
 
 
-async def longest_pauses(run: Run) -> tuple[float, float]:
-    """Return the longest time in which the server's event loop has answered nobody, and the most CPU in such a time.
-
-    In seconds, by the server's metrics.
-    """
-    with closing(Connection(run.url)) as connection:
-        text = (await connection.send(encoded("GET", "/metrics"))).body.decode()
-    (longest,) = re.findall(r"^understudy_event_loop_longest_pause_seconds (\S+)$", text, re.MULTILINE)
-    (busiest,) = re.findall(r"^understudy_event_loop_busiest_pause_cpu_seconds (\S+)$", text, re.MULTILINE)
-    return float(longest), float(busiest)
-
-
 def attack(url: str) -> None:
     """Attack a server in every way, again and again, until this process is killed. All of its clients are trusted."""
     while True:
@@ -386,7 +375,8 @@ async def soak(
     async def is_released() -> bool:
         return process.descriptors() <= before and not await open_watches(run)
 
-    longest, busiest = await longest_pauses(run)
+    with closing(Connection(run.url)) as connection:
+        longest, busiest = longest_pauses((await connection.send(encoded("GET", "/metrics"))).body.decode())
     if busiest > PAUSE:
         run.fail(f"the event loop answered nobody during {busiest:.2f} s of CPU")
     print(f"longest pause of the event loop: {longest * 1e3:.0f} ms, {busiest * 1e3:.0f} ms of CPU at most")

@@ -14,7 +14,7 @@ class LoopPauses:
     """The pauses of one event loop since the server has started.
 
     longest  in seconds
-    busiest  the most of a pause, in seconds, in which the process computed: the rest is the work of other processes
+    busiest  the most of a pause, in seconds, in which the loop's thread computed: the rest is the work of others
     seconds  sum of all
     counts   how many fell into each bucket, and beyond the last
     """
@@ -24,7 +24,7 @@ class LoopPauses:
         self.counts = [0] * (len(BUCKETS) + 1)
 
     def observe(self, seconds: float, cpu: float) -> None:
-        """Count a pause, before the end of which the process has used so many seconds of CPU."""
+        """Count a pause, before the end of which the loop's thread has used so many seconds of CPU."""
         self.longest = max(self.longest, seconds)
         self.busiest = max(self.busiest, min(seconds, cpu))
         self.seconds += seconds
@@ -34,6 +34,6 @@ class LoopPauses:
         """Measure the pauses of the running loop until the task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            due, cpu = loop.time() + INTERVAL, time.process_time()
+            due, cpu = loop.time() + INTERVAL, time.thread_time()
             await asyncio.sleep(INTERVAL)
-            self.observe(max(loop.time() - due, 0.0), time.process_time() - cpu)
+            self.observe(max(loop.time() - due, 0.0), time.thread_time() - cpu)

@@ -25,7 +25,7 @@ _SEATS = {
 _LONGEST_PAUSE, _PAUSES = "understudy_event_loop_longest_pause_seconds", "understudy_event_loop_pause_seconds"
 _BUSIEST_PAUSE = "understudy_event_loop_busiest_pause_cpu_seconds"
 _ABOUT_LONGEST_PAUSE = "Longest time since the start in which understudy's event loop answered nobody."
-_ABOUT_BUSIEST_PAUSE = "Most CPU that understudy used in a time in which its event loop answered nobody."
+_ABOUT_BUSIEST_PAUSE = "Most CPU that understudy's event loop used in a time in which it answered nobody."
 _ABOUT_PAUSES = "Times in which understudy's event loop answered nobody, measured every 20 ms."
 
 _ABOUT_SLIS = "[STABLE] This metric records the result of a single healthcheck."
