@@ -158,15 +158,14 @@ def test_lists_and_watches_at_once_are_read_in_turns(
 
 
 def test_large_answers_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many clients that read large answers at once are sent parts of them one after the other."""
+    """Many clients that read large answers at once are sent parts of them one after the other, but for the first."""
     monkeypatch.setattr(turns, "SLICE", 0.0)
     monkeypatch.setattr(turns, "FIRST", 0.0)
     sent, turn = Counter[int](), 0
 
     class Connection:
         async def write(self, *parts: bytes) -> None:
-            if parts == (b"p",) * 4:
-                sent[turn] += 1
+            sent[turn] += parts == (b"p",) * 4
 
     async def send_all() -> None:
         nonlocal turn
@@ -179,8 +178,8 @@ def test_large_answers_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch) -> Non
 
     asyncio.run(send_all())
     first, *later = sent.values()
-    assert first == 8  # small answers do not wait
-    assert later == [1] * (8 * 10 - 8)
+    assert first == 0  # small answers do not wait
+    assert later == [1] * (8 * 10)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -320,6 +319,59 @@ def test_initial_events_are_made_in_turns(director: Director) -> None:
     events = [json.loads(frame) for frames in taken for frame in frames]
     assert [event["type"] for event in events] == ["ADDED"] * COUNT + ["BOOKMARK", "ADDED"]
     assert events[-1]["object"]["metadata"]["name"] == "new"
+
+
+@pytest.mark.parametrize("accept", [PROTOBUF, f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io", TABLE])
+def test_large_events_are_made_beside_the_loop(
+    director: Director, accept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch has events of large objects made in a thread, one after the other, and what follows waits for them."""
+    threads, make = set[int](), EventSource._frame_of
+
+    def noted(self: EventSource, *args: Any, **kwargs: Any) -> bytes:
+        threads.add(threading.get_ident())
+        return make(self, *args, **kwargs)
+
+    async def opened() -> EventSource:
+        more = "watch=1&resourceVersion=0&fieldSelector=metadata.name%3Dmap-007"
+        answer = await director(request("GET", MAPS, more, accept))
+        assert isinstance(answer, WatchResponse)
+        assert isinstance(answer.source, EventSource)
+        return answer.source
+
+    async def taken(source: EventSource) -> list[bytes]:
+        frames = source.take()
+        while len(frames) < 2:
+            if source.must_load:
+                load = source.begin_load()
+                assert source.take() == []
+                assert load.request is not None
+                await load.request.make(load.function)
+            frames += source.take()
+        source.close()
+        return frames
+
+    async def watched() -> tuple[list[bytes], list[bytes]]:
+        store, key = director.state.registry.store, "/registry/configmaps/default/map-007"
+        before, sources = store.peek(key), [await opened(), await opened()]
+        changed = request("PATCH", f"{MAPS}/map-007", "fieldManager=test", body={"data": {"k": "new"}})
+        cast("dict[str, str]", changed.headers)["Content-Type"] = "application/merge-patch+json"
+        await director(changed)
+        threads.clear()
+        small = await taken(sources[0])
+        assert threads == {threading.get_ident()}
+        for entry in (before, store.peek(key)):
+            assert entry is not None
+            entry.drop_unpacked()
+        threads.clear()
+        monkeypatch.setattr(writers, "LARGE", 0)
+        return small, await taken(sources[1])
+
+    monkeypatch.setattr(EventSource, "_frame_of", noted)
+    small, large = asyncio.run(watched())
+    assert large == small
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_workers_share_the_turns_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:

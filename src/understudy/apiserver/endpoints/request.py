@@ -206,6 +206,18 @@ class Response:
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
+class Load(NamedTuple):
+    """The preparation of the next frame of a watch.
+
+    function  is to be called in a thread. It raises StatusError
+    request   that with which the watch began if the function computes, which others may have to do before; None if it
+              waits for others, in a thread of its own
+    """
+
+    function: Callable[[], None]
+    request: Request | None = None
+
+
 class WatchProgress(NamedTuple):
     """The place that a watch has come to.
 
@@ -246,8 +258,8 @@ class WatchSource(Protocol):
     def take(self) -> list[bytes]:
         """Return the frames that have not been taken yet; none once the watch has ended."""
 
-    def begin_load(self) -> Callable[[], None]:
-        """Return a function that prepares the next frame, to be called in a thread. It raises StatusError."""
+    def begin_load(self) -> Load:
+        """Return the preparation of the next frame."""
 
     def fail(self, error: StatusError) -> None:
         """End the watch with an error as its last event."""

@@ -17,6 +17,7 @@ import base64
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial as partial_function
 from math import inf
 from random import random
 
@@ -32,7 +33,7 @@ from understudy.apiserver.encoding.encoded import (
     versioned,
 )
 from understudy.apiserver.endpoints.negotiation import CBOR, JSON, PROTOBUF, Output
-from understudy.apiserver.endpoints.request import Request, WatchProgress
+from understudy.apiserver.endpoints.request import Load, Request, WatchProgress
 from understudy.apiserver.endpoints.responsewriters.tables import (
     INITIAL_EVENTS_END,
     PARTIAL,
@@ -41,7 +42,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     partial_list,
     table,
 )
-from understudy.apiserver.endpoints.responsewriters.writers import cbor_struct_of, struct_of
+from understudy.apiserver.endpoints.responsewriters.writers import cbor_struct_of, struct_of, takes_long
 from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry import resource_version as freshness
@@ -85,7 +86,7 @@ class EventSource:
     due     is the time (monotonic, seconds) at which take() has something to do even without a write: that of the next
             bookmark, of the next try to convert an object or of the end; 0 if there is something to look at now
     must_load
-            is set when it is time to convert the object of the next event: see `begin_load`
+            is set when it is time to convert the object of the next event, or to make its frame: see `begin_load`
     """
 
     def __init__(
@@ -116,6 +117,9 @@ class EventSource:
         codec = scope.kind.codec(scope.version)
         self._keys = {type_: ("event", form.media_type, type_, codec) for type_ in _OF_OBJECTS}  # of frames
         self._columns_sent = False
+        self._make: Callable[[], bytes] | None = None  # the next frame, which takes long
+        self._is_making = False
+        self._made = b""  # it, once it is made
         self._cache = scope.kind.watch_cache
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
         self._asked_again_at = 0.0  # when it is asked again
@@ -193,7 +197,7 @@ class EventSource:
                 self._send("ADDED", entry)
             if self._out_size >= SENT_AT_ONCE or turns.is_over:
                 break
-        if self._initial:
+        if self._initial or self._make is not None:
             return
         if self._ends_initial_events:
             self._ends_initial_events = False
@@ -243,7 +247,11 @@ class EventSource:
     def _take_from(self, watch: Watch) -> None:
         """Send what is due of the initial events, the writes, and the end or a bookmark."""
         queue = watch.queue
-        if len(queue) == 1 and not self._initial and not self._ends_initial_events and self._cache is None:
+        if self._made:
+            self._append(self._made)
+            self._make, self._is_making, self._made = None, False, b""
+        has_begun = not self._initial and not self._ends_initial_events
+        if len(queue) == 1 and has_begun and self._cache is None and self._make is None:
             self._on_write(watch.take())  # as mostly
         elif queue or self._initial or self._ends_initial_events:
             turns = Turns()
@@ -254,37 +262,47 @@ class EventSource:
                 if turns.is_over:
                     break
         self.due, self.must_load = 0.0, False
-        is_blocked = self._cache is not None and self._is_blocked
+        is_blocked = (self._make is not None or self._cache is not None) and self._is_blocked
         if self.ended or ((queue or self._initial) and not is_blocked):
             return
-        if watch.ended:
+        if watch.ended and self._make is None:
             self.close()
         else:
             self._on_time(is_blocked)
 
     @property
     def _is_blocked(self) -> bool:
-        """Report whether the next event waits for a webhook to convert its object."""
+        """Report whether the next event waits for its frame, or for a webhook to convert its object."""
+        if self._make is not None:
+            return True
         if self._cache is None or self._watch is None:
             return False
         return not all(is_loaded(entry, self._scope.kind) for entry in self._next_entries())
 
     @property
     def _load_at(self) -> float:
-        """Return the time, in monotonic seconds, at which to convert the object of the next event, if the watch cache
-        no longer holds it converted. Newer ones are left to the cache."""
+        """Return the time, in monotonic seconds, at which to make the frame of the next event, or to convert its
+        object, if the watch cache no longer holds it converted. Newer ones are left to the cache."""
+        if self._make is not None:
+            return inf if self._is_making else 0.0
         assert self._cache is not None
         assert self._watch is not None
         is_cached = bool(self._initial) or self._watch.queue[0].revision <= self._cache.revision
         return self._asked_again_at if is_cached else inf
 
-    def begin_load(self) -> Callable[[], None]:
-        """Return a function that converts the object of the next event. It waits for a webhook: call it in a thread.
+    def begin_load(self) -> Load:
+        """Return the work that the next event waits for: to make its frame, or to convert its object.
 
-        It raises 500 if the webhook has failed for too long; before that, it is asked again after a while.
+        The latter raises 500 if the webhook has failed for too long; before, it is asked again after a while.
         """
+        if (make := self._make) is not None:
+            self._is_making = True
+            return Load(lambda: self._keep_made(make()), self._request)
         self._asked_again_at, entries = inf, list(self._initial) or self._next_entries()
-        return lambda: self._load(entries)
+        return Load(lambda: self._load(entries))
+
+    def _keep_made(self, frame: bytes) -> None:
+        self._made = frame
 
     def _load(self, entries: list[Entry]) -> None:
         try:
@@ -339,24 +357,53 @@ class EventSource:
         if matches:
             self._send("MODIFIED" if matched else "ADDED", entry)
         elif matched and previous is not None:
-            self._send("DELETED", entry if event.deleted else left(entry, previous, self._scope.kind))
+            gone = entry if event.deleted else left(entry, previous, self._scope.kind)
+            self._send("DELETED", gone, previous.packed_size)
 
     def _matches(self, entry: Entry) -> bool:
         """Report whether the selector matches an entry."""
         return matches(self._selector, entry, self._scope.kind)
 
-    def _send(self, type_: str, entry: Entry) -> None:
-        """Send an event, with the frame that other watchers share where there is one."""
-        kind, version = self._scope.kind, self._scope.version
-        if not self._form.target:
-            key = self._keys[type_]
-            frame = entry.forms.get(key)
-            if frame is None:
-                make, encoding = _FRAMES[key[1]]
-                frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
-            self._append(frame)
+    def _send(self, type_: str, entry: Entry, size: int = 0) -> None:
+        """Send an event, later if it takes long to make its frame. `size` is that of the object if it is not stored."""
+        form = self._form
+        if not form.target:
+            frame = entry.forms.get(self._keys[type_])
+            if frame is not None:
+                self._append(frame)
+                return
+        elif self._wants_lists():
             return
-        self._emit(type_, versioned(entry, kind, version), internal(entry, kind))
+        make = partial_function(self._frame_of, type_, entry, columns=not self._columns_sent)
+        self._columns_sent = True
+        if takes_long(size or entry.packed_size, form) and not self._is_encoded(entry):
+            self._make = make
+        else:
+            self._append(make())
+
+    def _wants_lists(self) -> bool:
+        """End a watch whose events would be lists, without an error: the object of none is one."""
+        if self._form.target != PARTIAL_LIST:
+            return False
+        self.close()
+        return True
+
+    def _is_encoded(self, entry: Entry) -> bool:
+        """Report whether there is hardly anything to do for the frame of an object in JSON."""
+        form = self._form
+        return form.media_type == JSON and not form.target and entry.made(self._scope.codec) is not None
+
+    def _frame_of(self, type_: str, entry: Entry, *, columns: bool) -> bytes:
+        """Return the frame of an event, which is that of other watchers where all get the same one."""
+        kind, version = self._scope.kind, self._scope.version
+        if self._form.target:
+            return self._in_form(type_, versioned(entry, kind, version), internal(entry, kind), columns=columns)
+        key = self._keys[type_]
+        frame: bytes | None = entry.forms.get(key)
+        if frame is None:
+            make, encoding = _FRAMES[key[1]]
+            frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
+        return frame
 
     def _append(self, frame: bytes) -> None:
         """Add a frame to those that take() returns."""
@@ -365,26 +412,19 @@ class EventSource:
         self._out_size += size
         self._events.counts[0 if size <= _SMALL_EVENT else bisect_left(EVENT_BYTES, size)] += 1
 
-    def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
-        """Send an event in the form that the client asked for. `internal` is None for errors."""
+    def _in_form(self, type_: str, obj: Obj, internal: Obj | None = None, *, columns: bool = False) -> bytes:
+        """Return the frame of an event in the form that the client asked for. `internal` is None for errors."""
         form = self._form
-        if form.target == PARTIAL_LIST and internal is not None:
-            self.close()  # an object is no list: the real server ends the watch without an error
-            return
         if form.target == "Table" and internal is not None:
             kind, version = self._scope.kind, self._scope.version
-            first = not self._columns_sent
-            self._columns_sent = True
-            obj = table(kind, version, [internal], versioned=[obj], request=self._request, form=form, columns=first)
+            obj = table(kind, version, [internal], versioned=[obj], request=self._request, form=form, columns=columns)
         elif form.target and internal is not None:
             obj = partial(self._scope.codec.metadata(obj), form.target_version)
         if form.media_type == CBOR:
-            self._append(_cbor_frame(type_, cbor.encode_item(obj, cbor_struct_of(self._state.schemas, obj))))
-            return
+            return _cbor_frame(type_, cbor.encode_item(obj, cbor_struct_of(self._state.schemas, obj)))
         if form.media_type != JSON:
-            self._append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
-            return
-        self._append(_frame(type_, encode(obj)))
+            return watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj)))
+        return _frame(type_, encode(obj))
 
     def _bookmark(self, revision: int, *, initial_events_end: bool = False) -> None:
         """Send a bookmark of a revision, which may mark the end of the initial events (KEP-3157)."""
@@ -404,7 +444,10 @@ class EventSource:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **notes}
         obj = scope.codec.in_order(obj)
-        self._emit("BOOKMARK", obj, {"metadata": obj["metadata"]})
+        if self._wants_lists():
+            return
+        columns, self._columns_sent = not self._columns_sent, True
+        self._append(self._in_form("BOOKMARK", obj, {"metadata": obj["metadata"]}, columns=columns))
 
     def _blueprint(self) -> str:
         """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""
@@ -428,7 +471,7 @@ class EventSource:
 
     def fail(self, error: errors.StatusError) -> None:
         """Send an error as the last event, since the response has begun; end the watch."""
-        self._emit("ERROR", error.status())
+        self._append(self._in_form("ERROR", error.status()))
         self.close()
 
 

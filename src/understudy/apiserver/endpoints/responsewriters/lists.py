@@ -153,7 +153,8 @@ async def _joined(request: Request, form: Output, layout: _Layout, entries: list
     turns, item, key = Turns(), layout.item, layout.key
 
     async def made(entry: Entry) -> bytes:
-        new = await request.make(partial_function(item, entry)) if takes_long(entry, form) else item(entry)
+        is_long = takes_long(entry.packed_size, form)
+        new = await request.make(partial_function(item, entry)) if is_long else item(entry)
         if turns.is_over:
             await turns.next()
         return new

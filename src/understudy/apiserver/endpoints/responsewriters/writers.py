@@ -72,9 +72,10 @@ def form_of(request: Request, scope: RequestScope) -> Output:
     return output(request.headers.get("Accept", ""), with_cbor(offered) if request.serves_cbor else offered)
 
 
-def takes_long(entry: Entry, form: Output) -> bool:
-    """Report whether it may take more than some milliseconds to make a form of an entry other than its JSON."""
-    return entry.packed_size > (LARGE_YAML if form.media_type == YAML else LARGE)
+def takes_long(size: int, form: Output) -> bool:
+    """Report whether it may take more than some milliseconds to make a form, other than JSON, of an object whose packed
+    value has so many bytes."""
+    return size > (LARGE_YAML if form.media_type == YAML else LARGE)
 
 
 async def object_response(
@@ -84,7 +85,7 @@ async def object_response(
     form = form or form_of(request, scope)
     if form.media_type == JSON and not form.target and not is_pretty(request, form):
         return Response(status, encoded(entry, scope.kind, scope.version) + b"\n", JSON)
-    if takes_long(entry, form):
+    if takes_long(entry.packed_size, form):
         return await request.make(partial_function(_object_response, request, scope, entry, status, form))
     return _object_response(request, scope, entry, status, form)
 

@@ -213,19 +213,23 @@ def _is_origin(text: str) -> bool:
 
 
 def _load(source: WatchSource, woken: Signal) -> None:
-    """Let a watch prepare its next frame in its own thread, since that may wait for a webhook.
+    """Let a watch prepare its next frame in a thread: its own one if that may wait for a webhook.
 
     A frame that cannot be prepared ends the watch, as in the real server.
     """
 
     def done(loading: asyncio.Future[None]) -> None:
-        if error := loading.exception():
+        if not loading.cancelled() and (error := loading.exception()):
             source.close()
             if not isinstance(error, StatusError):
                 log.error("a watch cannot go on", exc_info=error)
         woken.set()
 
-    asyncio.wrap_future(start_on_deep_stack(source.begin_load())).add_done_callback(done)
+    function, request = source.begin_load()
+    if request is None:
+        asyncio.wrap_future(start_on_deep_stack(function)).add_done_callback(done)
+    else:
+        asyncio.ensure_future(request.make(function)).add_done_callback(done)
 
 
 class Pump:

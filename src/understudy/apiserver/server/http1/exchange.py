@@ -129,6 +129,8 @@ class Http1Exchange(Exchange):
         else:
             await self._connection.write(head + first)
         turns = Turns()  # of all clients that get large answers, however fast they read
+        if rest:
+            await turns.next()
         for at in range(0, len(rest), _PARTS):
             await self._connection.write(*rest[at : at + _PARTS])
             if turns.is_over:

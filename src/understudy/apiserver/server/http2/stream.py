@@ -195,6 +195,8 @@ class Http2Exchange(Exchange):
         headers[CONTENT_LENGTH] = str(size)
         self._begin(status, headers, ends=not size, waits=size > 0 and self._impaired is None)
         turns = Turns()  # of all clients that get large answers, however fast they read
+        if len(parts) > 1:
+            await turns.next()
         sent = 0
         for part in filter(None, parts):
             sent += len(part)

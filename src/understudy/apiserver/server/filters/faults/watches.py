@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.apiserver.endpoints.request import WatchProgress, WatchSource
+from understudy.apiserver.endpoints.request import Load, WatchProgress, WatchSource
 from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS_END
 from understudy.machinery.errors import StatusError
 
@@ -57,7 +57,7 @@ class _Watch:
     def must_load(self) -> bool:
         return self._source.must_load
 
-    def begin_load(self) -> Callable[[], None]:
+    def begin_load(self) -> Load:
         return self._source.begin_load()
 
     def fail(self, error: StatusError) -> None:
