@@ -17,6 +17,7 @@ from understudy.kinds.declarations.kind import Behavior, Strategy
 from understudy.kinds.declarations.strategies import STATUS_RESET, copy_stored, status_strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, nested_field
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -80,11 +81,18 @@ def _row(node: Obj, now: float, version: Version) -> list[Any]:
     ]
 
 
-def _defaults(node: Obj, ctx: Context) -> None:
-    """Set the defaults of a node, in place: allocatable is the capacity."""
-    status = node.setdefault("status", {})
+def _default_allocatable(node: Obj, ctx: Context) -> None:
+    """Make allocatable the capacity, in place; an empty map becomes it when the stored node is read."""
+    status = node["status"]
     if status.get("allocatable") is None and status.get("capacity"):
         status["allocatable"] = dict(status["capacity"])
+
+
+def _defaults(node: Obj, ctx: Context) -> None:
+    """Set the defaults of a node, in place."""
+    status = node.setdefault("status", {})
+    if not was_sent_empty(status, "allocatable"):
+        _default_allocatable(node, ctx)
     resource_lists.round_up(status, "capacity", "allocatable")
     spec = node.setdefault("spec", {})
     _mirror_cidrs(spec)
@@ -136,9 +144,12 @@ NODES = Behavior(
         validate_update=all_of(as_on_create(CORE.created, validation.create), CORE.updated, validation.changed),
         warn_create=validation.warn,
         warn_update=lambda node, old, ctx: validation.warn(node, ctx),
+        canonicalize=_default_allocatable,
         reset_fields=STATUS_RESET,
     ),
-    status=status_strategy(_drop, validate_update=all_of(CORE.updated, validation.changed)),
+    status=status_strategy(
+        _drop, validate_update=all_of(CORE.updated, validation.changed), canonicalize=_default_allocatable
+    ),
     selectable={"spec.unschedulable": lambda node: "true" if nested_field(node, "spec", "unschedulable") else "false"},
 )
 
