@@ -102,7 +102,7 @@ class Definition:
         """Report whether another definition defines the same kinds in the same way."""
         mine, theirs = self.obj, other.obj
         return bool(
-            mine["metadata"]["uid"] == theirs["metadata"]["uid"]
+            mine["metadata"].get("uid") == theirs["metadata"].get("uid")
             and mine["spec"] == theirs["spec"]
             and mine["status"].get("acceptedNames") == theirs["status"].get("acceptedNames")
         )

@@ -121,14 +121,14 @@ class Deletion:
     def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
         """Raise 409 unless the object has the uid and the resourceVersion that the options require, if any."""
         metadata = obj["metadata"]
-        if options.uid is not None and options.uid != metadata["uid"]:
+        if options.uid is not None and options.uid != metadata.get("uid", ""):
             raise self._conflict(metadata, "uid", options.uid, "deleted and then recreated")
         if options.version is not None and options.version != metadata["resourceVersion"]:
             raise self._conflict(metadata, "resourceVersion", options.version, "modified")
 
     def _conflict(self, metadata: Obj, field: str, expected: str, event: str) -> errors.StatusError:
         """Return the 409 for a field of the metadata."""
-        kind, name, actual = self.kind, metadata["name"], metadata[field]
+        kind, name, actual = self.kind, metadata["name"], metadata.get(field, "")
         field = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
         if failed := kind.behavior.failed_precondition:
             message = f"{failed}: {field} in precondition: {expected}, {field} in object meta: {actual}"

@@ -119,7 +119,7 @@ async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     if strategy.generation and _spec_changed(obj, old, strategy.generation_counts_empty):
         fields["generation"] = before.get("generation", 0) + 1
     if not fields.get("uid"):
-        fields["uid"] = before["uid"]
+        _keep(fields, before, "uid")
     _keep(fields, before, "creationTimestamp")
     if "deletionTimestamp" in before:
         fields["deletionTimestamp"] = before["deletionTimestamp"]

@@ -344,7 +344,7 @@ def _is_version(text: str) -> bool:
 
 def _check_uid(target: WriteTarget, key: str, uid: str, current: Entry | None) -> None:
     """Raise 409 unless the stored object has the uid that was sent."""
-    actual = current.value["metadata"]["uid"] if current else ""
+    actual = current.value["metadata"].get("uid", "") if current else ""
     if actual != uid:
         shown_key = key.removeprefix("/registry") if target.dry_run else key
         text = f"StorageError: invalid object, Code: 4, Key: {shown_key}, ResourceVersion: 0, AdditionalErrorMsg: "

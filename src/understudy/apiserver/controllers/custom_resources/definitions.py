@@ -130,7 +130,7 @@ class DefinitionController(Controller[str]):
         others = [
             other
             for other in self._registry.listing(GROUP, RESOURCE)
-            if other["spec"].get("group") == group and other["metadata"]["uid"] != definition["metadata"]["uid"]
+            if other["spec"].get("group") == group and other["metadata"]["name"] != definition["metadata"]["name"]
         ]
         names, accepted = _accepted(definition, others)
         names = {"plural": "", "kind": "", **names}

@@ -69,7 +69,9 @@ def _success(scope: RequestScope, entry: Entry) -> Obj:
     details: Obj = {"name": scope.name}
     if scope.kind.group:
         details["group"] = scope.kind.group
-    details |= {"kind": scope.kind.resource, "uid": entry.value["metadata"]["uid"]}
+    details["kind"] = scope.kind.resource
+    if uid := entry.value["metadata"].get("uid"):
+        details["uid"] = uid
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
