@@ -8,6 +8,8 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.machinery.golang.json_writer import RawObject
+from understudy.machinery.patch.structured_merge_diff import field_set
+from understudy.machinery.patch.structured_merge_diff.field_set import FieldSetError
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import DecodeError, decode_json
 from understudy.machinery.serializer.protobuf_wire import (
@@ -80,6 +82,15 @@ def test_raw_parameters_keep_their_bytes() -> None:
     kept: Any = again["spec"]["devices"]["config"][0]["opaque"]["parameters"]
     assert isinstance(kept, RawObject)
     assert kept.source == b'{"b": 1.0,"a":1}'
+
+
+def test_malformed_fields_of_a_manager_are_no_empty_set() -> None:
+    """Fields of a manager that are no JSON, such as two documents, are told from no fields: the entry is malformed."""
+    fields = length_delimited(b"\x3a", length_delimited(b"\x0a", b'{"f:data":{}}{}'))  # fieldsV1, its Raw
+    metadata = length_delimited(b"\x8a\x01", fields)  # managedFields
+    read = protobuf.decode(make_envelope("v1", "Pod", length_delimited(b"\x0a", metadata)), POD)
+    with pytest.raises(FieldSetError):
+        field_set.from_json(read["metadata"]["managedFields"][0]["fieldsV1"])
 
 
 def test_packed_numbers_are_read() -> None:

@@ -133,7 +133,7 @@ def _read_raw(message: str, keep: bool) -> Callable[[int, bytes, Any], Any]:
         try:
             value = orjson.loads(source.decode(errors="replace"))
         except orjson.JSONDecodeError:
-            return _unreadable(source) if keep else {}
+            return _unreadable(source) if keep else source.decode(errors="replace")  # no set of fields, either
         if keep and source[:1].isspace() and isinstance(value, (dict, list, str, bool)):
             return _unreadable(source)  # Go's converter takes what begins with a space for a number
         return with_source(value, source) if keep else value
