@@ -12,6 +12,7 @@ from scripts.torture.attacks.case import Case, Target, run_at_once
 
 OBJECTS = 86_000
 PATCHES = 36_000
+PROPERTIES = 30_000
 CROWD = "/api/v1/namespaces/crowd"
 MAPS = f"{CROWD}/configmaps"
 SERVICES = "/api/v1/namespaces/default/services"
@@ -112,6 +113,33 @@ def _patched(target: Target) -> str:
     return str(statuses)
 
 
+def _properties(target: Target) -> str:
+    """Serve custom resources of tens of thousands of properties, change the largest, and delete their definition."""
+    statuses = Counter[int]()
+
+    def send(method: str, path: str, obj: object = None, media: str = "application/json") -> None:
+        statuses[target.send(method, path, b"" if obj is None else json.dumps(obj).encode(), media)[0]] += 1
+
+    names = [f"p{number}" for number in range(PROPERTIES)]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    new = definition(_GROUP, "Victim", served_version(schema))
+    place, path = f"{DEFINITIONS}/{new['metadata']['name']}", f"/apis/{_GROUP}/v1/victims"
+    send("POST", DEFINITIONS, new)
+    while target.send("GET", path)[0] != 200:
+        time.sleep(0.1)
+    send("PATCH", place, {"metadata": {"labels": {"a": "b"}}}, PATCH)
+    for number in range(4):
+        victim = {"apiVersion": f"{_GROUP}/v1", "kind": "Victim", "metadata": {"name": f"v{number}"}}
+        send("POST", path, victim | dict.fromkeys(names, "x"))
+        send("PATCH", f"{path}/v{number}", {names[0]: "y"}, PATCH)
+        send("GET", f"{path}/v{number}")
+    send("DELETE", f"{path}/v0")
+    send("DELETE", place)
+    gone = _gone(target, place)
+    _compact(target)
+    return f"{dict(statuses)}, {gone}"
+
+
 def _services(target: Target) -> str:
     """Store Services with thousands of ports, source ranges and addresses, while small ones come and go."""
     target.send("POST", SERVICES, b'{"metadata":{"name":"first"},"spec":{"ports":[{"port":80}]}}')
@@ -156,5 +184,6 @@ CASES = (
     Case("an owner of 86,000", _foreground, own=_GARBAGE_COLLECTOR, missing=_CONTROLLERS, seconds=600.0),
     Case("a namespace of 86,000", _emptied, own=_NAMESPACE, missing=_CONTROLLERS, seconds=600.0),
     Case("large services", _services, own=("--control",)),
+    Case("30,000 properties", _properties, own=("--control",)),
     Case("36,000 patches", _patched, own=("--control",), seconds=600.0),
 )

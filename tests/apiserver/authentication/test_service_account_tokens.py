@@ -91,6 +91,9 @@ REFUSED = [
     pytest.param(
         lambda: issued()[:-4] + "AAAA", stored(), "go-jose/go-jose: error in cryptographic primitive", id="changed"
     ),
+    pytest.param(
+        lambda: issued(warnafter=["a"]), stored(), "expected number value to unmarshal NumericDate", id="no time"
+    ),
     pytest.param(lambda: issued(lasts=-61), stored(), "service account token has expired", id="expired"),
     pytest.param(
         lambda: issued(["x", "y"]),

@@ -43,6 +43,8 @@ def _escaped(match: re.Match[str]) -> str:
 
 def go_quote(text: str) -> str:
     """Quote a text as `strconv.Quote` does (%q)."""
+    if '"' not in text and "\\" not in text and text.isprintable():
+        return f'"{text}"'  # a megabyte of which takes 15 ms to look through for what is to be escaped
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from contextlib import suppress
 from itertools import pairwise
 
@@ -130,6 +131,29 @@ async def test_requests_that_are_given_up_at_once() -> None:
     assert frame(7, 0, 0, (33).to_bytes(4) + ErrorCodes.ENHANCE_YOUR_CALM.to_bytes(4)) in pipe.unread
     may_end.set()
     protocol.connection_lost(None)
+
+
+async def test_closed_connections_keep_nothing_of_headers() -> None:
+    """Headers that do not end, and frames that are not whole, are forgotten with their connection."""
+
+    async def handle(exchange: Exchange) -> None:
+        raise AssertionError("nothing is asked")
+
+    tracemalloc.start()
+    try:
+        protocol, _ = connected(handle)
+        before, _ = tracemalloc.get_traced_memory()
+        protocol.data_received(frame(1, 0, 1, GET))
+        for number in range(50):
+            protocol.data_received(frame(9, 0, 1, bytes((number,)) * 16_000))
+        protocol.data_received(frame(9, 4, 1, b"x" * 16_000)[:-1])
+        held, _ = tracemalloc.get_traced_memory()
+        protocol.connection_lost(None)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held - before > 50 * 16_000
+    assert kept - before < 16_000
 
 
 async def test_few_requests_begin_in_one_turn() -> None:

@@ -250,7 +250,8 @@ def _check_shape(claims: Obj) -> None:
     for reference in (place.get(claim, {}) for claim in ("serviceaccount", *BOUND)):
         if not isinstance(reference, dict) or not all(isinstance(text, str) for text in reference.values()):
             raise ValueError("malformed claim kubernetes.io")
-    if not all(isinstance(claims.get(name, 0), int | float) for name in ("exp", "nbf", "iat")):
+    times = [place.get("warnafter", 0), *(claims.get(name, 0) for name in ("exp", "nbf", "iat"))]
+    if not all(isinstance(time, int | float) for time in times):
         raise ValueError("expected number value to unmarshal NumericDate")
     if not isinstance(claims.get("jti", ""), str):
         raise ValueError("malformed claim jti")

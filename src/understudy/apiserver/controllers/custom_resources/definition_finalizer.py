@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.client.loopback import Client
@@ -11,6 +10,7 @@ from understudy.apiserver.encoding.encoded import is_loaded
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.apiextensions.definitions import CLEANUP
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
@@ -91,13 +91,14 @@ async def _delete_instances(state: ServerState, defined: Defined) -> None:
     entries = store.scan(prefix_of(kind))
     if kind.watch_cache is not None and not all(is_loaded(entry, kind) for entry in entries):
         raise TryAgainError("objects are not converted yet", POLL_SECONDS)
-    for metadata in _undeleted(entry.value["metadata"] for entry in entries):
-        with ignore_not_found():
-            await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())
+    turns = Turns()
+    await turns.next()
+    for entry in entries:
+        metadata = entry.value["metadata"]
+        if "deletionTimestamp" not in metadata:
+            with ignore_not_found():
+                await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())
+        if turns.is_over:
+            await turns.next()
     if store.count(prefix_of(kind)):
         raise TryAgainError("finalizers hold objects", POLL_SECONDS)
-
-
-def _undeleted(objects: Iterable[Obj]) -> list[Obj]:
-    """Return the metadata of the objects that are not being deleted yet."""
-    return [metadata for metadata in objects if "deletionTimestamp" not in metadata]

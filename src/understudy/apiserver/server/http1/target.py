@@ -28,7 +28,7 @@ def read_target(method: str, target: str) -> tuple[str, str]:
         if target == "*" and method != "CONNECT":
             return target, ""
         target, host = _read_url(f"http://{target}" if method == "CONNECT" else target)
-    elif _CONTROL.search(target):
+    elif not target.isprintable() and _CONTROL.search(target):
         raise InvalidTargetError
     if "%" in target and MALFORMED.search(target.partition("?")[0]):
         raise InvalidTargetError

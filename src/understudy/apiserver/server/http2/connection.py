@@ -90,6 +90,7 @@ class Http2Connection(ServedProtocol):
         self.transport = None
         self.is_over = True
         self._server.connections.discard(self)
+        self._reader.end()
         if self._timer is not None:
             self._timer.cancel()
         self._requests.cancel_all()

@@ -86,6 +86,10 @@ class FrameReader:
         yield from self._receive(frames.empty_headers_frame(stream, flags))
         yield from self.read()
 
+    def end(self) -> None:
+        """Forget what has come of frames and headers that will never be whole."""
+        self._cutter, self._block = frames.FrameCutter(), []
+
     def _events(self, kind: int, frame: bytes) -> list[events.Event]:
         if self._block:
             return self._continue(kind, frame)

@@ -39,14 +39,14 @@ async def load_client_context(
 def client_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
     """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
 
-    Contexts are kept, since connections are used again only with the same one. A server name has its own.
+    Those used last are kept, since connections are used again only with the same one. A server name has its own.
     `protocols` are those that are offered to the server (ALPN), the preferred one first.
     """
     key = ca_bundle, server_name, protocols, caller
-    if (context := _contexts.get(key)) is None:
-        context = _contexts.setdefault(key, _new_context(*key))
-        while len(_contexts) > _MOST_CONTEXTS:
-            _contexts.pop(next(iter(_contexts)), None)
+    known = _contexts.pop(key, None)
+    context = _contexts.setdefault(key, known or _new_context(*key))  # behind those that were used before
+    while len(_contexts) > _MOST_CONTEXTS:
+        _contexts.pop(next(iter(_contexts)), None)
     return context
 
 
