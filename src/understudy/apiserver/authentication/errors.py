@@ -20,6 +20,10 @@ class ProviderError(Exception):
     """An issuer of tokens whose keys cannot be had. str(error) says why."""
 
 
+class NoKeysError(ProviderError):
+    """An issuer of tokens that does not tell where its keys are."""
+
+
 class TokenAwaitedError(Exception):
     """A token that cannot be judged yet: the request may go on once something is done that takes a while.
 

@@ -227,14 +227,13 @@ def _jwt_authenticators(
 ) -> list[JWTAuthenticator]:
     """Return the authenticators for tokens of the issuers in a configuration."""
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
-    from understudy.apiserver.authentication.oidc.key_set import unobserved
 
     algorithms, version = configuration.algorithms, config.release.version
 
     def observe(issuer: str, document: str) -> None:
         metrics.observe_keys(issuer, document, config.clock.now())
 
-    watching = observe if config.gates()[features.JWKS_METRICS] else unobserved
+    watching = observe if config.gates()[features.JWKS_METRICS] else None
     return [
         JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics, watching)
         for spec, expressions in configuration.authenticators

@@ -24,7 +24,7 @@ class Issuer:
 
     def __init__(self, url: str = URL) -> None:
         self.url = url
-        self.shows_keys = True
+        self.shows_keys = self.tells_address = True
         self.answers = threading.Event()  # requests for keys wait for it
         self.answers.set()
         self.key = jose.new_private_key()
@@ -35,7 +35,8 @@ class Issuer:
     def document(self, path: str) -> dict[str, Any] | None:
         """Return the document at a path, None if there is none."""
         if path.endswith("/openid-configuration"):
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            address = {"jwks_uri": f"{self.url}/keys"} if self.tells_address else {}
+            return {"issuer": self.url, **address}
         if path == "/keys":
             self.answers.wait(60)
         return self.keys() if self.shows_keys or path != "/keys" else None

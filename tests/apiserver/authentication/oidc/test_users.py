@@ -19,8 +19,10 @@ import pytest
 from tests.apiserver.authentication.oidc.issuer import AUDIENCE, Issuer, serve
 from tests.apiserver.server.worker.stop import SECONDS, Stop
 from tests.http import send
+from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.authentication import jose
+from understudy.apiserver.server.bootstrap import issuers
 from understudy.apiserver.server.worker import worker
 from understudy.machinery.util.deep_recursion import call_deeply
 
@@ -363,3 +365,42 @@ def test_anonymous_conditions(tmp_path: Path, anonymous: Any, allowed: list[str]
     with Server(authentication_config=path, authorization_mode="RBAC", tls=False) as server:
         assert [send(server, "GET", page).status for page in allowed] == [200] * len(allowed)
         assert [send(server, "GET", page).status for page in refused] == [401] * len(refused)
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "reason"),
+    [
+        ("1.37", {}, "oidc: authenticator not initialized"),
+        (
+            "1.37",
+            {"StructuredAuthenticationConfigurationJWKSMetrics": False},
+            "oidc: verify token: failed to verify signature: "
+            'fetching keys oidc: get keys failed Get "": unsupported protocol scheme ""',
+        ),
+        (
+            "1.34",
+            {},
+            "oidc: verify token: failed to verify signature: "
+            'fetching keys oidc: get keys failed Get "": unsupported protocol scheme ""',
+        ),
+    ],
+)
+def test_issuers_without_an_address_of_keys(
+    tmp_path: Path, admin: Path, monkeypatch: pytest.MonkeyPatch, release: str, gates: dict[str, bool], reason: str
+) -> None:
+    """From 1.35 on an issuer is used once it tells where its keys are, as by kube-apiserver 1.37 with and without the
+    gate; before, and without it, its tokens are refused for ever."""
+    monkeypatch.setattr(issuers, "INTERVAL", 0.01)
+    issuer = Issuer()
+    issuer.tells_address = False
+    with serve(tmp_path, issuer) as (authority, _):
+        flags: Any = {"oidc_issuer_url": issuer.url, "oidc_client_id": AUDIENCE, "oidc_ca_file": authority}
+        options: Any = {"emulated_version": release, "feature_gates": gates, "token_auth_file": admin, "tls": False}
+        with Server(**options, **flags) as server:
+            refused = {"user": {}, "error": f"[invalid bearer token, {reason}]"}
+            assert review(server, issuer.token()) == refused
+            issuer.tells_address = True
+            if "initialized" in reason:
+                assert wait_until(lambda: review(server, issuer.token()).get("authenticated"))
+            else:
+                assert review(server, issuer.token()) == refused

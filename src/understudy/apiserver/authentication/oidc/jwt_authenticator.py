@@ -13,7 +13,7 @@ from understudy.apiserver.authentication.errors import EvaluationAwaitedError, O
 from understudy.apiserver.authentication.oidc.distributed_claims import KEPT, KEPT_SECONDS, ClaimResolver
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.id_token_verifier import IDTokenVerifier, strings, untrusted_issuer
-from understudy.apiserver.authentication.oidc.key_set import KeySet, unobserved
+from understudy.apiserver.authentication.oidc.key_set import KeySet, Observe
 from understudy.apiserver.authentication.oidc.validation import Expressions
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered
@@ -35,7 +35,8 @@ class JWTAuthenticator:
     spec        a member of `jwt` in an AuthenticationConfiguration
     algorithms  with which a token may be signed
     observe_keys
-                is told the issuer and the document of each fetch of its keys, "" of one that has failed
+                is told the issuer and the document of each fetch of its keys, "" of one that has failed; None where
+                nobody wants to know
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class JWTAuthenticator:
         clock: Clock,
         version: Version,
         metrics: AuthenticationMetrics,
-        observe_keys: Callable[[str, str], None] = unobserved,
+        observe_keys: Observe | None = None,
     ) -> None:
         issuer = spec["issuer"]
         self.issuer: str = issuer["url"]

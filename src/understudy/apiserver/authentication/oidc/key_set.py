@@ -13,7 +13,13 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication import jose
-from understudy.apiserver.authentication.errors import FetchAwaitedError, LastTries, ProviderError
+from understudy.apiserver.authentication.errors import (
+    FetchAwaitedError,
+    LastTries,
+    NoKeysError,
+    ProviderError,
+    TokenError,
+)
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 
@@ -22,8 +28,7 @@ HEADERS = {"User-Agent": "Go-http-client/1.1"}  # of requests to issuers
 TIMEOUT = 10.0  # seconds that an issuer has to answer
 
 
-def unobserved(issuer: str, document: str) -> None:
-    """Take no notice of a fetch."""
+Observe = Callable[[str, str], None]
 
 
 class KeySet:
@@ -33,12 +38,11 @@ class KeySet:
     discovery  address of the discovery document, "" for that of the issuer. It may be a file (`file:///path`), which
                may also hold the keys themselves
     authority  certificates (PEM) that verify the issuer's, "" for those of the machine
-    observe    is told the issuer and the document of each fetch of its keys, "" of one that has failed
+    observe    is told the issuer and the document of each fetch of its keys, "" of one that has failed; None where
+               nobody wants to know. Who does needs the address of the keys before a token does, as kube-apiserver says
     """
 
-    def __init__(
-        self, issuer: str, discovery: str, authority: str, observe: Callable[[str, str], None] = unobserved
-    ) -> None:
+    def __init__(self, issuer: str, discovery: str, authority: str, observe: Observe | None = None) -> None:
         self.issuer = issuer
         self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
         self._authority = authority
@@ -46,6 +50,7 @@ class KeySet:
         self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
         self._last_tries = LastTries()  # of tokens that newer keys may have signed
+        self._lacks_address = False
         self.is_initialized = False
 
     def of(self, issuer: str) -> KeySet:
@@ -58,9 +63,13 @@ class KeySet:
         return ssl.create_default_context(cadata=self._authority or None)
 
     def has_signed(self, text: str, token: jose.Token) -> bool:
-        """Report whether a key of the issuer has signed a token. If none has, raises FetchAwaitedError at first."""
+        """Report whether a key of the issuer has signed a token. If none has, raises FetchAwaitedError at first, and
+        TokenError if keys cannot be fetched."""
         if any(token.key_id in ("", key_id) and token.is_signed_by(key) for key_id, key in self._keys):
             return True
+        if self._lacks_address:
+            why = 'fetching keys oidc: get keys failed Get "": unsupported protocol scheme ""'
+            raise TokenError(f"failed to verify signature: {why}")
         if text in self._last_tries:
             return False
         raise FetchAwaitedError(self.fetch, self._last_tries.of(text))
@@ -78,6 +87,9 @@ class KeySet:
                     f"expected {go_quote(self.issuer)} got {go_quote(str(issuer))}"
                 )
             self._address = str(document.get("jwks_uri", ""))
+            self._lacks_address = not self._address
+            if self._lacks_address and self._observe is not None:
+                raise NoKeysError("provider did not return JWKS URL")
         self.is_initialized = True
 
     def fetch(self) -> None:
@@ -86,7 +98,8 @@ class KeySet:
         try:
             text, document = self._read(self._address or self._discovery)
         finally:
-            self._observe(self.issuer, text)
+            if self._observe is not None:
+                self._observe(self.issuer, text)
         self._keys = _keys(document)
 
     def _document(self, address: str) -> Obj:

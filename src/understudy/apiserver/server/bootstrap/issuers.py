@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.apiserver.authentication.errors import ProviderError
+from understudy.apiserver.authentication.errors import NoKeysError, ProviderError
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
@@ -29,6 +29,8 @@ async def discover(authenticators: Sequence[JWTAuthenticator]) -> None:
     for authenticator in authenticators:
         try:
             await _ask(authenticator)
+        except NoKeysError as error:
+            log.error("%s", error)
         except ProviderError as error:
             log.error("oidc authenticator: initializing plugin: %s", error)
 
