@@ -86,6 +86,12 @@ class WebhookServer:
         with self._lock:
             self._calls.append(call)
 
+    @property
+    def count(self) -> int:
+        """Return the number of calls since the last time, those that are the same included."""
+        with self._lock:
+            return len(self._calls)
+
     def taken(self) -> list[Obj]:
         """Return the calls since the last time: of mutating webhooks in their order, the others by path, once each.
 

@@ -214,7 +214,7 @@ def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas, regi
     The result has kind and apiVersion only if the answer has them. `registered` is the scheme of the client.
     """
     if not 200 <= reply.status <= 206:
-        raise _error(reply, schemas)
+        raise error_of(reply, schemas)
     if not reply.body:
         content_type = reply.content_type or "application/json"
         raise CallError(f"0-length response with status code: {reply.status} and content type: {content_type}")
@@ -238,7 +238,7 @@ def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas, registere
     return obj
 
 
-def _error(reply: Reply, schemas: Schemas) -> CallError:
+def error_of(reply: Reply, schemas: Schemas) -> CallError:
     """Return the error of an answer that is one: that of the Status which it holds, or one for its code."""
     try:
         status = _decode(reply.body, STATUS, schemas, _of_review) if reply.body else {}

@@ -401,7 +401,7 @@ def new_backends(config: ServerConfig, client: HttpWebhookClient, report: Report
         plugin = LogPlugin(path, config.audit_log_format, rotation)
         backends.append(backend_of(plugin, config.audit_backend("log"), report, at_once=False))
     if config.audit_webhook is not None:
-        hook = WebhookPlugin(config.audit_webhook, client, config.audit_backoff)
+        hook = WebhookPlugin(config.audit_webhook, client, config.audit_backoff, Schemas.of(config.release.version))
         backends.append(backend_of(hook, config.audit_backend("webhook"), report, at_once=True))
     return backends
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.waiting import wait_until
 from understudy import Server, StatusError
 
 PATH = "/audit"
+RECORDED = Path(__file__).parent / "recorded/webhook_errors.jsonl"
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "<&>"}}
 POLICY: dict[str, Any] = {
     "rules": [{"level": "None", "users": ["system:apiserver"], "verbs": ["watch"]}, {"level": "RequestResponse"}]
@@ -127,6 +129,38 @@ def test_events_that_a_webhook_does_not_take_are_lost(
         wait_until(lambda: "affecting 1 audit events" in caplog.text)
         hook.answers[PATH] = Answer(review=False)
     assert "Error in audit plugin 'webhook' affecting 1 audit events" in caplog.text
+
+
+@pytest.mark.parametrize("release", ["1.32", "1.37"])
+def test_errors_are_those_of_client_go(
+    hook: WebhookServer, kubeconfig: Path, caplog: pytest.LogCaptureFixture, release: str
+) -> None:
+    """Any error of the webhook has it asked five times, is logged in the words of client-go, and counts one event as
+    lost, as by kube-apiserver of both releases."""
+    rules = [{"level": "Metadata", "nonResourceURLs": ["/version"]}, {"level": "None"}]
+    policy = {"omitStages": ["RequestReceived"], "rules": rules}
+    hook.answers["/other"] = Answer(review=False)
+    options: dict[str, Any] = {"audit_webhook_mode": "blocking", "audit_webhook_initial_backoff": "1us"}
+    with Server(
+        emulated_version=release, audit_policy=policy, audit_webhook_config_file=kubeconfig, **options
+    ) as server:
+
+        def lost() -> int:
+            errors = re.search(r"^apiserver_audit_error_total\{.*\} (\d+)$", text(server), re.MULTILINE)
+            return int(errors[1]) if errors else 0
+
+        for line in RECORDED.read_text().splitlines():
+            case = json.loads(line)
+            hook.answers[PATH] = Answer(review=False, status=case["status"], headers=case["headers"], raw=case["body"])
+            before = hook.count, lost()
+            caplog.clear()
+            assert send(server, "GET", "/version").status == 200
+            logged = [record.getMessage() for record in caplog.records if "audit plugin" in record.getMessage()]
+            assert {**case, "calls": hook.count - before[0], "lost": lost() - before[1], "log": logged} == case
+
+
+def text(server: Server) -> str:
+    return send(server, "GET", "/metrics").body.decode()
 
 
 def test_full_buffers_lose_events(hook: WebhookServer, kubeconfig: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from understudy.admission.webhooks import Call, CallError, Reply, WebhookClient
+from understudy.admission.webhooks import Call, CallError, WebhookClient, error_of
 from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ LIST = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}}
 class WebhookPlugin:
     """Sends events as EventLists to the server of a kubeconfig.
 
+    schemas  read the Status in which the server may say what is wrong
     backoff  seconds before an EventList is sent again; each time half as many more
     """
 
     name = "webhook"
 
-    def __init__(self, endpoint: Endpoint, client: WebhookClient, backoff: float) -> None:
+    def __init__(self, endpoint: Endpoint, client: WebhookClient, backoff: float, schemas: Schemas) -> None:
         self._endpoint = endpoint
         self._client = client
         self._backoff = backoff
+        self._schemas = schemas
         self._closed = threading.Event()
 
     def process(self, events: Sequence[Obj]) -> None:
@@ -53,13 +56,8 @@ class WebhookPlugin:
         if isinstance(reply, CallError):
             raise reply
         if not 200 <= reply.status <= 206:
-            raise CallError(_error(reply), reply.status)
+            raise error_of(reply, self._schemas)
 
     def close(self) -> None:
         """Wait no longer: what is being sent is tried once more, without a pause."""
         self._closed.set()
-
-
-def _error(reply: Reply) -> str:
-    text = reply.body[:2048].decode(errors="replace").strip()
-    return f"an error on the server ({text or 'unknown'!r}) has prevented the request from succeeding: {reply.status}"
