@@ -58,6 +58,35 @@ def test_fields_are_stored_in_order(media_type: str) -> None:
             assert values.encode(row["key"], mixed) == values.encode(row["key"], obj), row["key"]
 
 
+@pytest.mark.parametrize("labels", [{}, {"a": "b", "c/d": "", "e": "\xe4" * 63}])
+@pytest.mark.parametrize("release", ["1.32", "1.37"])
+def test_labels_are_read_without_the_rest(release: str, labels: dict[str, str]) -> None:
+    """Labels that are read alone are those of the object, defaults included; where they cannot be told, none are."""
+    values, count = values_of(release), 0
+    for row in RECORDED:
+        if row["release"] == release and row["media_type"] == PROTOBUF and values.kind_of(row["key"]) is not None:
+            obj = values.decode(row["key"], b64decode(row["value"]))
+            obj["metadata"] = {**obj.get("metadata", {}), "labels": labels}
+            template = obj.get("spec", {}).get("template")
+            if isinstance(template, dict) and "metadata" in template:
+                template["metadata"]["labels"] = {"of": "template"}
+            raw = values.encode(row["key"], obj)
+            alone, metadata = values.labels(row["key"], raw), values.decode(row["key"], raw)["metadata"]
+            assert alone is None or alone == (metadata.get("labels") or {}), row["key"]
+            count += alone is not None
+    assert count > 5
+
+
+def test_labels_of_what_cannot_be_read() -> None:
+    """Labels of bytes that cannot be read are left to `decode`, which says why."""
+    values = values_of("1.37")
+    key, raw = recorded("1.37", "/pods/")
+    assert values.labels(key, raw) is not None
+    for wrong in (raw[:-30], b"k8s:enc:" + raw, raw.replace(b"Pod", b"Pot"), b"", b"{}"):
+        assert values.labels(key, wrong) is None
+    assert values.labels("/registry/unknown/a", raw) is None
+
+
 def test_every_media_type_is_read_whatever_is_written() -> None:
     written = {media_type: values_of("1.37", media_type) for media_type in MEDIA_TYPES}
     for row in RECORDED:

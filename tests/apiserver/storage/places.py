@@ -47,6 +47,9 @@ class JSONValues:
         value: Obj = json.loads(bytes(raw))
         return value
 
+    def labels(self, key: str, raw: Raw) -> None:
+        return None
+
 
 def sqlite(synchronous: str) -> Callable[[Path], Engine]:
     return lambda folder: SQLiteEngine(folder / "store", synchronous)

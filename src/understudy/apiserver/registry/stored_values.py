@@ -9,7 +9,7 @@ defaults of that version, converted to the internal form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from understudy.apiserver.encoding.conversion import bare
@@ -40,7 +40,7 @@ from understudy.machinery.serializer.json import (
     yaml_to_json,
 )
 from understudy.machinery.serializer.ordering import in_field_order
-from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope
+from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope, open_envelope
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import decode_registered
 from understudy.machinery.typeinfo.unserved import served_as
@@ -146,6 +146,21 @@ class StoredValues:
             return call_deeply(self._decode, kind, raw) if kind else call_deeply(self._custom_object, raw)
         except DecodeError as error:
             raise ValueError(f"{key}: {error}") from error
+
+    def labels(self, key: str, raw: Raw) -> Mapping[str, str] | None:
+        """Return the labels of the object of some bytes without reading the rest.
+
+        None where only `decode` tells them: it is not stored as protobuf, cannot be read, or has labels by default.
+        """
+        try:
+            kind, raw = self.kind_of(key), bytes(raw)
+            if kind is None or kind.behavior.defaults_labels or not raw.startswith(MAGIC):
+                return None
+            api_version, name, message = open_envelope(raw)
+            self._source(kind, api_version, name)
+            return protobuf.read_labels(message)
+        except ValueError:
+            return None
 
     def is_current(self, key: str, raw: Raw, value: Obj) -> bool:
         kind, raw = self.kind_of(key), bytes(raw)

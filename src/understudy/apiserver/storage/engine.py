@@ -8,7 +8,7 @@ revisions.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from understudy.apiserver.storage.interface import Raw
@@ -134,3 +134,6 @@ class Values(Protocol):
 
     def decode(self, key: str, raw: Raw) -> Obj:
         """Return the object of some bytes. Raises ValueError, whose text begins with the key; EncryptedError."""
+
+    def labels(self, key: str, raw: Raw) -> Mapping[str, str] | None:
+        """Return the labels of the object of some bytes; None where only `decode` tells them, or what is wrong."""

@@ -7,7 +7,7 @@ Nothing is seen before the engine has it. Objects that were read from the engine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from understudy.apiserver.storage.engine import ChangedError, Contents, EncryptedError, Engine, Values, Write
 from understudy.apiserver.storage.interface import (
@@ -167,9 +167,9 @@ class EngineStore(MemoryStore):
             entry = Entry(key, given[0], revision)
             entry.is_outdated = given[1]
             return entry
-        return Entry.of_bytes(key, raw, revision, self._decode)
+        return Entry.of_bytes(key, raw, revision, self)
 
-    def _decode(self, key: str, raw: Raw) -> Obj:
+    def decode(self, key: str, raw: Raw) -> Obj:
         """Return the object of some bytes. Raises UnreadableError."""
         try:
             value = self._values.decode(key, raw)
@@ -180,6 +180,9 @@ class EngineStore(MemoryStore):
         except ValueError as why:
             reason = str(why).removeprefix(f"{key}: ")
             raise UnreadableError(key, reason, is_encrypted=isinstance(why, EncryptedError)) from None
+
+    def labels(self, key: str, raw: Raw) -> Mapping[str, str] | None:
+        return self._values.labels(key, raw)
 
     def _contents(self) -> Contents:
         """Return everything that memory holds, as an engine keeps it."""

@@ -31,8 +31,17 @@ _NOTHING: dict[Any, Any] = {}  # of which entries share one, as `forms`: never w
 
 
 Raw = bytes | memoryview  # bytes in memory, or a part of a mapped file
-Decode = Callable[[str, Raw], Obj]  # returns the value of an entry, given its key and bytes
 Read = Callable[["Entry"], "str | None"]  # returns a text of an entry, None if it has none
+
+
+class Decoder(Protocol):
+    """Reads the bytes in which an engine has packed entries."""
+
+    def decode(self, key: str, raw: Raw) -> Obj:
+        """Return the value of an entry, given its key and bytes."""
+
+    def labels(self, key: str, raw: Raw) -> Mapping[str, str] | None:
+        """Return its labels; None where only the value tells them."""
 
 
 class KeyExistsError(Exception):
@@ -103,7 +112,7 @@ class Entry:
     """
 
     __slots__ = (
-        "_decode",
+        "_decoder",
         "_is_past",
         "_kept",
         "_object",
@@ -129,23 +138,23 @@ class Entry:
         self._object: Obj | None = None
         self.forms = _NOTHING
         self._packed: Raw = b""
-        self._decode: Decode | None = None  # how to read what is packed, if an engine has packed it
+        self._decoder: Decoder | None = None  # reads what is packed, if an engine has packed it
         self._kept: Any = None  # the key of the encoded form that is packed with the value
         self._recent: RecentEntries | None = None
         self._is_past = False
         self._was_unpacked = False
 
     @classmethod
-    def of_bytes(cls, key: str, raw: Raw, revision: int, decode: Decode) -> Entry:
+    def of_bytes(cls, key: str, raw: Raw, revision: int, decoder: Decoder) -> Entry:
         """Return an entry whose value is decoded, from its key and bytes, when it is asked for."""
         entry = cls(key, None, revision)
-        entry._packed, entry._decode = raw, decode
+        entry._packed, entry._decoder = raw, decoder
         return entry
 
     def at_revision(self, revision: int) -> Entry:
         """Return an entry of the same value at a revision, with nothing made of it yet."""
         entry = Entry(self.key, self._value, revision)
-        entry._packed, entry._decode = self._packed, self._decode
+        entry._packed, entry._decoder = self._packed, self._decoder
         entry.is_outdated = self.is_outdated
         return entry
 
@@ -170,10 +179,16 @@ class Entry:
     @property
     def labels(self) -> Mapping[str, str]:
         """Return the labels of the object, which are at hand while the current revision is packed."""
-        packed = self._own_pack
-        if self._value is None and packed and (labels := packing.labels_of(packed)) is not None:
+        if self._value is None and (labels := self._packed_labels()) is not None:
             return labels
         return self.value.get("metadata", _NO_LABELS).get("labels") or _NO_LABELS
+
+    def _packed_labels(self) -> Mapping[str, str] | None:
+        """Return the labels of a packed entry; None where they cannot be told without its value."""
+        if self._decoder is not None:
+            return self._decoder.labels(self.key, self._packed)
+        packed = self._own_pack
+        return packing.labels_of(packed) if packed else None
 
     @property
     def cache(self) -> dict[Any, Any]:
@@ -202,7 +217,7 @@ class Entry:
     @property
     def _own_pack(self) -> bytes:
         """Return the packed value; nothing if an engine has packed it."""
-        return self._packed if self._decode is None and isinstance(self._packed, bytes) else b""
+        return self._packed if self._decoder is None and isinstance(self._packed, bytes) else b""
 
     @property
     def pickled(self) -> bytes:
@@ -213,7 +228,7 @@ class Entry:
     @property
     def raw(self) -> Raw | None:
         """Return the bytes of an engine of which the value is still to be made, None for any other entry."""
-        return None if self._decode is None else self._packed
+        return None if self._decoder is None else self._packed
 
     @property
     def is_unpacked(self) -> bool:
@@ -235,7 +250,7 @@ class Entry:
 
     def pack(self, recent: RecentEntries) -> None:
         """Pack the value of an entry that is stored now. It stays unpacked while it is `recent`."""
-        if not self._packed and self._decode is None:
+        if not self._packed and self._decoder is None:
             self._packed = packing.pack(self.value)
         self._recent = recent
         if self._value is not None:
@@ -268,11 +283,11 @@ class Entry:
                 kept, form = key, what
         if self._kept is None:
             packed = self._own_pack or packing.pack(self.value)
-            self._packed, self._decode, self._kept = packing.with_form(packed, self.labels, form), None, kept
+            self._packed, self._decoder, self._kept = packing.with_form(packed, self.labels, form), None, kept
 
     def _unpack(self) -> Obj:
         packed = self._own_pack
-        value = packing.value_of(packed) if self._decode is None else self._decode(self.key, self._packed)
+        value = packing.value_of(packed) if self._decoder is None else self._decoder.decode(self.key, self._packed)
         self._value = value
         if self._recent is not None and (self._is_past or not self._was_unpacked):
             self._recent.add(self)

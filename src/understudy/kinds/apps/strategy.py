@@ -394,6 +394,7 @@ def _stateful_sets() -> Behavior:
 def _controllers() -> Behavior:
     return Behavior(
         defaults=_default_controller,
+        defaults_labels=True,
         strategy=resource_strategy(
             "",
             "v1",

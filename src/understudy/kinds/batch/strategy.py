@@ -224,6 +224,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
 def _jobs(version: Version) -> Behavior:
     return Behavior(
         defaults=_default_job,
+        defaults_labels=True,
         strategy=resource_strategy(
             "batch",
             "v1",

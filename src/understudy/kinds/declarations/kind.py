@@ -156,6 +156,7 @@ class Behavior:
     expires      whether the real server lets etcd forget objects after a time (--event-ttl)
     defaulted_on_read  whether new objects are stored without defaults that whoever reads them adds, since the strategy
                  removes these; so the first update stores an object anew even if it changes nothing
+    defaults_labels  whether defaults may set labels, so that those which are stored may not be all
     stored_as_json  the document that the real server stores, of kinds that it never stores as protobuf
     """
 
@@ -188,6 +189,7 @@ class Behavior:
     cached: bool = True
     expires: bool = False
     defaulted_on_read: bool = False
+    defaults_labels: bool = False
     stored_as_json: StoredDocument | None = None
 
     def returns_deleted_object(self, version: str) -> bool:

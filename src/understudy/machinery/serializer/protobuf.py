@@ -33,6 +33,13 @@ from understudy.machinery.types import Obj
 __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 
 
+# Where labels are. The other fields of objects and metadata are named since `read_fields` takes longer to skip them.
+_METADATA, _LABELS = 1, 11
+_OBJECT = dict.fromkeys(range(1, 4), ("Object", (BYTES,)))
+_OBJECT_META = dict.fromkeys(range(1, 18), ("ObjectMeta", (BYTES, VARINT)))
+_LABEL = dict.fromkeys((1, 2), ("Labels", (BYTES,)))
+
+
 def decode(body: bytes, struct: Struct) -> Obj:
     """Decode a body. Returns the canonical object, with the apiVersion and kind of the envelope. Raises DecodeError."""
     api_version, kind, message = open_envelope(body)
@@ -44,6 +51,17 @@ def decode(body: bytes, struct: Struct) -> Obj:
 def read_protobuf_type_meta(body: bytes) -> tuple[str, str]:
     """Return (apiVersion, kind) of a body. Raises DecodeError."""
     return open_envelope(body)[:2]
+
+
+def read_labels(message: bytes) -> dict[str, str]:
+    """Return the labels of the message of an object, whose other fields are skipped. Raises DecodeError."""
+    labels = dict[str, str]()
+    for member, _, metadata in read_fields(message, _OBJECT, "Object"):
+        for field, _, label in read_fields(metadata if member == _METADATA else b"", _OBJECT_META, "ObjectMeta"):
+            if field == _LABELS:
+                texts = {number: read_text(0, text, None) for number, _, text in read_fields(label, _LABEL, "Labels")}
+                labels[texts.get(1, "")] = texts.get(2, "")
+    return labels
 
 
 def encode(obj: Obj, struct: Struct) -> bytes:

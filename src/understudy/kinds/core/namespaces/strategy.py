@@ -71,6 +71,7 @@ NAMESPACE_FINALIZE = Strategy(
 _NAMESPACE = Metadata(name=label_name)
 NAMESPACES = Behavior(
     defaults=_default_namespace,
+    defaults_labels=True,
     strategy=Strategy(
         prepare_for_create=_create_namespace,
         prepare_for_update=_update_namespace,
