@@ -283,3 +283,13 @@ class WatchResponse:
     headers: list[tuple[str, str]] = field(default_factory=list)
     delivery: Delivery | None = None
     on_end: Callable[[], None] = lambda: None
+
+    def when_ended(self, call: Callable[[], None]) -> None:
+        """Call a function once when the watch has ended, behind those that are called already."""
+        waiting = [self.on_end, call]
+
+        def call_all() -> None:
+            while waiting:
+                waiting.pop(0)()
+
+        self.on_end = call_all

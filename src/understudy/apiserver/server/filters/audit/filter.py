@@ -115,7 +115,7 @@ class Auditor:
         if isinstance(answer, WatchResponse):
             noted = event.Answer(200, answer.content_type, None)
             events.start(noted)
-            answer.on_end = partial(events.complete, noted)
+            answer.when_ended(partial(events.complete, noted))
             return
         is_negotiated = answer.status < 400 or accepts_errors(request.headers.get("Accept", ""), request.serves_cbor)
         noted = event.Answer(answer.status, answer.content_type, answer.parts if is_negotiated else None)

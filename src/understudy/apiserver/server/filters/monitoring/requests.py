@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
@@ -50,8 +49,7 @@ class RequestMetrics:
         own = request.user.name == APISERVER.name
         if isinstance(answer, WatchResponse):
             self._counts.open(labels)
-            ended = partial(self._end, labels, answer, monotonic() - seconds, is_read=is_read, own=own)
-            answer.on_end = _once(ended, answer.on_end)
+            answer.when_ended(partial(self._end, labels, answer, monotonic() - seconds, is_read=is_read, own=own))
             return
         size = -1
         if is_read:
@@ -120,17 +118,6 @@ def monitored_page(path: str, content_type: str) -> Monitored | None:
     else:
         return None
     return Monitored(("GET", "", "", "", name, "", ""), is_read=True)
-
-
-def _once(*functions: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls others, when it is called first."""
-    waiting = [*functions]
-
-    def call() -> None:
-        while waiting:
-            waiting.pop(0)()
-
-    return call
 
 
 def _dry_run(query: Query) -> str:
