@@ -126,7 +126,8 @@ class Dispatcher(RequestDispatcher):
 
     async def _invoke(self, item: Invocation[Mutator], params: Obj | None) -> list[PolicyError]:
         """Apply all mutations of a policy; return the errors of those that could not be applied."""
-        state, mutator, common = self._state, item.hook.evaluator, item.hook.evaluator.common
+        state, mutator = self._state, await item.hook.compiled()
+        common = mutator.common
         versioned = self._versioned(item.match.kind)
         conditions = new_activation(versioned, self._attributes.resource, params=params, authorizer=self._authorizer)
         try:

@@ -16,6 +16,7 @@ from understudy.admission.manifest.static_hooks import StaticHooks
 from understudy.admission.matching import rules
 from understudy.admission.matching.resources import may_match
 from understudy.admission.objects import ObjectInterfaces
+from understudy.cel.limits.interrupts import evaluated
 from understudy.machinery.types import Obj
 
 GROUP = "admissionregistration.k8s.io"
@@ -39,6 +40,10 @@ class PolicyHook(Generic[E]):
     def evaluator(self) -> E:
         """Return the compiled policy."""
         return self._compile(self.policy)
+
+    async def compiled(self) -> E:
+        """Return the compiled policy; what takes long to compile is compiled beside the request that needs it first."""
+        return await evaluated(lambda: self.evaluator)
 
     @property
     def constraints(self) -> Obj:

@@ -219,7 +219,7 @@ class Dispatcher(RequestDispatcher):
     async def _ask(
         self, item: Invocation[Validator], versioned: VersionedAttributes, params: Obj | None
     ) -> list[Decision]:
-        attributes, validator = self._attributes, item.hook.evaluator
+        attributes, validator = self._attributes, await item.hook.compiled()
         activation = new_activation(
             versioned,
             item.match.resource,
