@@ -63,6 +63,16 @@ class Programs:
         return spec
 
 
+def test_times_of_the_server_that_elects() -> None:
+    """The Lease of the server that elects lasts as long as `--coordinated-leadership-lease-duration` says."""
+    times = {"lease_duration": "5s", "renew_deadline": "3s", "retry_period": "1s"}
+    options: Any = {f"coordinated_leadership_{name}": time for name, time in times.items()}
+    with Server(feature_gates=GATE, **options) as server:
+        path = f"{LEASES.replace('/default/', '/kube-system/')}/leader-election-controller"
+        lease = wait_until(lambda: send(server, "GET", path).json().get("spec", {}))
+        assert lease["leaseDurationSeconds"] == 5
+
+
 @pytest.mark.parametrize(("release", "version"), [("1.32", "v1alpha2"), ("1.37", "v1beta1")])
 def test_leader_with_the_oldest_emulation_version_is_elected(release: str, version: str) -> None:
     """The first one leads, a better one is preferred to it, and leads when the Lease is over and it still answers."""

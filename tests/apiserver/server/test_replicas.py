@@ -285,6 +285,14 @@ def test_controllers_run_at_one_server(etcd: Etcd) -> None:
         ({"leader_elect_lease_duration": "9s"}, "leaseDuration must be greater than renewDeadline"),
         ({"leader_elect_retry_period": "9s"}, "renewDeadline must be greater than retryPeriod*JitterFactor"),
         ({"leader_elect_renew_deadline": "soon"}, "--leader-elect-renew-deadline: want a time such as 15s"),
+        (
+            {"coordinated_leadership_lease_duration": "10s"},
+            "--coordinated-leadership-lease-duration must be greater than --coordinated-leadership-renew-deadline",
+        ),
+        (
+            {"coordinated_leadership_retry_period": "10s"},
+            "--coordinated-leadership-renew-deadline must be greater than --coordinated-leadership-retry-period",
+        ),
     ],
 )
 def test_election_that_makes_no_sense(options: Any, message: str) -> None:

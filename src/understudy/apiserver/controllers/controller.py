@@ -20,6 +20,7 @@ APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
 EVERYTHING = "/registry/"  # the prefix of all keys in the store
 # Prefixes of the keys that servers keep for themselves: no resource serves them, and they have no metadata.
 OWN_PREFIXES = ("/registry/ranges/", "/registry/masterleases/", "/registry/peerserverleases/")
+_ELECTION = Election()
 NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
 
 
@@ -51,6 +52,8 @@ class ControllerContext:
     connection  returns how to reach the server over HTTP as a user
     root_ca     the certificates (PEM) that clients of the server have to trust, "" for plain HTTP
     election    of the server whose controllers run, None if there is one server only
+    coordinated_election
+                of the server that elects leaders among LeaseCandidates
     """
 
     def __init__(
@@ -60,12 +63,14 @@ class ControllerContext:
         connection: Callable[[User], Connection],
         root_ca: str = "",
         election: Election | None = None,
+        coordinated_election: Election = _ELECTION,
     ) -> None:
         self.state = state
         self.clients = clients
         self.connection = connection
         self.root_ca = root_ca
         self.election = election
+        self.coordinated_election = coordinated_election
         self._serving: Serving | None = None
         self._kinds: dict[str, Kind] = {}
 

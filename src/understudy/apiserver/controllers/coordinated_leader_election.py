@@ -18,7 +18,7 @@ from typing import Any
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.framework.controller import Controller
-from understudy.apiserver.controllers.framework.leader_election import Election, LeaderElector
+from understudy.apiserver.controllers.framework.leader_election import LeaderElector
 from understudy.apiserver.controllers.framework.leases import is_expired
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.endpoints.requestinfo import resource_path
@@ -67,7 +67,8 @@ class LeaderElectionController(Controller[str]):
     async def run(self) -> None:
         """Elect leaders until cancelled, while this server is the one that does."""
         if self._is_on:
-            await LeaderElector(self._client, self._clock, Election(), NAME).run(self._lead)
+            election = self._context.coordinated_election
+            await LeaderElector(self._client, self._clock, election, NAME).run(self._lead)
 
     async def _lead(self) -> None:
         await self._candidates.wait_for_sync()

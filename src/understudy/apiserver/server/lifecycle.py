@@ -247,7 +247,8 @@ class Lifecycle:
             self._parts,
         )
         authority = (self._authority() or b"").decode()
-        context = ControllerContext(state, door.clients, self.connection_of, authority, config.election)
+        elections = config.election, config.coordinated_election
+        context = ControllerContext(state, door.clients, self.connection_of, authority, *elections)
         trusted = Trusted(config.client_authorities, config.front_proxies)
         own: list[NewController] = [partial(ClusterAuthenticationTrust, trusted=trusted)]
         if not self._is_inside:

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import flag
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from understudy.apiserver.controllers.framework.leader_election import Election
 
 LEASE, NONE = "lease", "none"
+COORDINATED = "coordinated-leadership"
+_TIMES = "lease-duration", "renew-deadline", "retry-period"
 _ELSEWHERE = "198.51.100.1", 9  # an address behind the default route, to which nothing is sent
 
 
@@ -33,6 +36,13 @@ class ReplicaOptions:
     leader_elect_renew_deadline
                               after which a server that cannot renew it stops its controllers
     leader_elect_retry_period how often it is renewed, and looked at by others
+    coordinated_leadership_lease_duration
+                              how long the Lease `leader-election-controller` is left to a server that does not renew
+                              it: its holder elects leaders among LeaseCandidates
+    coordinated_leadership_renew_deadline
+                              after which a server that cannot renew it elects no more
+    coordinated_leadership_retry_period
+                              how often it is renewed, and looked at by others
     """
 
     advertise_address: str = field(
@@ -56,28 +66,55 @@ class ReplicaOptions:
         default="2s", metadata=flag("time between two tries to lead (default: %(default)s)", "DURATION")
     )
 
+    coordinated_leadership_lease_duration: str = field(
+        default="15s", metadata=flag("the same for who elects among LeaseCandidates (default: %(default)s)", "DURATION")
+    )
+    coordinated_leadership_renew_deadline: str = field(
+        default="10s", metadata=flag("time after which it elects no more (default: %(default)s)", "DURATION")
+    )
+    coordinated_leadership_retry_period: str = field(
+        default="2s", metadata=flag("time between two tries to be the one (default: %(default)s)", "DURATION")
+    )
+
     @cached_property
     def leader_election(self) -> Election:
         """Return the times of an election. Raises ValueError for those that make no sense."""
-        from understudy.apiserver.controllers.framework.leader_election import JITTER, Election
+        from understudy.apiserver.controllers.framework.leader_election import JITTER
 
-        names = ("lease-duration", "renew-deadline", "retry-period")
-        times = [parse_duration(getattr(self, f"leader_elect_{name.replace('-', '_')}")) for name in names]
-        for name, nanoseconds in zip(names, times, strict=True):
-            if nanoseconds is None or nanoseconds <= 0:
-                raise ValueError(f"--leader-elect-{name}: want a time such as 15s")
-        lasts, deadline, period = (nanoseconds / 1e9 for nanoseconds in times if nanoseconds is not None)
-        if lasts <= deadline:
+        election = self._election("leader-elect")
+        if election.lease_duration <= election.renew_deadline:
             raise ValueError("leaseDuration must be greater than renewDeadline")
-        if deadline <= JITTER * period:
+        if election.renew_deadline <= JITTER * election.retry_period:
             raise ValueError("renewDeadline must be greater than retryPeriod*JitterFactor")
-        return Election(lasts, deadline, period)
+        return election
+
+    @cached_property
+    def coordinated_election(self) -> Election:
+        """Return the times of the election of the server that elects among LeaseCandidates. Raises ValueError for those
+        that make no sense (`validateCoordinatedLeadershipFlags`)."""
+        election = self._election(COORDINATED)
+        for (longer, more), (shorter, less) in pairwise(zip(_TIMES, election, strict=True)):
+            if more <= less:
+                raise ValueError(f"--{COORDINATED}-{longer} must be greater than --{COORDINATED}-{shorter}")
+        return election
+
+    def _election(self, flags: str) -> Election:
+        """Return the times of the flags that begin alike. Raises ValueError for what is no time."""
+        from understudy.apiserver.controllers.framework.leader_election import Election
+
+        times = []
+        for name in _TIMES:
+            nanoseconds = parse_duration(getattr(self, f"{flags}-{name}".replace("-", "_")))
+            if nanoseconds is None or nanoseconds <= 0:
+                raise ValueError(f"--{flags}-{name}: want a time such as 15s")
+            times.append(nanoseconds / 1e9)
+        return Election(*times)
 
     def check_replicas(self) -> None:
         """Raise ValueError for options that make no sense."""
         if self.endpoint_reconciler_type not in (LEASE, NONE):
             raise ValueError(f"--endpoint-reconciler-type: want lease or none, not {self.endpoint_reconciler_type!r}")
-        _ = self.leader_election
+        _ = self.leader_election, self.coordinated_election
         if self.advertise_address and (problem := _problem(self.advertise_address)):
             raise ValueError(f"--advertise-address: {self.advertise_address} {problem}")
 
