@@ -27,6 +27,7 @@ COMMANDS = (
     "controllers",
     "schedulers",
     "envtest",
+    "integration",
 )
 
 if __name__ == "__main__":

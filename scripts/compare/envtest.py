@@ -119,6 +119,8 @@ def prepare(module: str, work: Path) -> Path:
 def _replace_missing_parts(folder: Path, version: str) -> None:
     """Let the module use the published version of its parts that are modules themselves."""
     mod = json.loads(subprocess.check_output(["go", "mod", "edit", "-json"], cwd=folder))
+    if mod["Module"]["Path"] == "k8s.io/kubernetes":
+        version = version.replace("v1.", "v0.", 1)  # of all that is published from its folder `staging`
     for each in mod.get("Replace") or ():
         if each["New"]["Path"].startswith(".") and not (folder / each["New"]["Path"]).exists():
             part = each["Old"]["Path"]
@@ -151,15 +153,21 @@ def tested(folder: Path, program: Path, assets: Path, timeout: float) -> Outcome
     if any(GINKGO in path.read_text() for path in folder.glob("*_test.go")):
         command += [f"--ginkgo.json-report={specs}", "--ginkgo.no-color", "--ginkgo.flake-attempts=3"]
     env = {**os.environ, **PATIENCE, "KUBEBUILDER_ASSETS": str(assets)}
-    before, begun = _cpu_of_children(), time.monotonic()
+    before, begun = cpu_of_children(), time.monotonic()
     log = program.with_name(f"{program.stem}.{assets.name}.log")
     with log.open("w") as out:
         subprocess.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
-    clock, cpu = time.monotonic() - begun, _cpu_of_children() - before
-    return Outcome({*PASSED.findall(log.read_text(errors="replace")), *_passed_specs(specs)}, clock, cpu)
+    clock, cpu = time.monotonic() - begun, cpu_of_children() - before
+    return Outcome({*passed_tests(log.read_text(errors="replace")), *_passed_specs(specs)}, clock, cpu)
 
 
-def _cpu_of_children() -> float:
+def passed_tests(log: str) -> set[str]:
+    """Return the names of the tests that passed, subtests too, by what `go test -v` prints."""
+    return set(PASSED.findall(log))
+
+
+def cpu_of_children() -> float:
+    """Return the seconds of CPU of all processes that this one has started and that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
