@@ -174,8 +174,10 @@ class Changes:
         """Return a schema, or the one that it refers to."""
         return self.definitions.get(schema["$ref"].rpartition("/")[2], {}) if "$ref" in schema else schema
 
-    def value(self, schema: Obj, depth: int) -> Any:
-        """Return a value of a schema's type, mostly one of those that it lists, if it does."""
+    def value(self, schema: Obj | bool, depth: int) -> Any:
+        """Return a value of a schema's type, mostly one of those that it lists, if it does. True is any type."""
+        if isinstance(schema, bool):
+            return self.rng.choice(TEXTS)
         name, schema = schema.get("$ref", ""), self.resolved(schema)
         choice = self.rng.choice
         if schema.get("enum") and self.rng.random() < 0.7:

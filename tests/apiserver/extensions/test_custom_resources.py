@@ -711,3 +711,34 @@ def test_errors_of_an_applied_configuration_in_the_order_of_its_fields(
     sent = {**widget(), "metadata": {"name": "a", **metadata}}
     answer = send(apiserver, "PATCH", f"{WIDGETS}/a?fieldManager=m", sent, "application/apply-patch+yaml")
     assert answer.json()["message"].endswith(f"(/a; example.com/v1, Kind=Widget): {errors}")
+
+
+@pytest.mark.parametrize(
+    ("labels", "operations"),
+    [
+        pytest.param(1, ["NotSupported", "Required"], marks=pytest.mark.apiserver(emulated_version="1.37"), id="1.37"),
+        pytest.param(2, ["Invalid", "Invalid"], marks=pytest.mark.apiserver(emulated_version="1.36"), id="1.36"),
+    ],
+)
+def test_errors_of_metadata_beside_declared_rules(apiserver: Server, labels: int, operations: list[str]) -> None:
+    """From 1.37 on equal errors of the metadata of a custom resource, or of one within, are causes once."""
+    schema = {"type": "object", "properties": {"template": RESOURCE}}
+    define(apiserver, {**version(), "schema": {"openAPIV3Schema": schema}})
+    wrong = {"labels": {"a": "a=b", "b": "a=b"}}
+    template = {"apiVersion": "v1", "kind": "X", "metadata": {**wrong, "managedFields": [{"operation": "x"}, {}]}}
+    answer = send(apiserver, "POST", WIDGETS, widget(template=template) | {"metadata": {"name": "a", **wrong}}).json()
+    causes = [(cause["field"], cause["reason"].removeprefix("FieldValue")) for cause in answer["details"]["causes"]]
+    assert causes == [
+        *[("metadata.labels", "Invalid")] * labels,
+        *[("template.metadata.labels", "Invalid")] * labels,
+        *[(f"template.metadata.managedFields[{i}].operation", reason) for i, reason in enumerate(operations)],
+    ]
+
+
+def test_webhook_of_which_no_field_is_set(apiserver: Server) -> None:
+    """A webhook without fields is none: it is no change of the definition."""
+    define(apiserver)
+    path = f"{DEFINITIONS}/widgets.example.com"
+    empty: Obj = {"conversion": {"webhook": {"conversionReviewVersions": []}}}
+    patched = send(apiserver, "PATCH", path, {"spec": empty}).json()
+    assert (patched["spec"]["conversion"], patched["metadata"]["generation"]) == ({"strategy": "None"}, 1)

@@ -10,7 +10,7 @@ from typing import Any
 from understudy.kinds.apiextensions import embedded_resources
 from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
 from understudy.kinds.common.formats import MAX_INT32
-from understudy.kinds.common.objectmeta import PLAIN, finalizer_warnings
+from understudy.kinds.common.objectmeta import PLAIN, beside_declared_rules, finalizer_warnings
 from understudy.kinds.context import Context
 from understudy.machinery.golang import fmt
 from understudy.machinery.releases import features
@@ -45,7 +45,7 @@ class CustomResourceRules:
         """Check a new object."""
         errors = self._type_meta(obj)
         if not errors:
-            errors = PLAIN.created(obj, ctx) + self.schema.validate(obj)
+            errors = beside_declared_rules(PLAIN.created(obj, ctx), ctx.release) + self.schema.validate(obj)
             errors += self._scale_spec(obj) + self._scale_status(obj)
         errors += embedded_resources.validate(self.schema.embedded_resources(obj), ctx.release)
         return self._with_rules(errors + self.schema.validate_list_types(obj), obj, None, ctx)
@@ -54,7 +54,7 @@ class CustomResourceRules:
         """Check an object that replaces another one."""
         errors = self._type_meta(obj)
         if not errors:
-            errors = PLAIN.updated(obj, old, ctx)
+            errors = beside_declared_rules(PLAIN.updated(obj, old, ctx), ctx.release)
             errors += self.schema.validate_update(obj, old, ratchets=_ratchets(ctx))
             errors += self._scale_spec(obj) + self._scale_status(obj)
         errors += embedded_resources.validate(self.schema.embedded_resources(obj), ctx.release)
@@ -64,7 +64,7 @@ class CustomResourceRules:
         """Check an object whose status replaces that of another one."""
         errors = self._type_meta(obj)
         if not errors:
-            errors = PLAIN.updated(obj, old, ctx)
+            errors = beside_declared_rules(PLAIN.updated(obj, old, ctx), ctx.release)
             errors += self.schema.validate_status_update(obj, old, ratchets=_ratchets(ctx))
             errors += self._scale_status(obj)
         return self._with_rules(errors + self._list_types(obj, old), obj, old, ctx, only_status=True)

@@ -51,4 +51,5 @@ def _metadata(value: object, path: Path, version: Version) -> Errors:
         return [invalid(path, Untyped(value), str(error))]
     named = {**meta, "name": meta.get("name") or "fakename"}  # a name need not be given
     namespaced = bool(meta.get("namespace"))
-    return objectmeta.validate(named, namespaced=namespaced, name=path_segment_name, path=path)
+    errors = objectmeta.validate(named, namespaced=namespaced, name=path_segment_name, path=path)
+    return objectmeta.beside_declared_rules(errors, version)

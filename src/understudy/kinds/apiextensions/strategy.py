@@ -109,7 +109,7 @@ def _prepare(definition: Obj, ctx: Context) -> None:
 def _prepare_update(definition: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an update. The generation counts fields that are dropped, too."""
     _add_stored_version(definition, ctx)
-    if definition["spec"] != old["spec"]:
+    if _without_empty_webhook(definition["spec"]) != old["spec"]:
         definition["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     drop_disabled_fields(_GUARDS, definition, old, ctx.gates)
 
@@ -125,9 +125,15 @@ def _add_stored_version(definition: Obj, ctx: Context) -> None:
 def _read_again(definition: Obj, ctx: Context) -> None:
     """Make the definition what is read from the store: whole floats are integers, which validation tells apart, and a
     webhook of which no field is set is none."""
-    spec = definition["spec"] = {**definition["spec"], "versions": as_read_again(definition["spec"]["versions"])}
-    if (webhook := nested_field(spec, "conversion", "webhook")) is not None and not any(webhook.values()):
-        spec["conversion"] = {"strategy": spec["conversion"]["strategy"]}
+    spec = _without_empty_webhook(definition["spec"])
+    definition["spec"] = {**spec, "versions": as_read_again(spec["versions"])}
+
+
+def _without_empty_webhook(spec: Obj) -> Obj:
+    webhook = nested_field(spec, "conversion", "webhook")
+    if webhook is None or any(webhook.values()):
+        return spec
+    return {**spec, "conversion": {"strategy": spec["conversion"]["strategy"]}}
 
 
 def _terminate(definition: Obj, options: DeleteOptions, ctx: Context) -> None:

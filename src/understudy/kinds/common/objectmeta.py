@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
-from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_37, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_37, ByRelease, Version
 from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
-from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
+from understudy.machinery.validation.field import (
+    Errors,
+    Path,
+    distinct,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from understudy.machinery.validation.names import (
     go_lower,
     is_label,
@@ -92,6 +101,12 @@ def finalizer_warnings(meta: Obj, old: Obj, path: Path = METADATA) -> list[str]:
             )
         warnings += [f"{path.child('finalizers')}: {go_quote(name)}: {text}" for text in texts]
     return warnings
+
+
+def beside_declared_rules(errors: Errors, release: Version) -> Errors:
+    """Return the errors of the metadata of a custom resource or one within, equal ones once from 1.37 on (upstream:
+    `ValidateObjectMetaDeclaratively`)."""
+    return distinct(errors, release) if release >= V1_37 else errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +298,10 @@ def _managed_fields(entries: Sequence[Obj], path: Path) -> Errors:
         here = path.index(i)
         operation, fields = entry.get("operation", ""), entry.get("fieldsType", "")
         if operation not in ("Apply", "Update"):
-            errors.append(invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
+            older = invalid(here.child("operation"), operation, "must be `Apply` or `Update`")
+            newer = not_supported(here.child("operation"), operation, ("Apply", "Update"))
+            newer = newer if operation else required(here.child("operation"), _EMPTY)
+            errors.append(replace(older, newer=(V1_37, newer)))
         if fields not in ("", "FieldsV1"):
             errors.append(invalid(here.child("fieldsType"), fields, "must be `FieldsV1`"))
         errors += validate_field_manager(entry.get("manager", ""), here.child("manager"))

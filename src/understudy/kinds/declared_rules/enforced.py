@@ -5,8 +5,7 @@ Upstream: `ValidateDeclarativelyWithMigrationChecks` in k8s.io/apiserver/pkg/reg
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
@@ -14,10 +13,10 @@ from understudy.kinds.declared_rules.checks import CHANGED
 from understudy.kinds.declared_rules.program import Program
 from understudy.kinds.declared_rules.run import Run
 from understudy.machinery.releases.features import Gate
-from understudy.machinery.releases.version import V1_37, Version
+from understudy.machinery.releases.version import V1_37
 from understudy.machinery.types import Obj
 from understudy.machinery.util.regex import regex
-from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path
+from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path, distinct
 
 # Paths of versions, as those of the internal form that rules written by hand speak of (`NormalizationRule`).
 _NORMALIZED = [
@@ -52,20 +51,10 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
     covered = {_matched_by(one.error, _normalized(one.error.field)) for one in declared if one.stage == "b"}
     kept = [
         error
-        for error in _distinct([error.of(ctx.release) for error in errors], ctx.release)
+        for error in distinct(errors, ctx.release)
         if error.undeclared or _matched_by(error, error.field) not in covered
     ]
     return kept + [one.error for one in declared if one.stage != "a"]
-
-
-def _distinct(errors: Errors, release: Version) -> Iterable[FieldError]:
-    """Return errors, those with equal texts once, as Go's filter does. Only those of one type and field have them."""
-    objects = {id(error): error for error in errors}
-    alike = Counter((error.type, error.field) for error in objects.values())
-    by_text: dict[object, FieldError] = {}
-    for number, error in objects.items():
-        by_text.setdefault(number if alike[error.type, error.field] == 1 else error.text(release), error)
-    return by_text.values()
 
 
 def _matched_by(error: FieldError, path: str) -> tuple[ErrorType, str, bool]:

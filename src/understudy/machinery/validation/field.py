@@ -6,6 +6,7 @@ show and match them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -128,14 +129,24 @@ class FieldError:
 Errors = list[FieldError]
 
 
+def distinct(errors: Errors, version: Version) -> Errors:
+    """Return the errors that a release reports, those with equal texts once, as Go's filter does.
+
+    Only those of one type and field have equal texts."""
+    objects = {id(error): error for error in (each.of(version) for each in errors)}
+    alike = Counter((error.type, error.field) for error in objects.values())
+    by_text: dict[object, FieldError] = {}
+    for number, error in objects.items():
+        by_text.setdefault(number if alike[error.type, error.field] == 1 else error.text(version), error)
+    return [*by_text.values()]
+
+
 _NULL = ByRelease({V1_34: "null", V1_31: '"null"'})
 
 
 def _text(value: Any, version: Version) -> str:
     if value is None:
         return _NULL[version]
-    if value is None and version >= V1_34:
-        return "null"
     return value.text(version) if isinstance(value, Worded) else go_value(value)
 
 
