@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from understudy.admission.expressions.activation import new_activation
 from understudy.admission.expressions.evaluation import Composition
@@ -35,10 +35,14 @@ async def conditions_hold(
 ) -> bool:
     """Report whether all match conditions of a webhook are true for a request. Raises 403 if they fail."""
     attributes, strict_cost = versioned.attributes, ctx.gates[features.STRICT_COST_ENFORCEMENT_FOR_WEBHOOKS]
-    compiled = _compiled(conditions, ctx.release, strict_cost)
     activation = new_activation(versioned, attributes.resource, authorizer=authorizer)
+
+    def hold() -> bool:
+        compiled = _compiled(conditions, ctx.release, strict_cost)
+        return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy, observed)
+
     try:
-        return await evaluated(partial(conditions_match, compiled, _NO_VARIABLES, activation, failure_policy, observed))
+        return await evaluated(hold)
     except ConditionError as error:
         point = attributes.point
         raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None
