@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -232,3 +234,18 @@ def test_rules_of_items_below_a_type_without_items(apiserver: Server, kind: str)
     )
     code, body = exchange(apiserver, "POST", things, {**thing, "metadata": {"name": "b"}})
     assert (code, f'spec.backend in body must be of type {kind}: "array"' in body["message"]) == (422, True)
+
+
+def test_deleted_definitions_are_forgotten(apiserver: Server) -> None:
+    """Nothing holds the schema of a definition that is deleted, which may have tens of thousands of properties."""
+    create(apiserver, definition("example.com"))
+    assert exchange(apiserver, "GET", "/apis/example.com/v1/namespaces/default/things/a")[0] == 404
+    defined = apiserver.state.serving.custom("example.com", "things")
+    assert defined is not None
+    custom = weakref.ref(defined.storage.custom)
+    del defined
+    assert exchange(apiserver, "DELETE", f"{DEFINITIONS}/things.example.com")[0] == 200
+    wait_until(lambda: exchange(apiserver, "GET", f"{DEFINITIONS}/things.example.com")[0], lambda code: code == 404)
+    create(apiserver, definition("other.example.com"))
+    gc.collect()
+    assert custom() is None

@@ -149,11 +149,14 @@ def _scale_columns(kind: Kind, version: str) -> list[Obj]:
     return [name, *counts, age]
 
 
-@lru_cache(1024)
 def endpoint(kind: Kind, subresource: str) -> Endpoint:
     """Return the forms in which an object or a subresource can be read. Reviews and bindings have no tables."""
-    if kind.custom is not None:
-        return CUSTOM
+    return CUSTOM if kind.custom is not None else _endpoint(kind, subresource)
+
+
+@lru_cache(1024)
+def _endpoint(kind: Kind, subresource: str) -> Endpoint:
+    """Return the forms of `endpoint` for a built-in kind."""
     if subresource == "log":
         return LOG
     if kind.virtual and "get" not in kind.verbs:
