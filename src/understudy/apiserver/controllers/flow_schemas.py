@@ -24,21 +24,28 @@ class FlowSchemaController(Controller[str]):
         self._client = context.clients.client(APISERVER_AGENT)
         self._levels, self._schemas = informers.of(LEVELS), informers.of(SCHEMAS)  # which are listed in this order
         self._levels.add_handler(add=self._look_at_all, delete=self._look_at_all)
-        self._schemas.on_change(lambda entry: self.queue.add(entry.key))
+        self._schemas.on_change(self._look_at)
 
     def _look_at_all(self, _: Entry) -> None:
         self.queue.add_all(self._schemas.store.keys())
 
+    def _look_at(self, entry: Entry) -> None:
+        if self._missing(entry) is not None:
+            self.queue.add(entry.key)
+
     async def sync(self, key: str) -> None:
         """Write the condition `Dangling` of a flow schema if it is missing or wrong."""
         entry = self._schemas.store.find(key)
-        if entry is None:
-            return
+        condition = None if entry is None else self._missing(entry)
+        if condition is not None:
+            await self._write(key, {**condition, "lastTransitionTime": self._context.state.timestamp()})
+
+    def _missing(self, entry: Entry) -> Obj | None:
+        """Return the condition that a flow schema is to have, None if it has it."""
         level = nested_field(entry.value, "spec", "priorityLevelConfiguration", "name", default="")
         condition = _dangling(level, self._levels.store.find(LEVELS + level) is not None)
         written = condition_of(entry.value, "Dangling")
-        if {**written, **condition} != written:
-            await self._write(key, {**condition, "lastTransitionTime": self._context.state.timestamp()})
+        return condition if {**written, **condition} != written else None
 
     async def _write(self, key: str, condition: Obj) -> None:
         """Apply the condition to a flow schema, in the version that is served, if there is one."""
