@@ -109,9 +109,10 @@ def deep_copy(value: Any) -> Any:
     Objects keep their class, which may note what they were sent with.
     """
     if isinstance(value, dict):
-        copied = copy(value)
+        copied = value.copy() if type(value) is dict else copy(value)
         for name, item in value.items():
-            copied[name] = deep_copy(item)
+            if isinstance(item, (dict, list)):
+                copied[name] = deep_copy(item)
         return copied
     return [deep_copy(item) for item in value] if isinstance(value, list) else value
 

@@ -165,17 +165,24 @@ def why_unread(path: str | os.PathLike[str]) -> str:
 
 
 def _documents(text: str, file: str) -> Iterator[Document]:
-    from understudy.machinery.golang.yaml_reader import YAMLError, load_yaml  # a server without manifests needs no YAML
+    from understudy.apiserver.encoding.packed_documents import packed_documents  # a server without manifests needs none
+    from understudy.machinery.golang.yaml_reader import YAMLError
 
     try:
-        for number, (obj, duplicates, root) in enumerate(load_yaml(text), 1):
-            where = f"{file}, document {number} (line {root.line})"
-            if duplicates:
-                raise LoadError(f"{where}: {', '.join(duplicates)}")
+        for number, packed in enumerate(packed_documents(text), 1):
+            where = f"{file}, document {number} (line {packed.line})"
+            if packed.duplicates:
+                raise LoadError(f"{where}: {', '.join(packed.duplicates)}")
+            obj = packed.value
             if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
                 raise LoadError(f"{where}: no object with apiVersion and kind")
-            for item in _items(obj):
-                yield Document(item, where, file, root.line)
+            if obj["kind"] == "List" and packed.items is not None:
+                for item in packed.unpacked():
+                    yield Document(item, where, file, packed.line)
+            else:
+                if packed.items is not None:
+                    obj["items"] = [*packed.unpacked()]
+                yield Document(obj, where, file, packed.line)
     except YAMLError as why:
         raise LoadError(f"{file}:{why.line}: {why.problem}") from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import copysign, inf, isfinite, isnan
 from struct import pack, unpack
 from typing import Any, NamedTuple
@@ -108,6 +108,17 @@ class Node:
         self.busy = False
 
 
+class ConvertedNode(Node):
+    """A node that has been converted, in the place of a node whose children are not kept."""
+
+    __slots__ = ("duplicates", "value")
+
+    def __init__(self, node: Node, value: Any, duplicates: list[str]) -> None:
+        self.kind, self.line, self.text = "converted", node.line, ""
+        self.value = value
+        self.duplicates = duplicates
+
+
 class Document(NamedTuple):
     """One document of a file: its value, an error line for each repeated key ("line 5: …"), and its root,
     which knows the line on which it begins."""
@@ -121,15 +132,18 @@ def _short_tag(tag: str) -> str:
     return f"!!{tag[len(_LONG_TAG) :]}" if tag.startswith(_LONG_TAG) else tag
 
 
-def _roots(body: bytes) -> Iterator[Node]:
-    """Yield the root of every document. Raises DecodeError with Go's text."""
+def roots(body: bytes, on_end: Callable[[Sequence[Node]], object] | None = None) -> Iterator[Node]:
+    """Yield the root of every document. Raises DecodeError with Go's text.
+
+    on_end  is called whenever a collection has been read, with those that are around it, outermost first
+    """
     import yaml  # imported here: it takes long, and few requests are YAML
 
     try:
         loader = _loader(body)
         loader.get_event()  # the start of the stream
         while not loader.check_event(yaml.StreamEndEvent):
-            yield _root(loader)
+            yield _root(loader, on_end)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, body.rstrip().count(b"\n") + 1) from error
     except yaml.reader.ReaderError as error:  # octets that are no characters, or characters that YAML does not allow
@@ -159,7 +173,7 @@ _KINDS = {
 }
 
 
-def _root(loader: Any) -> Node:
+def _root(loader: Any, on_end: Callable[[Sequence[Node]], object] | None) -> Node:
     """Build the tree of the next document from a loader's events. Returns its root. Raises DecodeError."""
     anchors: dict[str, Node] = {}
     root: Node | None = None
@@ -189,6 +203,8 @@ def _root(loader: Any) -> Node:
         elif open_:
             open_.pop()
             flows -= flows > 0
+            if on_end is not None:
+                on_end(open_)
         elif root:
             return root
         elif event.version not in (None, (1, 1)):
@@ -258,6 +274,9 @@ class _Converter:
             return self._scalar(node)
         self.line = node.line
         self._count()
+        if isinstance(node, ConvertedNode):
+            self.duplicates += node.duplicates
+            return node.value
         if node.kind == "alias":
             return (yield from self._alias(node, self._steps))
         node.busy = True
@@ -389,7 +408,8 @@ def _go_value(value: Any) -> str:
     return go_quote(value) if isinstance(value, str) else go_float(value)
 
 
-def _convert(root: Node) -> Document:
+def convert(root: Node) -> Document:
+    """Return the document of a root, or of a part of one. Raises YAMLError."""
     converter = _Converter()
     try:
         return Document(converter.value(root), converter.duplicates, root)
@@ -401,8 +421,8 @@ def _convert(root: Node) -> Document:
 def to_json(body: bytes) -> tuple[bytes, list[str]]:
     """Return the JSON of the first document of a body, and the strict error about its duplicate keys, if any. Raises
     DecodeError."""
-    for root in _roots(body):
-        document = _convert(root)
+    for root in roots(body):
+        document = convert(root)
         lines = "\n  ".join(document.duplicates)
         return encode(_sorted(document.value)), [f"yaml: unmarshal errors:\n  {lines}"] if lines else []
     return b"null", []
@@ -430,13 +450,13 @@ def _sorted(value: Any) -> Any:
 
 def load_yaml(text: str) -> list[Document]:
     """Return every document of a manifest that is not empty. Raises DecodeError."""
-    documents = [*map(_convert, _roots(text.encode(errors="surrogatepass")))]
+    documents = [*map(convert, roots(text.encode(errors="surrogatepass")))]
     for document in documents:
-        _refuse_infinite(document)
+        refuse_infinite(document)
     return [document for document in documents if document.value is not None]
 
 
-def _refuse_infinite(document: Document) -> None:
+def refuse_infinite(document: Document) -> None:
     """Raise YAMLError for a number that JSON does not know, as `sigs.k8s.io/yaml` does. It does not recurse."""
     todo = [document.value]
     while todo:

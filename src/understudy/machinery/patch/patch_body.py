@@ -120,20 +120,30 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)  # Python reads NaN and Infinity, JSON has none
 
 
+def json_decoder(number: Number) -> json.JSONDecoder:
+    """Return a decoder of JSON text. It raises ValueError for duplicate keys, NaN and Infinity."""
+    return json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_int=lambda literal: _integer(literal, number),
+        parse_float=number,
+        parse_constant=_no_constant,
+    )
+
+
+def has_surrogates(text: str) -> bool:
+    """Report whether JSON text has escapes that make one character of two, or of none."""
+    return "\\u" in text and _SURROGATE_ESCAPE.search(text) is not None
+
+
 def decoder(number: Number) -> Callable[[str], Any]:
     """Return a function that parses JSON text.
 
     It raises ValueError for what it leaves to Go's own reader as well: duplicate keys, NaN, Infinity and surrogates.
     """
-    decode = json.JSONDecoder(
-        object_pairs_hook=_unique,
-        parse_int=lambda literal: _integer(literal, number),
-        parse_float=number,
-        parse_constant=_no_constant,
-    ).decode
+    decode = json_decoder(number).decode
 
     def decode_text(text: str) -> Any:
-        if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+        if has_surrogates(text):
             raise ValueError("surrogates")
         value = decode(text)
         check_depth(text, value)

@@ -173,6 +173,8 @@ class ApplyRequest:
 
     def _update_others(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
         """Return the fields of the other managers after the change. Raises Conflicts for fields taken from them."""
+        if not others:
+            return {}
         self._check_conversions(new, {owned.api_version for owned in others.values()})
         changed, removed = self.updater.compare(live, new, self.updater.api_version) or ({}, {})
         if not force:

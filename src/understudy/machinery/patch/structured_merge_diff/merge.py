@@ -11,9 +11,11 @@ _ABSENT: Any = object()
 
 def merge(kind: Type, live: Any, applied: Any) -> Any:
     """Return `applied` merged over `live`; unchanged parts are shared. Raises InvalidValue."""
+    if kind.atomic:
+        return applied
     if isinstance(kind, DeducedType) and isinstance(live, dict) and isinstance(applied, dict):
         kind = kind.map
-    if isinstance(kind, MapType) and not kind.atomic and (live or applied):
+    if isinstance(kind, MapType) and (live or applied):
         return _merge_maps(kind, live or {}, applied or {})
     if isinstance(kind, ListType) and (live or applied):
         return _merge_lists(kind, live or [], applied or [])

@@ -36,11 +36,12 @@ def _fields_below(kind: Type, value: Any) -> Node:
 def _map_fields(kind: MapType, value: dict[str, Any]) -> Node:
     out: Set = {}
     for key, item in value.items():
-        node = _fields_below(kind.type_of(key), item)
+        name, child = kind.field_of(key)
+        node = LEAF if child.atomic else _fields_below(child, item)
         if item is None or item == {} or key not in kind.fields:
             node = _as_member(node)
         if node is not None:
-            out["f:" + key] = node
+            out[name] = node
     return out or None
 
 

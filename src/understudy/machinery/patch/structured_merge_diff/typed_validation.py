@@ -5,7 +5,6 @@ The texts are those of structured-merge-diff (typed/validate.go), with the Go va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from understudy.machinery.golang import fmt
@@ -44,12 +43,15 @@ _FITS = {
 
 def validate(kind: Type, value: Any, *, allows_duplicates: bool = False) -> None:
     """Raise InvalidValue with all errors of a value. Sets and list maps may have duplicates if that is allowed."""
-    if next(_errors(kind, value, "", allows_duplicates), None) is None:
+    validation = _Validation(allows_duplicates)
+    validation.check(kind, value, ())
+    if not validation.errors:
         return
-    errors = list(_errors(kind, _in_order(value), "", allows_duplicates))
-    if len(errors) == 1:
-        raise InvalidValue(errors[0])
-    raise InvalidValue("\n  ".join(["errors:", *errors]))
+    validation.errors = []
+    validation.check(kind, _in_order(value), ())
+    if len(validation.errors) == 1:
+        raise InvalidValue(validation.errors[0])
+    raise InvalidValue("\n  ".join(["errors:", *validation.errors]))
 
 
 def _in_order(value: Any) -> Any:
@@ -59,54 +61,67 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
-def _errors(kind: Type, value: Any, path: str, allows_duplicates: bool) -> Iterator[str]:
-    """Yield the errors of a value at `path`."""
-    if value is None:
-        return
-    if isinstance(kind, DeducedType) and isinstance(value, dict):
-        kind = kind.map
-    prefix = f"{path}: " if path else ""
-    if isinstance(kind, ScalarType):
-        if not _FITS[kind.kind](value):
-            yield prefix + _scalar_error(kind.kind, value)
-    elif isinstance(kind, MapType):
-        if isinstance(value, dict):
-            yield from _map_errors(kind, value, path, allows_duplicates)
-        else:
-            yield f"{prefix}{wrong_type('map', value)}"
-    elif isinstance(kind, ListType | AtomicList):
-        if isinstance(value, list):
-            yield from _list_errors(kind, value, path, allows_duplicates)
-        else:
-            yield f"{prefix}{wrong_type('list', value)}"
+_Path = tuple[Any, ...]  # (the path of what it is in, a field or an element in brackets), () for the value itself
 
 
-def _map_errors(kind: MapType, value: dict[str, Any], path: str, allows_duplicates: bool) -> Iterator[str]:
-    for key, item in value.items():
-        item_path = f"{path}.{key}"
-        child = kind.fields.get(key) or kind.element
-        if child is None:
-            yield f"{item_path}: field not declared in schema"
+class _Validation:
+    """Collects the errors of a value."""
+
+    def __init__(self, allows_duplicates: bool) -> None:
+        self.errors: list[str] = []
+        self._allows_duplicates = allows_duplicates
+
+    def check(self, kind: Type, value: Any, path: _Path) -> None:
+        """Collect the errors of a value at `path`."""
+        if value is None:
             return
-        yield from _errors(child, item, item_path, allows_duplicates)
+        if isinstance(kind, ScalarType):
+            if not _FITS[kind.kind](value):
+                self._add(path, _scalar_error(kind.kind, value))
+            return
+        if isinstance(kind, DeducedType) and isinstance(value, dict):
+            kind = kind.map
+        if isinstance(kind, MapType):
+            if isinstance(value, dict):
+                self._check_map(kind, value, path)
+            else:
+                self._add(path, str(wrong_type("map", value)))
+        elif isinstance(kind, ListType | AtomicList):
+            if isinstance(value, list):
+                self._check_list(kind, value, path)
+            else:
+                self._add(path, str(wrong_type("list", value)))
 
-
-def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, allows_duplicates: bool) -> Iterator[str]:
-    prefix = f"{path}: " if path else ""
-    seen: set[str] = set()
-    for index, item in enumerate(value):
-        element = f"[{index}]"
-        if isinstance(kind, ListType):
-            try:
-                name = kind.path_element(item)
-            except InvalidValue as error:
-                yield f"{prefix}element {index}: {error}"
+    def _check_map(self, kind: MapType, value: dict[str, Any], path: _Path) -> None:
+        for key, item in value.items():
+            child = kind.fields.get(key) or kind.element
+            if child is None:
+                self._add((path, f".{key}"), "field not declared in schema")
                 return
-            element = path_element_text(name)
-            if name in seen and not allows_duplicates:
-                yield f"{prefix}duplicate entries for key {element}"
-            seen.add(name)
-        yield from _errors(kind.element, item, path + element, allows_duplicates)
+            self.check(child, item, (path, f".{key}"))
+
+    def _check_list(self, kind: ListType | AtomicList, value: list[Any], path: _Path) -> None:
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            element = f"[{index}]"
+            if isinstance(kind, ListType):
+                try:
+                    name = kind.path_element(item)
+                except InvalidValue as error:
+                    self._add(path, f"element {index}: {error}")
+                    return
+                element = path_element_text(name)
+                if name in seen and not self._allows_duplicates:
+                    self._add(path, f"duplicate entries for key {element}")
+                seen.add(name)
+            self.check(kind.element, item, (path, element))
+
+    def _add(self, path: _Path, problem: str) -> None:
+        text = ""
+        while path:
+            path, last = path
+            text = last + text
+        self.errors.append(f"{text}: {problem}" if text else problem)
 
 
 def _scalar_error(kind: str, value: Any) -> str:
