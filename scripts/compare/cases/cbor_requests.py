@@ -347,6 +347,11 @@ def negotiation() -> Iterator[Ask]:
     for path in ("/api", "/apis"):
         yield Ask("GET", path, accept=aggregated, brief=True)
         yield Ask("GET", path, accept=f"{aggregated}, application/json", brief=True)
+    for path, kind in (("/statusz", "Statusz"), ("/flagz", "Flagz")):
+        yield Ask("GET", path, accept=f"{CBOR};as={kind};g=config.k8s.io;v=v1beta1", brief=True)
+        yield Ask("GET", path, accept=f"{CBOR};as={kind};g=config.k8s.io;v=v1alpha1", brief=True)
+        yield Ask("GET", path)
+        yield Ask("GET", path, accept=JSON)
 
 
 def custom() -> Iterator[Ask]:

@@ -119,6 +119,7 @@ def test_flags_become_options(tmp_path: Path) -> None:
         "load": ["dev", str(tmp_path / "apiserver.crt")],
         "tls_cert_file": f"{tmp_path}/./apiserver.crt",
         "tls_private_key_file": f"{tmp_path}/./apiserver.key",
+        "program_flags": {"cert-dir": ".", "secure-port": "2"},
     }
 
 

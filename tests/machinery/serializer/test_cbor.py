@@ -94,6 +94,28 @@ def test_bytes_are_tagged_and_read_again() -> None:
     assert decode_unstructured(parse(body, V1_37)) == {"metadata": {"name": "s"}, "data": {"a": "AAE="}}
 
 
+def test_order_of_fields_differs_each_time() -> None:
+    """The first pairs of a body with short strings stand at its end now and then, whichever these are."""
+    value = {"kind": "a" * 30, "apiVersion": "", "metadata": {}, "n": 1}
+    bodies = {encode(value, None) for _ in range(200)}
+    assert len(bodies) == 3
+    assert all(decode_unstructured(parse(body, V1_37)) == value for body in bodies)
+
+
+@pytest.mark.parametrize("value", [{}, {"n": 1}, {"a": "b" * 256}, {"a": []}, {"k" * 256: "a"}])
+def test_other_pairs_stay_where_they_are(value: Any) -> None:
+    """Pairs whose length is not in their first bytes are not moved, and there may be none."""
+    assert {encode(value, None) for _ in range(20)} == {b"\xd9\xd9\xf7" + encode_item(value, None)}
+
+
+def test_maps_of_many_pairs_are_turned() -> None:
+    """The head of a map of more than 23 pairs stays in front."""
+    value = {str(n): str(n) for n in range(300)}
+    bodies = [encode(value, None) for _ in range(20)]
+    assert len({*bodies}) > 1
+    assert all(decode_unstructured(parse(body, V1_37)) == value for body in bodies)
+
+
 def test_float_fields_are_floats_though_whole() -> None:
     """A float64 is written as a float, an integer that is as large as an integer."""
     schema = SCHEMAS.struct("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaProps")

@@ -35,6 +35,7 @@ def server_options(flags: Flags, folder: str) -> dict[str, Any]:
     options["controllers"] = last(flags, "controllers", CONTROLLERS)  # that of the test, not that of the script
     if "ServiceAccount" not in _names(options, "disable_admission_plugins"):  # is off in `understudy serve`
         options["enable_admission_plugins"] = [*_names(options, "enable_admission_plugins"), "ServiceAccount"]
+    options["program_flags"] = {name: values[-1] for name, values in flags.items() if name not in _known(flags)}
     if not options.get("tls_cert_file"):
         options |= _certificate(os.path.join(folder, last(flags, "cert-dir", CERT_DIR)))
     return options
@@ -42,10 +43,15 @@ def server_options(flags: Flags, folder: str) -> dict[str, Any]:
 
 def without_effect(flags: Flags) -> list[str]:
     """Return the flags that are accepted and change nothing, though they would change kube-apiserver."""
-    used = {option.name.replace("_", "-") for option, _ in _given(flags)} | UNREMARKABLE
+    used = _known(flags) | UNREMARKABLE
     if flags.get("service-cluster-ip-range") == [SERVICE_CIDR]:
         used.add("service-cluster-ip-range")
     return sorted(f"--{name}" for name in flags.keys() - used)
+
+
+def _known(flags: Flags) -> set[str]:
+    """Return the names of the flags that set options of a server."""
+    return {option.name.replace("_", "-") for option, _ in _given(flags)}
 
 
 def _given(flags: Flags) -> Iterator[tuple[Field[Any], list[str]]]:

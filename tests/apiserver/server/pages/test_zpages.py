@@ -42,6 +42,14 @@ def test_pages_are_text(release: Version) -> None:
         assert "\nfeature-gates: ComponentFlagz=true,ComponentStatusz=true\n" in flags
 
 
+def test_flags_of_the_program_are_shown() -> None:
+    """A server in the place of a program shows that program's flags, too, in the order of all names."""
+    with started(NEWEST, program_flags={"v": "2", "cert-dir": "/x"}) as server:
+        flags = send(server, "GET", "/flagz", accept="application/json;g=config.k8s.io;v=v1beta1;as=Flagz").json()
+    assert (flags["flags"]["v"], flags["flags"]["cert-dir"]) == ("2", "/x")
+    assert [*flags["flags"]] == sorted(flags["flags"])
+
+
 @pytest.mark.parametrize("release", [r for r in since(V1_32) if r < V1_35], ids=str)
 def test_pages_were_nothing_but_text(release: Version) -> None:
     """A client has to accept it before 1.35."""

@@ -394,7 +394,7 @@ class EventSource:
         return form.media_type == JSON and not form.target and entry.made(self._scope.codec) is not None
 
     def _frame_of(self, type_: str, entry: Entry, *, columns: bool) -> bytes:
-        """Return the frame of an event, which is that of other watchers where all get the same one."""
+        """Return the frame of an event, that of other watchers but in CBOR, whose order of fields differs each time."""
         kind, version = self._scope.kind, self._scope.version
         if self._form.target:
             return self._in_form(type_, versioned(entry, kind, version), internal(entry, kind), columns=columns)
@@ -402,7 +402,9 @@ class EventSource:
         frame: bytes | None = entry.forms.get(key)
         if frame is None:
             make, encoding = _FRAMES[key[1]]
-            frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
+            frame = make(type_, encoding(entry, kind, version))
+            if make is not _cbor_frame:
+                entry.cache[key] = frame
         return frame
 
     def _append(self, frame: bytes) -> None:
@@ -482,7 +484,9 @@ def _frame(type_: str, obj: bytes) -> bytes:
 
 def _cbor_frame(type_: str, obj: bytes) -> bytes:
     """Return an event in CBOR, whose object has the tag of a body, too."""
-    return cbor.encode({"type": type_, "object": None}, None).removesuffix(cbor.NULL) + cbor.PREFIX + obj
+    pairs = cbor.encode_item({"type": type_, "object": None}, None).removesuffix(cbor.NULL)
+    before, moved = cbor.turn(pairs)
+    return b"".join((cbor.PREFIX, before, cbor.PREFIX, cbor.shuffled(obj), moved))
 
 
 # How an event is made, and its object, by media type.

@@ -262,11 +262,12 @@ def _cbor(scope: RequestScope, form: Output, metadata: Obj, entries: list[Entry]
     if form.target:
         part, whole = _partial_of(scope, form), partial_list((), form.target_version, metadata)
         item, key = lambda entry: cbor.write_any(part(entry)), None
-    before = cbor.encode({**{name: field for name, field in whole.items() if name != "items"}, "items": None}, None)
-    before = before.removesuffix(cbor.NULL)
+    around = {**{name: field for name, field in whole.items() if name != "items"}, "items": None}
+    before, after = cbor.turn(cbor.encode_item(around, None).removesuffix(cbor.NULL))
+    before = cbor.PREFIX + before
     if form.target and not entries:
-        return _without_items(before + cbor.NULL)
-    return _Layout(before + cbor.head(ARRAY, len(entries)), b"", b"", item, key)
+        return _without_items(before + cbor.NULL + after)
+    return _Layout(before + cbor.head(ARRAY, len(entries)), b"", after, item, key)
 
 
 # --- protobuf

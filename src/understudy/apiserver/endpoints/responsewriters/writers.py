@@ -96,7 +96,7 @@ def _object_response(request: Request, scope: RequestScope, entry: Entry, status
     if form.media_type == PROTOBUF and not form.target:
         return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
     if form.media_type == CBOR and not form.target:
-        return Response(status, cbor.PREFIX + encoded_cbor(entry, kind, scope.version), CBOR)
+        return Response(status, cbor.PREFIX + cbor.shuffled(encoded_cbor(entry, kind, scope.version)), CBOR)
     if not form.target:
         return _reply(request, form, encoded(entry, kind, scope.version), status)
     check_conversion(form, kind, listing=False)

@@ -68,8 +68,8 @@ class ServerConfig(
 
     Raises ValueError for options that make no sense.
 
-    Every option but `clock` and `store` may also be the text of its flag: `feature_gates="A=true,B=false"`,
-    `controllers="scheduler"`; and None, which is its default.
+    Every option but `clock`, `store` and `program_flags` may also be the text of its flag:
+    `feature_gates="A=true,B=false"`, `controllers="scheduler"`; and None, which is its default.
 
     emulated_version        the release that it answers like: "1.31", "1.32", …
     feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
@@ -112,6 +112,7 @@ class ServerConfig(
     clock                   tells the time; by default the machine's clock, which `Server.clock` stops and moves on
     store                   makes the store, which is empty or has what an earlier server left; by default that of
                             `storage`
+    program_flags           {flag: value} of a program in whose place the server runs; /flagz shows them with its own
     """
 
     bind_address: str = field(default="127.0.0.1", metadata=flag("where to listen (default: %(default)s)", "IP"))
@@ -204,6 +205,7 @@ class ServerConfig(
     )
     clock: Clock = field(default_factory=SteeredClock)
     store: Callable[[], Store] | None = None
+    program_flags: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -281,9 +283,10 @@ class ServerConfig(
             raise ValueError(f"{self.faults or '--chaos'}: {'; '.join(texts)}") from None
 
     def flags(self) -> dict[str, str]:
-        """Return the options that are flags as text, in the order of their names."""
+        """Return the options that are flags as text, with those of the program, in the order of their names."""
         options = {option.name: getattr(self, option.name) for option in fields(self) if option.metadata}
-        return {name.replace("_", "-"): _flag_text(options[name]) for name in sorted(options)}
+        own = {name.replace("_", "-"): _flag_text(value) for name, value in options.items()}
+        return dict(sorted({**own, **(self.program_flags or {})}.items()))
 
     def gates(self) -> Gates:
         """Return new feature gates, as they are at the start. Raises UnknownGateError, ValueError for an unknown

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from understudy.apiserver.endpoints.negotiation import JSON, YAML, Clause, Output, clauses
+from understudy.apiserver.endpoints.negotiation import CBOR, JSON, YAML, Clause, Output, clauses
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import render_document, text_response
 from understudy.apiserver.endpoints.server_state import ServerState
@@ -91,13 +91,15 @@ class ZPages:
             return None
         form = self._form
         accept = request.headers.get("Accept", "")
-        offers = partial(_offered, kind=kind, versions=form.versions)
+        request.serves_cbor = self._version >= V1_36 and self._state.gates[features.CBOR_SERVING_AND_STORAGE]
+        structured = (JSON, YAML, CBOR) if request.serves_cbor else (JSON, YAML)
+        offers = partial(_offered, kind=kind, versions=form.versions, structured=structured)
         if not form.versions:
             accepted = any(clause.matches(_PLAIN) for clause in clauses(accept))
             return Response(200, text().encode(), TEXT) if accepted else _NOT_TEXT
         asked = [offer for clause in clauses(accept) for offer in offers(clause)] if accept.strip() else [(_PLAIN, "")]
         if not asked:
-            raise not_acceptable((JSON, YAML, _PLAIN))
+            raise not_acceptable((JSON, YAML, _PLAIN, *structured[2:]))
         media_type, version = asked[0]
         if media_type == _PLAIN:
             return Response(200, text().encode(), TEXT)
@@ -158,14 +160,16 @@ class ZPages:
 _NOT_TEXT = text_response(406, "media type not acceptable, must be: text/plain\n")
 
 
-def _offered(clause: Clause, kind: str, versions: tuple[str, ...]) -> list[tuple[str, str]]:
+def _offered(
+    clause: Clause, kind: str, versions: tuple[str, ...], structured: tuple[str, ...]
+) -> list[tuple[str, str]]:
     """Return the media types and versions that a clause of an Accept header may be answered with, best first."""
     target = tuple(clause.parameters.get(key) for key in ("as", "g", "v"))
     if target == (None, None, None):
         return [(_PLAIN, "")] if clause.matches(_PLAIN) else []
     if target[:2] != (kind, GROUP) or target[2] not in versions:
         return []
-    return [(media_type, target[2]) for media_type in (JSON, YAML) if clause.matches(media_type)]
+    return [(media_type, target[2]) for media_type in structured if clause.matches(media_type)]
 
 
 def _unix_date(seconds: float) -> str:

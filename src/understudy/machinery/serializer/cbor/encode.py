@@ -4,8 +4,8 @@
     encode_item(obj, struct)
 
 Every string is a byte string, names of fields too. A `[]byte` has the tag that it is to be base64 one day, and a
-float64 is a float however whole it is, in the fewest bytes that hold it: these two need the Go type. Upstream shuffles
-the fields of answers; here they stand in the order that they have in JSON.
+float64 is a float however whole it is, in the fewest bytes that hold it: these two need the Go type. Fields stand in
+the order that they have in JSON, but for those that `turn` moves: as upstream's, an answer looks different each time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import struct as structs
 from base64 import b64decode
 from collections.abc import Callable
 from functools import cache
+from random import random
 from typing import Any
 
 from understudy.machinery.golang.json_reader import to_bytes
@@ -27,6 +28,8 @@ from understudy.machinery.util.deep_recursion import call_deeply
 Writer = Callable[[Any], bytes]  # of a value that is not None
 PREFIX = b"\xd9\xd9\xf7"  # the tag of self-described CBOR (`selfDescribedCBOR`)
 NULL = b"\xf6"
+_SHORT_STRING, _LONG_STRING = b"\x40", b"\x58"  # heads of byte strings: of none to 23 bytes, of up to 255
+_TURNS = 2 / 3  # the chance that one more pair is moved: of two pairs none, one and both alike, roughly
 _LATER_BASE64 = b"\xd6"  # the tag
 _HALF, _SINGLE, _DOUBLE = ((b"\xf9", ">e"), (b"\xfa", ">f"), (b"\xfb", ">d"))
 _ARGUMENTS = ((24, 1 << 8, 1), (25, 1 << 16, 2), (26, 1 << 32, 4), (27, 1 << 64, 8))  # what, below, bytes
@@ -34,7 +37,39 @@ _ARGUMENTS = ((24, 1 << 8, 1), (25, 1 << 16, 2), (26, 1 << 32, 4), (27, 1 << 64,
 
 def encode(obj: Obj, struct: Struct | None) -> bytes:
     """Return an object as a body; without a Go type as a custom resource is encoded."""
-    return PREFIX + encode_item(obj, struct)
+    return PREFIX + shuffled(encode_item(obj, struct))
+
+
+def shuffled(item: bytes) -> bytes:
+    """Return an encoded map with its first pairs at the end. Upstream: `SortFastShuffle`."""
+    return b"".join(turn(item))
+
+
+def turn(item: bytes) -> tuple[bytes, bytes]:
+    """Return an encoded map without its first pairs, and these: as many of those with short strings as chance takes.
+
+    So no client can rely on an order, and what is encoded once serves all answers.
+    """
+    start = end = _body_start(item)
+    while random() < _TURNS and (behind := _behind_short_string(item, end)):
+        if not (behind := _behind_short_string(item, behind)):
+            break
+        end = behind
+    return item[:start] + item[end:], item[start:end]
+
+
+def _body_start(item: bytes) -> int:
+    """Return where the first pair of a map begins."""
+    short = item[0] & 31
+    return 1 if short < 24 else 1 + next(size for what, _, size in _ARGUMENTS if what == short)
+
+
+def _behind_short_string(item: bytes, start: int) -> int:
+    """Return where a byte string of up to 255 bytes ends that begins at a place, 0 if another item does, or none."""
+    initial = item[start : start + 1]
+    if _SHORT_STRING <= initial < _LONG_STRING:
+        return start + 1 + initial[0] - _SHORT_STRING[0]
+    return start + 2 + item[start + 1] if initial == _LONG_STRING else 0
 
 
 def encode_in_order(value: Obj) -> bytes:
