@@ -29,6 +29,13 @@ def unreadable_object(entry: Entry, error: StatusError, gates: Gates) -> StatusE
     return internal_error(_storage_error(entry.key.removeprefix("/registry"), _described(entry, error)))
 
 
+def unreadable_for_update(entry: Entry, error: UnreadableError, gates: Gates) -> StatusError:
+    """Return the error for an entry that was to be changed and cannot be read. The error may be of another object."""
+    if error.is_encrypted or error.key != entry.key or not gates[features.ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION]:
+        return error
+    return StatusError(500, "", _described(entry, error))
+
+
 def read_anew(entry: Entry, kind: Kind, gates: Gates) -> Entry:
     """Return an entry as if it had just been read: a webhook converts it again. Raises 500 if it cannot be read."""
     again = read_again(entry, kind)

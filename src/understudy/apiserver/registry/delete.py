@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.encoding.conversion import stored
 from understudy.apiserver.encoding.encoded import internal
-from understudy.apiserver.registry.corrupt_objects import read_anew
+from understudy.apiserver.registry.corrupt_objects import read_anew, unreadable_object
 from understudy.apiserver.registry.store import Registry
-from understudy.apiserver.storage.interface import Entry, RevisionConflictError
+from understudy.apiserver.storage.interface import Entry, RevisionConflictError, UnreadableError
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN, set_gc_finalizers
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind
@@ -70,6 +70,8 @@ class Deletion:
                 return await self._delete_revision(entry, options)
             except RevisionConflictError:
                 continue
+            except UnreadableError as error:
+                raise unreadable_object(entry, error, self.ctx.gates) from None
 
     async def _delete_revision(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
         """Delete an object if the store still holds this revision of it. Raises RevisionConflictError if not."""

@@ -18,6 +18,7 @@ from understudy.apiserver.encoding.conversion import stored
 from understudy.apiserver.encoding.encoded import internal
 from understudy.apiserver.registry import etcd_limits, resource_version
 from understudy.apiserver.registry.allocations import Allocations
+from understudy.apiserver.registry.corrupt_objects import unreadable_for_update
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.ranges import TakenError
@@ -32,7 +33,13 @@ from understudy.apiserver.registry.rest import (
     should_delete_during_update,
     wipe_object_meta_system_fields,
 )
-from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
+from understudy.apiserver.storage.interface import (
+    Entry,
+    KeyExistsError,
+    RevisionConflictError,
+    Store,
+    UnreadableError,
+)
 from understudy.apiserver.storage.metrics import CREATE, DELETE, GET, UPDATE, StorageMetrics
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Resources
@@ -202,8 +209,9 @@ class Registry:
         constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
         error = constructor(target.kind.group, target.kind.resource, fields["name"])
         current = self.store.peek(key)
-        if current is not None and "deletionTimestamp" in current.value["metadata"]:
-            error.message = f"object is being deleted: {error.message}"
+        with suppress(UnreadableError):
+            if current is not None and "deletionTimestamp" in current.value["metadata"]:
+                error.message = f"object is being deleted: {error.message}"
         return error
 
     # --- updating ---------------------------------------------------------------------------------------------
@@ -241,6 +249,8 @@ class Registry:
                 return written, False
             except RevisionConflictError:
                 continue
+            except UnreadableError as error:
+                raise error if current is None else unreadable_for_update(current, error, target.ctx.gates) from None
             finally:
                 self._count_read(target.kind, current, written, seconds)
 
@@ -311,11 +321,13 @@ class Registry:
         return written
 
     async def remove(self, kind: Kind, entry: Entry, ctx: Context) -> Entry:
-        """Remove an object, and what it holds; return it as it was last. Raises RevisionConflictError."""
+        """Remove an object, and what it holds if that can be read; return it as it was last. Raises
+        RevisionConflictError."""
         removed = await self.metrics.timed(DELETE, kind, self.store.delete(entry.key, entry.revision))
         if ctx.writes is not None:
             ctx.writes.append(removed)
-        await self.allocations.release(kind.behavior, entry.value, ctx)
+        with suppress(UnreadableError):
+            await self.allocations.release(kind.behavior, entry.value, ctx)
         return removed
 
     async def modify(self, target: WriteTarget, change: Change) -> Entry:

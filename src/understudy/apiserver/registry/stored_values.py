@@ -202,11 +202,12 @@ class StoredValues:
             return source.internal(protobuf.decode(raw, source.struct))
         body = raw if raw.startswith(b"{") else yaml_to_json(raw)[0]
         parsed = parse_json(body)
+        api_version, name = read_type_meta(parsed)
         if kind.behavior.stored_as_json is not None:
             document = kind.behavior.stored_as_json.read(patch_body.loads(body)[0])
             source = self._source(kind, *type_meta_of(document))
             return source.internal(decode_value(document, source.struct)[0])
-        source = self._source(kind, *read_type_meta(parsed))
+        source = self._source(kind, api_version, name)
         return source.internal(decode_parsed(parsed, source.struct)[0])
 
     def _source(self, kind: Kind, api_version: str, name: str) -> _Source:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from understudy.kinds.admissionregistration import webhooks
-from understudy.kinds.apiextensions import schemas
+from understudy.kinds.apiextensions import schemas, structural_schemas
 from understudy.kinds.apiextensions import versions as definition_versions
 from understudy.kinds.apiextensions.schema_rules import KnownRules
 from understudy.kinds.apiextensions.versions import schema_of
@@ -19,10 +19,10 @@ from understudy.kinds.common.compose import Update, all_of
 from understudy.kinds.common.formats import choice, domain, indexed, invalid_texts, kind, label_1035
 from understudy.kinds.common.objectmeta import IMMUTABLE, PLAIN, Metadata
 from understudy.kinds.context import Context
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
-from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj, condition_is_true
 from understudy.machinery.validation.bad_values import Octets, TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -30,6 +30,7 @@ from understudy.machinery.validation.names import subdomain_name
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # the finalizer of those that are deleted
 APPROVAL = "api-approved.kubernetes.io"
+NON_STRUCTURAL = "NonStructuralSchema"  # the condition of definitions that v1beta1 has left
 
 _SPEC, _STORED = Path("spec"), Path("status", "storedVersions")
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -271,6 +272,27 @@ def approval(obj: Obj) -> Obj | None:
     if not re.fullmatch(r"(.*\.)?(k8s|kubernetes)\.io", obj["spec"].get("group", ""), re.DOTALL):
         return None
     return _approval_condition(obj)
+
+
+def structure(obj: Obj, release: Version) -> Obj | None:
+    """Return the condition about a definition that keeps unknown fields, whose schemas may not be structural; None for
+    others, which are refused unless they are. Upstream: `nonstructuralschema.calculateCondition`."""
+    spec = obj["spec"]
+    if not spec.get("preserveUnknownFields"):
+        return None
+    path = Path("spec")
+    errors = [invalid(path.child("preserveUnknownFields"), True, "must be false")]
+    for index, version in enumerate(spec.get("versions") or ()):
+        schema = schema_of(version, "schema")
+        if schema is None:
+            continue
+        if unfit := structural_schemas.unfit(schema):
+            message = f"failed to check validation schema for version {version['name']}: {unfit}"
+            return {"type": NON_STRUCTURAL, "status": "Unknown", "reason": "StructuralError", "message": message}
+        where = path.child("versions").index(index).child("schema", "openAPIV3Schema")
+        errors += structural_schemas.validate(schema, where)
+    message = aggregate(error.text(release) for error in errors)
+    return {"type": NON_STRUCTURAL, "status": "True", "reason": "Violations", "message": message}
 
 
 def _approval_condition(obj: Obj) -> Obj:

@@ -55,6 +55,11 @@ def unfit(schema: Obj) -> str:
     return ""
 
 
+def is_structural(schema: Obj) -> bool:
+    """Report whether a schema is structural. One that is not may be stored still, from the days of v1beta1."""
+    return not unfit(schema) and not validate(schema, Path())
+
+
 def _inside(schema: Obj) -> list[Obj]:
     logic = [schema.get("not"), *(part for name in ("allOf", "anyOf", "oneOf") for part in schema.get(name) or ())]
     fields = [schema.get("items"), *(schema.get("properties") or {}).values(), schema.get("additionalProperties")]

@@ -87,3 +87,30 @@ def test_media_types_of_patches(server: Server) -> None:
         ["https"],
         ["uniqueItems", "type", "description", "name", "in", "required"],
     )
+
+
+def test_type_whose_name_is_taken_gets_another() -> None:
+    """In v2 a definition's type does not take the place of one of the release, whose name it has: it is a `_v2`."""
+    group, plural = "apiextensions.apis.pkg.apiextensions-apiserver.k8s.io", "customresourcedefinitions"
+    schema: Obj = {"type": "object", "properties": {"probe": {"type": "boolean"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "kind": "CustomResourceDefinition"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, test-only"},
+        },
+        "spec": {"group": group, "scope": "Cluster", "names": names, "versions": [version]},
+    }
+    with Server() as server:
+        server.apply(definition)
+        swagger = send(server, "GET", "/openapi/v2").json()
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+    assert {f"{name}List_v2", f"{name}_v2"} == {key for key in swagger["definitions"] if key.endswith("_v2")}
+    assert "probe" in swagger["definitions"][f"{name}_v2"]["properties"]
+    assert "probe" not in swagger["definitions"][name]["properties"]
+    for of, suffix in ((group, "_v2"), ("apiextensions.k8s.io", "")):
+        read = swagger["paths"][f"/apis/{of}/v1/{plural}/{{name}}"]["get"]["responses"]["200"]
+        assert read["schema"] == {"$ref": f"#/definitions/{name}{suffix}"}

@@ -29,9 +29,9 @@ class APIServiceController(Controller[str]):
         informers.of(API_SERVICES).on_change(self._note_api_service)
 
     def _changed(self, old: Entry, new: Entry) -> None:
-        """Look at the API services of a definition that was written, as it was before and as it is now."""
-        self._note(old)
+        """Look at the API services of a definition that was written, as it is now and, if it can be read, as it was."""
         self._note(new)
+        self._note(old)
 
     def _note_api_service(self, entry: Entry) -> None:
         if _is_managed(entry.value):

@@ -13,7 +13,7 @@ from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
 from understudy.apiserver.encoding.encoded import versioned
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.interface import Entry, UnreadableError
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj, nested_field, with_condition
 
@@ -117,14 +117,22 @@ class DefinitionController(Controller[str]):
 
             await finalize(self._context.state, self._client, reference.path, definition)
             return
-        status = self._status(definition)
+        try:
+            status = self._status(definition)
+        except UnreadableError:  # another one, until something is done about it
+            self._waiting.add(key)
+            raise
         if any((c["type"], c["status"]) == ("NamesAccepted", "False") for c in status["conditions"]):
             self._waiting.add(key)
         if status != definition["status"]:
             await self._client.update(f"{reference.path}/status", {**definition, "status": status})
 
     def _status(self, definition: Obj) -> Obj:
-        from understudy.kinds.apiextensions.definitions import approval  # all rules; few servers have definitions
+        from understudy.kinds.apiextensions.definitions import (  # all rules; few servers have definitions
+            NON_STRUCTURAL,
+            approval,
+            structure,
+        )
 
         now, group = self._context.state.timestamp(), definition["spec"].get("group")
         others = [
@@ -141,7 +149,10 @@ class DefinitionController(Controller[str]):
             names != definition["status"].get("acceptedNames")
             or with_condition(conditions, accepted, now) != conditions,
         )
-        for new in (approval(definition), accepted, established):
+        structural = structure(definition, self._context.state.release.version)
+        for new in (structural, approval(definition), accepted, established):
             if new is not None:
                 conditions = with_condition(conditions, new, now)
+        if structural is None:
+            conditions = [condition for condition in conditions if condition["type"] != NON_STRUCTURAL]
         return {**definition["status"], "acceptedNames": names, "conditions": conditions}

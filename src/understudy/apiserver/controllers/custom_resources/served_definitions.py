@@ -5,13 +5,16 @@ kube-apiserver learns of such writes by its informers, a moment later.
 
 from __future__ import annotations
 
+import logging
+
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
-from understudy.apiserver.storage.interface import Event, Watch
+from understudy.apiserver.storage.interface import Entry, Event, UnreadableError, Watch
 from understudy.machinery.releases import features
 
+log = logging.getLogger(__name__)
 GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 
 
@@ -34,7 +37,8 @@ class ServedDefinitions:
         """Serve what is stored now, and watch what is written from now on."""
         serving = self._without.with_aggregated(self._state.serving.aggregated)
         for entry in self._store.scan(self._prefix):
-            serving = serving.with_definition(Definition(entry.object))
+            if (definition := _definition(entry)) is not None:
+                serving = serving.with_definition(definition)
         self._state.serve(serving)
         watch = self._store.watch(self._prefix, self._store.revision)
         watch.wake = self._follow
@@ -49,8 +53,11 @@ class ServedDefinitions:
             self._change(self._watch.take())
 
     def _change(self, event: Event) -> None:
-        """Serve a definition as it was written, and end the watches of its objects if they are served otherwise now."""
-        before, definition = self._state.serving, Definition(event.entry.object)
+        """Serve a definition as it was written, and end the watches of its objects if they are served otherwise now.
+        One that cannot be read changes nothing."""
+        before, definition = self._state.serving, _definition(event.entry)
+        if definition is None:
+            return
         old = before.custom(definition.group, definition.plural)
         if event.deleted:
             self._state.serve(before.without_definition(definition))
@@ -63,3 +70,12 @@ class ServedDefinitions:
             self._store.end_watches(prefix)
             for entry in self._store.scan(prefix):
                 entry.cache.clear()  # the forms in which the old kinds showed it
+
+
+def _definition(entry: Entry) -> Definition | None:
+    """Return the definition of an entry, None for one that cannot be read: something else has written it."""
+    try:
+        return Definition(entry.object)
+    except UnreadableError as why:
+        log.error("unable to read a definition: %s: %s", entry.key, why)
+        return None

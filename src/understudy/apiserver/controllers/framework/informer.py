@@ -100,7 +100,7 @@ class SharedInformer(ABC, Generic[K, T, S]):
         handler = Handler(add or _ignore, update or _ignore, delete or _ignore)
         self._handlers.append(handler)
         for obj in self._indexer.objects():
-            handler.add(obj)
+            self._tell(handler.add, obj)
 
     def on_change(self, function: Callable[[T], object]) -> None:
         """Call a function for every object that is new, has changed, or is gone."""
@@ -199,15 +199,19 @@ class SharedInformer(ABC, Generic[K, T, S]):
         old = self._indexer.put(obj)
         if old is None:
             for handler in self._handlers:
-                handler.add(obj)
+                self._tell(handler.add, obj)
         elif self._version_of(old) != self._version_of(obj):
             for handler in self._handlers:
-                handler.update(old, obj)
+                self._tell(handler.update, old, obj)
 
     def _gone(self, obj: T | None) -> None:
         if obj is not None:
             for handler in self._handlers:
-                handler.delete(obj)
+                self._tell(handler.delete, obj)
+
+    def _tell(self, function: Callable[..., object], *objects: T) -> None:
+        """Call a function of a handler."""
+        function(*objects)
 
 
 I = TypeVar("I", bound=SharedInformer[Any, Any, Any])  # noqa: E741 - an informer

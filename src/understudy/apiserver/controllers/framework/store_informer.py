@@ -9,17 +9,20 @@ have their turn meanwhile; the watch, which begins before the first page, then l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Callable
 from operator import attrgetter
 
 from understudy.apiserver.controllers.framework.indexer import Indexer
 from understudy.apiserver.controllers.framework.informer import SharedInformer, SharedInformers
-from understudy.apiserver.storage.interface import CompactedError, Entry, Store, Watch
+from understudy.apiserver.storage.interface import CompactedError, Entry, Store, UnreadableError, Watch
 from understudy.apiserver.storage.pages import pages
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery import errors
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 from understudy.machinery.util.memory import gives_back
+
+log = logging.getLogger(__name__)
 
 EXPIRED = "too many writes wait for their reader"
 
@@ -69,6 +72,13 @@ class StoreInformer(SharedInformer[str, Entry, Indexer[str, Entry]]):
         if held is not None and held.revision >= event.revision:
             return None
         return "DELETED" if event.deleted else "MODIFIED", event.entry
+
+    def _tell(self, function: Callable[..., object], *objects: Entry) -> None:
+        """Call a function of a handler. Objects that cannot be read are nothing to it."""
+        try:
+            function(*objects)
+        except UnreadableError as why:
+            log.error("unable to read an object: %s: %s", why.key, why)
 
     def _key_of(self, obj: Entry) -> str:
         return obj.key

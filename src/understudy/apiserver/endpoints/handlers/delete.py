@@ -19,8 +19,9 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
 from understudy.apiserver.endpoints.server_state import ServerState
+from understudy.apiserver.registry.corrupt_objects import unreadable_list
 from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
-from understudy.apiserver.storage.interface import Entry
+from understudy.apiserver.storage.interface import Entry, UnreadableError
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.context import Context
 from understudy.machinery import errors
@@ -89,7 +90,10 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     for entry in page.entries:
         if turns.is_over:
             await turns.next()
-        fields, own_options = entry.value["metadata"], replace(options)
+        try:
+            fields, own_options = entry.value["metadata"], replace(options)
+        except UnreadableError as error:
+            raise unreadable_list(scope.kind, page.entries, selector, 0, state.gates) or error from None
         deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, own_options, options))
         try:
             await deletion.run(fields.get("namespace", ""), fields["name"], own_options)

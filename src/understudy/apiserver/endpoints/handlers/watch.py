@@ -49,7 +49,15 @@ from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.list import FEW, cached_revision
 from understudy.apiserver.serving.monitoring import EVENT_BYTES
-from understudy.apiserver.storage.interface import ALL_WRITES, CompactedError, Entry, Event, Interest, Watch
+from understudy.apiserver.storage.interface import (
+    ALL_WRITES,
+    CompactedError,
+    Entry,
+    Event,
+    Interest,
+    UnreadableError,
+    Watch,
+)
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.declarations.kind import Kind
 from understudy.kinds.declarations.watch_cache import ASKED_AGAIN, GIVEN_UP
@@ -238,7 +246,10 @@ class EventSource:
             if watch.overflown or (self._cache is not None and self._cache.problem):
                 self.close()
             else:
-                self._take_from(watch)
+                try:
+                    self._take_from(watch)
+                except UnreadableError:  # as the watch cache ends when it meets one
+                    self.close()
         out, size, self._out, self._out_size = self._out, self._out_size, [], 0
         self._sent += size
         self._events.sum += size

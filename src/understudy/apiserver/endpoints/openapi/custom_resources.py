@@ -9,6 +9,8 @@ from understudy.apiserver.endpoints.openapi import meta_kinds
 from understudy.apiserver.endpoints.openapi.merging.values import references
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
+from understudy.apiserver.extensions.serving import Serving
+from understudy.kinds.apiextensions import structural_schemas
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
@@ -40,9 +42,22 @@ def type_name(gvk: GroupVersionKind) -> str:
     return ".".join((*reversed(gvk.group.split(".")), gvk.version, gvk.kind))
 
 
+def open_types(serving: Serving) -> set[str]:
+    """Return the names of the kinds of definitions that keep any field: v2 says nothing of their fields."""
+    return {
+        type_name(kind.gvk(version))
+        for definition, kinds, _ in serving.definitions.values()
+        if definition.preserves_unknown_fields
+        for version, kind in kinds.items()
+    }
+
+
 def source(defined: Iterable[Defined], version: str) -> bytes:
     """Return the parts of definitions that the document of one of their versions is made from."""
-    parts = [(d.definition.obj["status"].get("acceptedNames"), d.definition.versions[version]) for d in defined]
+    definitions = [d.definition for d in defined]
+    parts = [
+        (d.obj["status"].get("acceptedNames"), d.versions[version], d.preserves_unknown_fields) for d in definitions
+    ]
     return encode_sorted(parts)
 
 
@@ -85,8 +100,11 @@ def _in_order(schema: Obj) -> Obj:
 
 def _object_schema(definition: Definition, kind: Kind, version: str) -> Obj:
     """Return the schema of the objects (`buildKubeNative`)."""
-    schema = published(definition.schema(version)) or {"type": "object"}
-    if definition.schema(version):
+    declared = definition.schema(version)
+    if definition.preserves_unknown_fields and not structural_schemas.is_structural(declared):
+        declared = {}
+    schema = published(declared) or {"type": "object"}
+    if declared:
         schema = {**schema, "properties": {**schema.get("properties", {}), **_meta_properties("ObjectMeta")}}
     return {**schema, _GVK: [_named(kind.gvk(version))]}
 

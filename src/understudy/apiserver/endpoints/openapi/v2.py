@@ -7,7 +7,7 @@ become strings, defaults are left out, and parameters that do not speak of one k
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cache
 from operator import itemgetter
 
@@ -32,8 +32,8 @@ _META = f"{V2_REFERENCE}io.k8s.apimachinery"
 _OF_AGGREGATOR = "/apis/apiregistration.k8s.io/"
 
 
-def swagger(version: Version, documents: Iterable[Obj]) -> Obj:
-    """Return one v2 document made of many v3 documents."""
+def swagger(version: Version, documents: Iterable[Obj], open_types: Container[str] = ()) -> Obj:
+    """Return one v2 document made of many v3 documents. Objects of open types may have any field."""
     paths: Obj = {}
     definitions: Obj = {}
     parameters: Obj = {}
@@ -42,7 +42,8 @@ def swagger(version: Version, documents: Iterable[Obj]) -> Obj:
         paths.update({path: _path_item(path, item, parameters) for path, item in document["paths"].items()})
         components = document["components"]
         schemas = components.get("schemas", {})
-        definitions.update({name: _definition(shape) for name, shape in schemas.items() if name not in definitions})
+        new = {name: shape for name, shape in schemas.items() if name not in definitions}
+        definitions.update({name: _definition(shape, is_open=name in open_types) for name, shape in new.items()})
         security.update(components.get("securitySchemes", {}))
     for name in {DELETE_OPTIONS, WATCH_EVENT} & definitions.keys():
         definitions[name] |= {_GVK: meta_kinds.known_to_server(name.rpartition(".")[2], version)}
@@ -60,10 +61,10 @@ def swagger(version: Version, documents: Iterable[Obj]) -> Obj:
     }
 
 
-def _definition(shape: Obj) -> Obj:
+def _definition(shape: Obj, *, is_open: bool) -> Obj:
     """Return a whole v3 schema in the form of v2. Objects that may have any field have none there, not even those of
     all objects: kubectl would refuse all others (`buildKubeNative`)."""
-    if not shape.get("x-kubernetes-preserve-unknown-fields"):
+    if not is_open and not shape.get("x-kubernetes-preserve-unknown-fields"):
         return schema(shape)
     return {"type": "object", **{name: shape[name] for name in _KEPT if name in shape}}
 

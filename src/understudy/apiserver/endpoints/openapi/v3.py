@@ -233,8 +233,36 @@ class OpenAPI:
     @cached_property
     def _own_v2(self) -> bytes:
         from understudy.apiserver.endpoints.openapi import v2
+        from understudy.apiserver.endpoints.openapi.merging.merge import merge
 
-        return encode_unescaped(v2.swagger(self.release.version, (self.document(name) for name in self.hashes)))
+        def made(names: Iterable[str]) -> Obj:
+            return v2.swagger(self.release.version, map(self.document, names), open_types)
+
+        open_types, clashing = custom_resources.open_types(self.serving), self._clashing
+        whole = made(name for name in self.hashes if name not in clashing)
+        for name in clashing:
+            merge(whole, made([name]), self.release.version, is_own=True)
+        return encode_unescaped(whole)
+
+    @property
+    def _clashing(self) -> list[str]:
+        """Return the documents of definitions with types whose names types of the release have: these get others."""
+        groups = [g for g in self.serving.groups if g.name.endswith(".k8s.io") and self.release.group(g.name) is None]
+        if not groups:
+            return []
+        documents = Schemas.of(self.release.version)
+        known = {
+            name for g in self.release.groups for version in g.versions for name in documents.document(g.name, version)
+        }
+        return [
+            f"apis/{group.name}/{version}"
+            for group in groups
+            for version in group.versions
+            if any(
+                custom_resources.type_name(kinds[version].gvk(version)) in known
+                for _, kinds, _ in self._defined(group.name, version)
+            )
+        ]
 
     def _type_name(self, gvk: GroupVersionKind) -> str:
         """Return the OpenAPI name of a kind's type, "" if it has no recorded type."""

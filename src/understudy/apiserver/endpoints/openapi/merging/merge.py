@@ -25,14 +25,16 @@ def below(document: Obj, prefix: str, version: Version) -> Obj:
     return _with_paths(document, [path for path in document["paths"] if path.startswith(prefix)], version)
 
 
-def merge(merged: Obj, document: Obj, version: Version) -> None:
-    """Add paths, definitions and parameters of a document to others, which are changed."""
+def merge(merged: Obj, document: Obj, version: Version, *, is_own: bool = False) -> None:
+    """Add paths, definitions and parameters of a document to others, which are changed. Descriptions count for one of
+    this server's own."""
     fresh = [path for path in document["paths"] if path not in merged["paths"]]
     if not fresh:
         return
     if len(fresh) < len(document["paths"]):
         document = _with_paths(document, fresh, version)
-    document = _renamed(document, merged, "definitions", DEFINITION, _is_same_definition)
+    is_same = _is_same_definition if is_own else _is_alike
+    document = _renamed(document, merged, "definitions", DEFINITION, is_same)
     document = _renamed(document, merged, "parameters", PARAMETER, lambda one, other: one == other)
     definitions = merged["definitions"]
     for name, definition in document["definitions"].items():
@@ -95,8 +97,13 @@ def _free_name(name: str, value: Obj, taken: Obj, own: Collection[str], is_same:
 
 
 def _is_same_definition(one: Obj, other: Obj) -> bool:
-    """Report whether two definitions say the same, whatever kinds they are of (`deepEqualDefinitionsModuloGVKs`)."""
-    return bool(_shape({**one, _GVK: None}) == _shape({**other, _GVK: None}))
+    """Report whether two definitions are the same, whatever kinds they are of (`deepEqualDefinitionsModuloGVKs`)."""
+    return {**one, _GVK: None} == {**other, _GVK: None}
+
+
+def _is_alike(one: Obj, other: Obj) -> bool:
+    """Report whether two definitions are the same but for descriptions, and for the kinds that they are of."""
+    return _is_same_definition(_shape(one), _shape(other))
 
 
 def _shape(value: Any) -> Any:

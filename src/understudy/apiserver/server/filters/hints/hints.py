@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 
 from multidict import istr
 
@@ -20,6 +21,7 @@ from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.filters.hints.waits import Hint, Waits
 from understudy.apiserver.server.http1.streamed import StreamedResponse
+from understudy.apiserver.storage.interface import UnreadableError
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.types import Obj, nested_field
 
@@ -102,9 +104,11 @@ class Hints:
         self._later.add(handle)
 
     def _object(self, kind: Kind, info: RequestInfo) -> Obj | None:
-        """Return the object that a request is about, None if there is none."""
+        """Return the object that a request is about, None if there is none, or none that can be read."""
         namespace = info.namespace if kind.namespaced else ""
-        return self._state.registry.lookup(info.group, info.resource, namespace, info.name)
+        with suppress(UnreadableError):
+            return self._state.registry.lookup(info.group, info.resource, namespace, info.name)
+        return None
 
     def _give(self, hint: Hint) -> None:
         if hint.topic not in self._given:
