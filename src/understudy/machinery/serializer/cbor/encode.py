@@ -50,21 +50,21 @@ def turn(item: bytes) -> tuple[bytes, bytes]:
 
     So no client can rely on an order, and what is encoded once serves all answers.
     """
-    start = end = _body_start(item)
-    while random() < _TURNS and (behind := _behind_short_string(item, end)):
-        if not (behind := _behind_short_string(item, behind)):
+    start = end = _first_pair(item)
+    while random() < _TURNS and (at := _end_of_short_string(item, end)):
+        if not (at := _end_of_short_string(item, at)):
             break
-        end = behind
+        end = at
     return item[:start] + item[end:], item[start:end]
 
 
-def _body_start(item: bytes) -> int:
+def _first_pair(item: bytes) -> int:
     """Return where the first pair of a map begins."""
     short = item[0] & 31
     return 1 if short < 24 else 1 + next(size for what, _, size in _ARGUMENTS if what == short)
 
 
-def _behind_short_string(item: bytes, start: int) -> int:
+def _end_of_short_string(item: bytes, start: int) -> int:
     """Return where a byte string of up to 255 bytes ends that begins at a place, 0 if another item does, or none."""
     initial = item[start : start + 1]
     if _SHORT_STRING <= initial < _LONG_STRING:
