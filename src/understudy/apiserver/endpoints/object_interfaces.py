@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from understudy.admission.objects import OtherKindError, RestMapping
 from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
@@ -23,6 +24,8 @@ from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas
 from understudy.machinery.typeinfo.scheme import gvk_with_defaults, registered, unknown_conversion
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, named_kind
 
+Equivalents = dict[tuple[Kind, str], tuple[RestMapping, ...]]  # by kind and subresource
+
 
 class RegistryObjects:
     """Answers admission plugins from a registry. The bodies of subresources have the same form in all versions."""
@@ -31,24 +34,22 @@ class RegistryObjects:
         self._lasts = lasts
         self._registry = registry
         self._schemas = schemas
-        self._served: Resources = registry.resources
-        self._equivalents: dict[tuple[Kind, str], tuple[RestMapping, ...]] = {}  # of what is `_served`
+        # By what is served: when that is served no more, nothing keeps it, with the schemas of its definitions.
+        self._equivalents: WeakKeyDictionary[Resources, Equivalents] = WeakKeyDictionary()
 
     def equivalent_resources(self, resource: GroupVersionResource, subresource: str) -> Sequence[RestMapping]:
         """Return the resources that serve the same stored objects, in the order of discovery."""
-        if self._served is not self._registry.resources:
-            self._served = self._registry.resources
-            self._equivalents.clear()
-        kind = self._served.of_resource(resource.group, resource.resource)
+        kind = self._registry.resources.of_resource(resource.group, resource.resource)
         if kind is None:
             return ()
-        mappings = self._equivalents.get((kind, subresource))
+        equivalents = self._equivalents.setdefault(self._registry.resources, {})
+        mappings = equivalents.get((kind, subresource))
         if mappings is None:
-            mappings = self._equivalents[kind, subresource] = tuple(self._mappings(kind, subresource))
+            mappings = equivalents[kind, subresource] = tuple(self._mappings(kind, subresource))
         return mappings
 
     def _mappings(self, kind: Kind, subresource: str) -> list[RestMapping]:
-        same = [other for other in self._served.kinds if other.stored == kind.stored]
+        same = [other for other in self._registry.resources.kinds if other.stored == kind.stored]
         return [
             RestMapping(
                 GroupVersionResource(other.group, version, other.resource),
