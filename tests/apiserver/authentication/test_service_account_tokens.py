@@ -16,8 +16,9 @@ from tests.clock import FixedClock
 from tests.http import send
 from tests.releases import RELEASES
 from understudy import Server
+from understudy.apiserver.authentication import jose
 from understudy.apiserver.authentication.errors import TokenError
-from understudy.apiserver.authentication.service_accounts.account_tokens import ISSUER, AccountTokens
+from understudy.apiserver.authentication.service_accounts.account_tokens import ISSUER, STALE_ANNOTATION, AccountTokens
 from understudy.machinery.releases.version import V1_36
 
 ACCOUNT = {"name": "sa", "namespace": "default", "uid": "1"}
@@ -147,6 +148,17 @@ def test_a_token_is_valid_for_its_time_and_a_minute_around() -> None:
 def test_deleted_node_of_a_pod_keeps_the_token_valid() -> None:
     """A token bound to a pod stays valid when the node of the pod is deleted."""
     TOKENS.user(issued(pod=POD, node=NODE), [ISSUER], stored(("nodes", "")))
+
+
+def test_token_without_a_subject() -> None:
+    """A token that names nobody, but an account, is as good as any: somebody else who has the key has signed it."""
+    place = {"namespace": "default", "serviceaccount": {"name": "sa", "uid": "1"}, "warnafter": int(CLOCK.now()) - 1}
+    claims = {"aud": [ISSUER], "iss": ISSUER, "kubernetes.io": place}
+    token = jose.sign(TOKENS._signing_key, claims)
+    assert TOKENS.user(token, [ISSUER], stored())[0].name == "system:serviceaccount:default:sa"
+    assert TOKENS.annotations(token, stored()) == {STALE_ANNOTATION: "subject: , seconds after warning threshold: 1"}
+    with pytest.raises(TokenError, match="malformed claim sub"):
+        TOKENS.user(jose.sign(TOKENS._signing_key, {**claims, "sub": 1}), [ISSUER], stored())
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=str)

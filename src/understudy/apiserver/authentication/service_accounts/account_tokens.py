@@ -253,8 +253,9 @@ def _check_shape(claims: Obj) -> None:
     times = [place.get("warnafter", 0), *(claims.get(name, 0) for name in ("exp", "nbf", "iat"))]
     if not all(isinstance(time, int | float) for time in times):
         raise ValueError("expected number value to unmarshal NumericDate")
-    if not isinstance(claims.get("jti", ""), str):
-        raise ValueError("malformed claim jti")
+    for name in ("jti", "sub"):
+        if not isinstance(claims.get(name, ""), str):
+            raise ValueError(f"malformed claim {name}")
 
 
 def _texts(value: object) -> list[str]:
@@ -304,7 +305,8 @@ def _note_age(claims: Obj, place: Obj, now: int, notes: TokenNotes) -> None:
     if not (threshold := place.get("warnafter")):
         return
     if (late := now - int(threshold)) > 0:
-        notes.annotations[STALE_ANNOTATION] = f"subject: {claims['sub']}, seconds after warning threshold: {late}"
+        subject = claims.get("sub", "")
+        notes.annotations[STALE_ANNOTATION] = f"subject: {subject}, seconds after warning threshold: {late}"
     notes.counted.append(STALE if late > 0 else VALID)
 
 
