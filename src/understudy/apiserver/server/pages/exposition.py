@@ -108,25 +108,26 @@ def _lines(family: Family) -> Iterator[bytes]:
 
 
 def _lines_of(name: str, sample: Sample) -> Iterator[str]:
-    labels, value = sample.labels, sample.value
+    labels, value = _pairs(sample.labels), sample.value
     if not isinstance(value, Observations):
-        yield _line(name, labels, value)
+        yield f"{name}{_in_braces(labels)} {_number(value)}"
         return
-    seen = 0
+    begin, seen = f"{name}_bucket{{{labels},le=" if labels else f"{name}_bucket{{le=", 0
     for bound, count in zip((*value.bounds, inf), value.counts, strict=True):
         seen += count
-        yield _line(f"{name}_bucket", labels, seen, bound)
-    yield _line(f"{name}_sum", labels, value.sum)
-    yield _line(f"{name}_count", labels, seen)
+        text = "+Inf" if bound == inf else f"{bound:g}"
+        yield f'{begin}"{text}"}} {_number(seen)}'
+    yield f"{name}_sum{_in_braces(labels)} {_number(value.sum)}"
+    yield f"{name}_count{_in_braces(labels)} {_number(seen)}"
 
 
-def _line(name: str, labels: Mapping[str, str], value: float, bound: float | None = None) -> str:
-    """Return the line of a number. `bound`: the upper bound of a histogram's bucket."""
-    pairs = [f"{key}={go_quote(text)}" for key, text in sorted(labels.items())]
-    if bound is not None:
-        pairs.append('le="+Inf"' if bound == inf else f'le="{bound:g}"')
-    text = _number(value)
-    return f"{name}{{{','.join(pairs)}}} {text}" if pairs else f"{name} {text}"
+def _pairs(labels: Mapping[str, str]) -> str:
+    """Return labels as they are written, sorted by their names."""
+    return ",".join(f"{key}={go_quote(text)}" for key, text in sorted(labels.items()))
+
+
+def _in_braces(labels: str) -> str:
+    return f"{{{labels}}}" if labels else ""
 
 
 def _number(value: float) -> str:
