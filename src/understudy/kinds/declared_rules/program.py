@@ -36,6 +36,7 @@ class Program:
         self._requests = recorded["requests"]
         self._schemas = Schemas.of(version)
         self._types: dict[str, Steps] = {}
+        self._telling_types: dict[str, bool] = {}
 
     def of_request(self, group: str, version: str, kind: str, subresource: str) -> Steps | None:
         """Return the rules for a request about a kind, None if there are none. "" is the subresource of the object."""
@@ -51,10 +52,32 @@ class Program:
             made = self._types[name] = self._steps(self._recorded[name], self._schemas.shape(name))
         return made
 
+    def _tells(self, steps: Sequence[Any]) -> bool:
+        """Report whether anybody is told of what steps find: not of alpha rules, nor of those that are quiet."""
+        return any(map(self._step_tells, steps))
+
+    def _step_tells(self, step: Sequence[Any]) -> bool:
+        match step:
+            case ["field", _, steps] | ["group", steps]:
+                return self._tells(steps)
+            case ["type", name]:
+                if name not in self._telling_types:
+                    self._telling_types[name] = True  # if it is within itself
+                    self._telling_types[name] = self._tells(self._recorded[name])
+                return self._telling_types[name]
+        if not {"a", "q"}.isdisjoint(step[0]):
+            return False
+        inner = [part["steps"] for part in step[2:] if isinstance(part, dict) and "steps" in part]
+        return not inner or any(map(self._tells, inner))
+
     def _steps(self, steps: Sequence[Any], shape: Shape | None) -> Steps:
         """Return recorded steps as one. An error of those that stop ends them, after all that stop."""
+        others = [self._step(step, shape) for step in steps if not _stops(step) and self._step_tells(step)]
+        if not others and not self._tells(steps):
+            return _find_nothing
         stopping = [(self._step(step, shape), _is_quiet(step)) for step in steps if _stops(step)]
-        others = [self._step(step, shape) for step in steps if not _stops(step)]
+        if len(others) == 1 and not stopping:
+            return others[0]
 
         def run_all(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
             errors: list[Found] = []
@@ -353,6 +376,10 @@ def _stops(step: Sequence[Any]) -> bool:
 
 def _is_quiet(step: Sequence[Any]) -> bool:
     return "q" in step[0]
+
+
+def _find_nothing(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
+    return []
 
 
 def _of_changes(check: Steps) -> Steps:
