@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
 from understudy.machinery.quantity import RewrittenQuantity
-from understudy.machinery.serializer.json_fast import WithEmptyFields, was_sent_empty
+from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.typeinfo.go_types import Field, List, Map, Scalar, Struct
 
 
 class _ComparedField(NamedTuple):
     """A field to compare.
 
-    `below` are the fields of its struct to compare; none for a list or map. `empty`: it may be sent empty; `atomic`: it
-    is a list that is compared deeply.
+    `below` are the fields of its struct to compare, by name; none for a list or map. `empty`: it may be sent empty;
+    `atomic`: it is a list that is compared deeply.
     """
 
-    name: str
-    below: tuple[_ComparedField, ...] = ()
+    below: dict[str, _ComparedField] | None = None
     empty: bool = False
     atomic: bool = False
 
@@ -35,18 +34,20 @@ def go_differences(struct: Struct, old: Any, new: Any) -> Set:
     return _go_differences(_compared_fields(struct), old, new)
 
 
-def _go_differences(places: tuple[_ComparedField, ...], old: Any, new: Any) -> Set:
+def _go_differences(places: dict[str, _ComparedField], old: Any, new: Any) -> Set:
     out: Set = {}
-    for place in places:
-        before, after = old.get(place.name), new.get(place.name)
-        if before and after:
-            if place.below:
-                if node := _go_differences(place.below, before, after):
-                    out["f:" + place.name] = node
-            elif place.atomic and before is not after and _differs_in_go(after):
-                out["f:" + place.name] = LEAF
-        elif place.empty and before is None and after is None and was_sent_empty(new, place.name):
-            out["f:" + place.name] = LEAF
+    for name, after in new.items():
+        place = places.get(name)
+        if place is None or not after or not (before := old.get(name)):
+            continue
+        if place.below:
+            if node := _go_differences(place.below, before, after):
+                out["f:" + name] = node
+        elif place.atomic and before is not after and _differs_in_go(after):
+            out["f:" + name] = LEAF
+    for name in new.empty if isinstance(new, WithEmptyFields) else ():
+        if (place := places.get(name)) is not None and place.empty and old.get(name) is new.get(name) is None:
+            out["f:" + name] = LEAF
     return out
 
 
@@ -65,17 +66,18 @@ def _differs_in_go(value: Any) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _compared_fields(struct: Struct, above: tuple[Struct, ...] = ()) -> tuple[_ComparedField, ...]:
-    """Return the fields of a struct to compare. Those in lists and atomic structs do not count."""
-    out: list[_ComparedField] = []
+def _compared_fields(struct: Struct, above: tuple[Struct, ...] = ()) -> dict[str, _ComparedField]:
+    """Return the fields of a struct to compare, by name. Those in lists and atomic structs do not count."""
+    out: dict[str, _ComparedField] = {}
     for field in struct.fields.values():
         if isinstance(field.type, List | Map):
-            place = _ComparedField(field.json, empty=not field.omitempty, atomic=_is_compared_deeply(field))
-            out += [place] if place.empty or place.atomic else []
+            place = _ComparedField(empty=not field.omitempty, atomic=_is_compared_deeply(field))
+            if place.empty or place.atomic:
+                out[field.json] = place
         elif isinstance(field.type, Struct) and field.type not in (*above, struct) and not _is_atomic(field):
             if below := _compared_fields(field.type, (*above, struct)):
-                out.append(_ComparedField(field.json, below))
-    return tuple(out)
+                out[field.json] = _ComparedField(below)
+    return out
 
 
 def _is_compared_deeply(field: Field) -> bool:

@@ -105,9 +105,11 @@ class Updater:
         after = self.remove_from_owners(before, old, new, changed, removed)
         changed_fields = difference(changed, NEVER_OWNED)
         if changed_fields:
-            previous = after.get(manager)
+            previous, own = after.get(manager), before.get(manager)
             fields = union(changed_fields, previous.fields) if previous else changed_fields
             after[manager] = VersionedSet(fields, self.api_version, now)
+            if own is not None and own.fields == fields:
+                after[manager] = own.at(now)
         return after
 
     def remove_from_owners(

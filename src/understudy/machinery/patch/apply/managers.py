@@ -56,6 +56,11 @@ class VersionedSet:
         """Return the set with other fields; itself if they are the same object."""
         return self if fields is self.fields else VersionedSet(fields, self.api_version, self.time)
 
+    def at(self, time: str) -> VersionedSet:
+        """Return the set at another time; its entry, if that has a time, is the same but for that."""
+        source = {**self.source, "time": time} if self.source and self.time and time else None
+        return VersionedSet(self.fields, self.api_version, time, source)
+
 
 ManagedFields = dict[Manager, VersionedSet]
 
