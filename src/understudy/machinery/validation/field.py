@@ -51,9 +51,7 @@ class Path:
         path._last = key
         return path
 
-    def index(self, index: int) -> Path:
-        """Return the path of an element of a list."""
-        return self.key(index)
+    index = key  # the path of an element of a list
 
     def __str__(self) -> str:
         return self.text or "<nil>"

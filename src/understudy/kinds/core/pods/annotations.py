@@ -22,6 +22,8 @@ _APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default
 def validate(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
     """Check the annotations of a pod or template (upstream: `ValidatePodSpecificAnnotations`)."""
     errors: Errors = []
+    if not annotations:
+        return errors
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(path.key(MIRROR), annotations[MIRROR], text))
@@ -61,6 +63,8 @@ def _app_armor(key: str, profile: str, names: set[str], path: Path) -> Errors:
 
 def matching(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
     """Check that profiles in annotations and in fields agree."""
+    if not annotations:
+        return []
     of_pod = spec.get("securityContext") or {}
     errors = _agree(
         annotations.get(SECCOMP_POD), of_pod.get("seccompProfile"), path.child("securityContext"), "seccomp"

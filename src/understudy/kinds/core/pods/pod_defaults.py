@@ -136,11 +136,13 @@ def _container(container: Obj) -> None:
     """Set the defaults of a container, in place (upstream: `SetDefaults_Container`)."""
     default_if_zero(container, CONTAINER)
     resource_lists.round_up_requirements(container.get("resources"))
-    default_if_zero(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     for port in container.get("ports") or []:
         default_if_zero(port, {"protocol": "TCP"})
     for env in container.get("env") or []:
-        _variable_source(env.get("valueFrom"))
+        if source := env.get("valueFrom"):
+            _variable_source(source)
     for name in PROBES:
         _probe(container.get(name))
     lifecycle = container.get("lifecycle") or {}
@@ -148,17 +150,17 @@ def _container(container: Obj) -> None:
         _http_get(lifecycle.get(name))
 
 
-def _variable_source(source: Obj | None) -> None:
+def _variable_source(source: Obj) -> None:
     """Set the defaults of the source of an environment variable, in place."""
     _field_version(source)
-    file = (source or {}).get("fileKeyRef")
+    file = source.get("fileKeyRef")
     if file is not None:
         default_if_nil(file, "optional", False)
 
 
-def _field_version(source: Obj | None) -> None:
+def _field_version(source: Obj) -> None:
     """Set the API version of a field reference."""
-    field = (source or {}).get("fieldRef")
+    field = source.get("fieldRef")
     if field is not None:
         default_if_zero(field, {"apiVersion": "v1"})
 

@@ -153,18 +153,24 @@ def _common(container: Obj, path: Path, pod: Surroundings) -> Errors:
         errors.append(required(path.child("image")))
     policy = container.get("terminationMessagePolicy", "")
     errors += choice(policy, _MESSAGE_POLICIES, path.child("terminationMessagePolicy"), needed=True)
-    return [
-        *errors,
-        *_ports(container.get("ports") or (), path.child("ports")),
-        *env.variables(container.get("env"), path.child("env"), opts),
-        *env.sources(container.get("envFrom"), path.child("envFrom"), opts),
-        *mounts.mounts(container, pod.volumes, path.child("volumeMounts"), opts),
-        *mounts.devices(container, pod.volumes, path.child("volumeDevices")),
-        *pull_policy(container.get("imagePullPolicy", ""), path.child("imagePullPolicy")),
-        *resources.requirements(container.get("resources"), pod.claims, path.child("resources")),
-        *_resize(container.get("resizePolicy") or (), path.child("resizePolicy"), pod),
-        *security.of_container(container.get("securityContext"), path.child("securityContext"), pod.host_users, opts),
-    ]
+    if ports := container.get("ports"):
+        errors += _ports(ports, path.child("ports"))
+    if variables := container.get("env"):
+        errors += env.variables(variables, path.child("env"), opts)
+    if sources := container.get("envFrom"):
+        errors += env.sources(sources, path.child("envFrom"), opts)
+    if container.get("volumeMounts"):
+        errors += mounts.mounts(container, pod.volumes, path.child("volumeMounts"), opts)
+    if container.get("volumeDevices"):
+        errors += mounts.devices(container, pod.volumes, path.child("volumeDevices"))
+    errors += pull_policy(container.get("imagePullPolicy", ""), path.child("imagePullPolicy"))
+    if amounts := container.get("resources"):
+        errors += resources.requirements(amounts, pod.claims, path.child("resources"))
+    if policies := container.get("resizePolicy"):
+        errors += _resize(policies, path.child("resizePolicy"), pod)
+    if context := container.get("securityContext"):
+        errors += security.of_container(context, path.child("securityContext"), pod.host_users, opts)
+    return errors
 
 
 def pull_policy(policy: str, path: Path) -> Errors:

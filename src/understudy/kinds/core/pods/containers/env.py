@@ -53,19 +53,18 @@ def variables(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
     """Check `env` of a container (upstream: `ValidateEnv`)."""
     errors: Errors = []
     for i, variable in enumerate(items or ()):
-        here, name = path.index(i), variable.get("name", "")
-        if name:
-            errors += invalid_texts(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
-        else:
-            errors.append(required(here.child("name")))
-        errors += _value_from(variable, here.child("valueFrom"), opts)
+        name = variable.get("name", "")
+        if not name:
+            errors.append(required(path.index(i).child("name")))
+        elif texts := env_name_texts(name, opts.relaxed_env):
+            errors += invalid_texts(texts, name, path.index(i).child("name"))
+        if variable.get("valueFrom") is not None:
+            errors += _value_from(variable, path.index(i).child("valueFrom"), opts)
     return errors
 
 
 def _value_from(variable: Obj, path: Path, opts: Options) -> Errors:
-    source = variable.get("valueFrom")
-    if source is None:
-        return []
+    source = variable["valueFrom"]
     errors: Errors = []
     present = [name for name in _SOURCES if source.get(name) is not None]
     for name in present:

@@ -88,9 +88,10 @@ def probes(container: Obj, grace: int | None, path: Path, opts: Options) -> Erro
     """Check the three probes of a container."""
     errors: Errors = []
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-        probe, here = container.get(name), path.child(name)
+        probe = container.get(name)
         if probe is None:
             continue
+        here = path.child(name)
         errors += _probe(probe, grace, here, opts)
         if name == "readinessProbe":
             if probe.get(_GRACE) is not None:

@@ -33,8 +33,8 @@ def identifier(value: Any, path: Path, highest: int = MAX_INT32) -> Errors:
 
 def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
     """Check a PodSecurityContext (upstream: `ValidatePodSecurityContext`)."""
-    if context is None:
-        return []
+    if not context:  # as it is by default
+        return shared_processes(spec, path) if context is not None and opts.version < V1_37 else []
     errors: Errors = []
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
         errors += identifier(context.get(name), path.child(name))

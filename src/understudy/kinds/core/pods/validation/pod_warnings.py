@@ -114,18 +114,21 @@ def _all(spec: Obj, metadata: Obj, path: Path, ctx: Context, *, is_template: boo
     if SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
         yield f"{path.child('metadata', 'annotations').key(SECCOMP_POD)}: {_SECCOMP}"
     for container, here in with_paths(spec, path.child("spec")):
-        yield from _profiles(container, spec, annotations, path, is_template, ctx.release)
-        resources = container.get("resources") or {}
-        for resource in _BYTES:
-            for kind in ("limits", "requests"):
-                yield from fractional_bytes(resources.get(kind), here.child("resources", kind), resource)
-        yield from _hidden_variables(container, here.child("env"))
+        if annotations:
+            yield from _profiles(container, spec, annotations, path, is_template, ctx.release)
+        if resources := container.get("resources"):
+            for resource in _BYTES:
+                for kind in ("limits", "requests"):
+                    yield from fractional_bytes(resources.get(kind), here.child("resources", kind), resource)
+        if variables := container.get("env"):
+            yield from _hidden_variables(variables, here.child("env"))
     yield from _ports(spec, path.child("spec"))
     if ctx.release >= V1_33:
         yield from _port_names(spec, path.child("spec"))
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:  # of a template: a pod has 1 by now
         yield f"{path.child('spec', 'terminationGracePeriodSeconds')}: {_NEGATIVE}"
-    yield from _affinity(spec.get("affinity") or {}, path.child("spec", "affinity"))
+    if affinity := spec.get("affinity"):
+        yield from _affinity(affinity, path.child("spec", "affinity"))
 
 
 def _disabled(source: str, ctx: Context) -> str:
@@ -198,14 +201,15 @@ def _profiles(
         yield f'{where.key(APP_ARMOR + name)}: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
-def _hidden_variables(container: Obj, path: Path) -> Iterator[str]:
+def _hidden_variables(variables: list[Obj], path: Path) -> Iterator[str]:
     seen: set[str] = set()
-    for i, variable in enumerate(container.get("env") or ()):
-        name, value = variable.get("name", ""), variable.get("value", "")
-        ref = f"$({name})"
-        if name in seen and (variable.get("valueFrom") is not None or value == ref or ref not in value):
-            text = f"hides previous definition of {go_quote(name)}, which may be dropped when using apply"
-            yield f"{path.index(i)}: {text}"
+    for i, variable in enumerate(variables):
+        name = variable.get("name", "")
+        if name in seen:
+            value, ref = variable.get("value", ""), f"$({name})"
+            if variable.get("valueFrom") is not None or value == ref or ref not in value:
+                text = f"hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+                yield f"{path.index(i)}: {text}"
         seen.add(name)
 
 
