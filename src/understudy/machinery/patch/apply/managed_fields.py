@@ -20,6 +20,7 @@ from understudy.machinery.patch.apply.managers import ManagedFields, Manager, Ve
 from understudy.machinery.patch.apply.object_type import ObjectType
 from understudy.machinery.patch.structured_merge_diff.field_set import (
     Set,
+    contains,
     difference,
     new_set,
     recursive_difference,
@@ -102,14 +103,15 @@ class Updater:
         new = without_managed_fields(new)
         before = self.reconcile(old, before)
         changed, removed = self.compare(old, new, self.api_version) or ({}, {})
+        changed_fields, own = difference(changed, NEVER_OWNED), before.get(manager)
+        if own and changed and not removed and changed_fields == changed and contains(own.fields, changed):
+            others = {owner: owned for owner, owned in before.items() if owner != manager}
+            return {**self.remove_from_owners(others, old, new, changed, removed), manager: own.at(now)}
         after = self.remove_from_owners(before, old, new, changed, removed)
-        changed_fields = difference(changed, NEVER_OWNED)
         if changed_fields:
-            previous, own = after.get(manager), before.get(manager)
+            previous = after.get(manager)
             fields = union(changed_fields, previous.fields) if previous else changed_fields
             after[manager] = VersionedSet(fields, self.api_version, now)
-            if own is not None and own.fields == fields:
-                after[manager] = own.at(now)
         return after
 
     def remove_from_owners(

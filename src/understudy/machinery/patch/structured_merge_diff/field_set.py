@@ -107,6 +107,17 @@ def _difference(a: Set, b: Set, whole: bool) -> Set:
     return out
 
 
+def contains(a: Set, b: Set) -> bool:
+    """Report whether all paths of `b` are in `a`."""
+    for key, node in b.items():
+        if key == _SELF:
+            continue
+        own = a.get(key)
+        if own is None or (is_member(node) and not is_member(own)) or (node and not contains(own, node)):
+            return False
+    return True
+
+
 def new_set(*paths: tuple[str, ...]) -> Set:
     """Return the set of paths of field names."""
     out: Set = {}
