@@ -12,7 +12,7 @@ on the order in which Go walks a map, this module walks in the order of the patc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
 from understudy.machinery.golang import fmt
@@ -94,8 +94,7 @@ def _plain_value(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class PatchMeta:
+class PatchMeta(NamedTuple):
     """The way to merge the values of a field: shape of its type, patch strategy and merge key.
 
     Upstream: `PatchMetaFromStruct`.
@@ -270,7 +269,9 @@ def _merge_list(current: list[Any], patch: list[Any], element: PatchMeta, deleti
     if not element.merge_key:
         raise unknown_error(f"cannot merge lists without merge key for {element.go_kind()}")
     kept, patch = _apply_list_directives(current, patch, element.merge_key)
-    merged = _merge_list_elements(list(kept), patch, element)
+    merged, has_duplicates = _merge_list_elements(list(kept), patch, element)
+    if len(patch) < 2 and len(merged) == len(kept) and not has_duplicates:
+        return merged  # in its order
     named, others = partition(merged, patch, element.merge_key)
     return normalize_element_order(named, others, patch, merged[: len(kept)], element.merge_key)
 
@@ -298,8 +299,11 @@ def _apply_list_directives(current: list[Any], patch: list[Any], merge_key: str)
     return [old for old in current if merge_key not in old or identity(old[merge_key]) not in deleted], rest
 
 
-def _merge_list_elements(merged: list[Any], patch: list[Any], element: PatchMeta) -> list[Any]:
-    """Merge elements by their merge key (upstream: `mergeSliceWithoutSpecialElements`)."""
+def _merge_list_elements(merged: list[Any], patch: list[Any], element: PatchMeta) -> tuple[list[Any], bool]:
+    """Merge elements by their merge key (upstream: `mergeSliceWithoutSpecialElements`).
+
+    Also returns whether elements have no key, or that of another one.
+    """
     key = element.merge_key
     positions: dict[Identity, int] = {}
     for index, old in enumerate(merged):
@@ -313,7 +317,7 @@ def _merge_list_elements(merged: list[Any], patch: list[Any], element: PatchMeta
             merged.append(item)
         else:
             merged[position] = _merge_map(merged[position], item, PatchMeta(element.shape, element.pointer))
-    return merged
+    return merged, len(positions) < len(merged)
 
 
 def _no_merge_key(item: Obj, merge_key: str) -> StatusError:
