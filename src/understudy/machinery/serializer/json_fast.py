@@ -246,7 +246,7 @@ def converter_of(shape: Shape, key: str = "", pointer: bool = False) -> Converte
     """Return the converter of a shape, for a value under the JSON name `key`. `pointer`: whether the field is a
     pointer."""
     if isinstance(shape, Struct):
-        return _lazily(shape)
+        return struct_converter(shape)
     if isinstance(shape, List):
         return _list(shape)
     if isinstance(shape, Map):
@@ -259,20 +259,6 @@ def converter_of(shape: Shape, key: str = "", pointer: bool = False) -> Converte
     return convert_float if shape.kind.startswith("float") else _integer(shape.kind)
 
 
-def _lazily(struct: Struct) -> Converter:
-    """Return a converter that compiles its struct when the first value comes: structs refer to each other in
-    circles."""
-    compiled: Converter | None = None
-
-    def convert(value: Any, source: SourceText | None) -> Any:
-        nonlocal compiled
-        if compiled is None:
-            compiled = struct_converter(struct)
-        return compiled(value, source)
-
-    return convert
-
-
 _BYTES = Scalar("bytes", "[]uint8")
 
 # Packages whose types are stored as JSON, not as protobuf: an empty list that is not left out stays a list.
@@ -280,10 +266,10 @@ _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 
 
 @cache
-def struct_converter(struct: Struct) -> Converter:
-    """Return the compiled converter of a struct."""
+def _entries(struct: Struct) -> list[_Entry]:
+    """Return the entries of all fields of a struct."""
     stored_as_json = struct.name.startswith(_STORED_AS_JSON)
-    entries: list[_Entry] = [
+    return [
         (
             field.json,
             converter_of(field.type, field.json, field.pointer),
@@ -294,15 +280,18 @@ def struct_converter(struct: Struct) -> Converter:
         for field in struct.fields.values()
     ]
 
-    always = {name for name, *_, missing in entries if missing is not None}
+
+@cache
+def struct_converter(struct: Struct) -> Converter:
+    """Return the converter of a struct. It is compiled when the first value comes: structs refer to each other in
+    circles."""
 
     @lru_cache(_KEPT_PLANS)
     def plan(names: tuple[str, ...]) -> list[_Entry]:
         """Return the entries of an object with these fields: theirs, and those of fields that are always written."""
-        planned = always.union(names)
-        if not planned <= struct.fields.keys():
+        if not struct.fields.keys() >= set(names):
             raise NeedsExactDecoder
-        return [entry for entry in entries if entry[0] in planned]
+        return [entry for entry in _entries(struct) if entry[0] in names or entry[-1] is not None]
 
     def convert(value: Any, source: SourceText | None) -> Obj:
         if not isinstance(value, dict):
@@ -316,7 +305,8 @@ def struct_converter(struct: Struct) -> Converter:
                 if missing is not None:
                     out[name] = missing()
                 continue
-            item = convert_item(item, source)
+            if type(item) is not str or convert_item is not convert_string:  # most values are texts: not worth a call
+                item = convert_item(item, source)
             if item:
                 out[name] = item
                 continue

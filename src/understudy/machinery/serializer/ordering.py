@@ -32,14 +32,15 @@ def in_key_order(value: Any) -> Any:
 
 @cache
 def _struct_order(struct: Struct) -> Order:
-    """Return the function that puts objects of a struct in order."""
-    nested: dict[str, Order] = {}
+    """Return the function that puts objects of a struct in order. It is compiled when the first object comes: structs
+    refer to each other in circles."""
 
     @lru_cache(4096)
     def plan(keys: tuple[str, ...]) -> tuple[bool, tuple[str, ...], tuple[tuple[str, Order], ...]]:
         """Return for these field names whether they are in order, the right order, and the fields to look into."""
         declared = tuple(name for name in struct.fields if name in keys)
         names = declared + tuple(name for name in keys if name not in struct.fields)
+        nested = _nested_orders(struct)
         return names == keys, names, tuple((name, nested[name]) for name in keys if name in nested)
 
     def order(value: Any) -> Any:
@@ -55,33 +56,24 @@ def _struct_order(struct: Struct) -> Order:
             return value
         return keep_empty_fields(value, {name: changed.get(name, value[name]) for name in names})
 
-    for field in struct.fields.values():
-        if (inner := _order_of(field.type)) is not None:
-            nested[field.json] = inner
     return order
+
+
+@cache
+def _nested_orders(struct: Struct) -> dict[str, Order]:
+    """Return the functions for the fields of a struct that have an order, by name."""
+    orders = {name: _order_of(field.type) for name, field in struct.fields.items()}
+    return {name: order for name, order in orders.items() if order is not None}
 
 
 def _order_of(shape: Shape) -> Order | None:
     """Return the function that puts values of a shape in order, or None if they have no order."""
     if isinstance(shape, Struct):
-        return _lazily(shape)
+        return _struct_order(shape)
     if isinstance(shape, List):
         inner = _order_of(shape.element)
         return inner and _list_order(inner)
     return _map_order(_order_of(shape.value)) if isinstance(shape, Map) else None
-
-
-def _lazily(struct: Struct) -> Order:
-    """Return the function for a struct, compiled when its first value comes: structs refer to each other in circles."""
-    made: Order | None = None
-
-    def order(value: Any) -> Any:
-        nonlocal made
-        if made is None:
-            made = _struct_order(struct)
-        return made(value)
-
-    return order
 
 
 def _list_order(inner: Order) -> Order:
