@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Path
@@ -10,33 +10,31 @@ from understudy.machinery.validation.field import Path
 KINDS_OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
-def containers(spec: Obj, *kinds: str) -> Iterable[Obj]:
-    """Yield the containers of a pod spec of the given kinds, in this order."""
-    for kind in kinds or KINDS_OF_CONTAINERS:
-        yield from spec.get(kind) or []
+def containers(spec: Obj, *kinds: str) -> Sequence[Obj]:
+    """Return the containers of a pod spec of the given kinds, in this order."""
+    return [container for kind in kinds or KINDS_OF_CONTAINERS for container in spec.get(kind) or ()]
 
 
 def with_paths(spec: Obj, path: Path) -> Iterator[tuple[Obj, Path]]:
     """Yield every container with its path, init containers first."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(kind) or ()):
-            yield container, path.child(kind).index(i)
+        if items := spec.get(kind):
+            here = path.child(kind)
+            for i, container in enumerate(items):
+                yield container, here.index(i)
 
 
-def probes(spec: Obj) -> Iterable[Obj]:
-    """Yield every probe of a pod spec."""
-    for container in containers(spec):
-        for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
-            if container.get(kind):
-                yield container[kind]
+def probes(spec: Obj) -> Sequence[Obj]:
+    """Return every probe of a pod spec."""
+    kinds = ("livenessProbe", "readinessProbe", "startupProbe")
+    return [container[kind] for container in containers(spec) for kind in kinds if container.get(kind)]
 
 
-def http_handlers(spec: Obj) -> Iterable[Obj]:
-    """Yield every probe and lifecycle hook of a pod spec that sends an HTTP request."""
-    yield from (probe for probe in probes(spec) if probe.get("httpGet"))
-    for container in containers(spec):
-        hooks = container.get("lifecycle") or {}
-        yield from (hooks[kind] for kind in ("postStart", "preStop") if (hooks.get(kind) or {}).get("httpGet"))
+def http_handlers(spec: Obj) -> Sequence[Obj]:
+    """Return every probe and lifecycle hook of a pod spec that sends an HTTP request."""
+    hooks = [container["lifecycle"] for container in containers(spec) if container.get("lifecycle")]
+    handlers = [of[kind] for of in hooks for kind in ("postStart", "preStop") if of.get(kind)]
+    return [handler for handler in (*probes(spec), *handlers) if handler.get("httpGet")]
 
 
 def affinity_terms(spec: Obj) -> Iterable[Obj]:

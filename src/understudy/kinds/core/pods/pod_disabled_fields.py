@@ -17,11 +17,18 @@ from understudy.machinery.types import Obj, nested_field
 def _fields_in(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use, Drop]:
     """Return the use and the removal of fields of some parts of a pod spec, such as its volume mounts."""
 
+    def use(spec: Obj) -> bool:
+        for part in parts(spec):
+            for name in names:
+                if part.get(name) is not None:
+                    return True
+        return False
+
     def drop(spec: Obj) -> None:
         for part in parts(spec):
             remove_fields(part, *names)
 
-    return lambda spec: any(part.get(name) is not None for part in parts(spec) for name in names), drop
+    return use, drop
 
 
 def _security(spec: Obj) -> list[Obj]:
@@ -29,7 +36,7 @@ def _security(spec: Obj) -> list[Obj]:
 
 
 def _mounts(spec: Obj) -> Iterable[Obj]:
-    return (mount for c in containers(spec) for mount in c.get("volumeMounts") or [])
+    return [mount for c in containers(spec) for mount in c.get("volumeMounts") or ()]
 
 
 def _spreads(spec: Obj) -> list[Obj]:
@@ -50,15 +57,15 @@ def _files(spec: Obj) -> Iterable[Obj]:
 
 
 def _empty_dirs(spec: Obj) -> Iterable[Obj]:
-    return (volume["emptyDir"] for volume in spec.get("volumes") or [] if volume.get("emptyDir"))
+    return [volume["emptyDir"] for volume in spec.get("volumes") or () if volume.get("emptyDir")]
 
 
 def _http_gets(spec: Obj) -> Iterable[Obj]:
-    return (handler["httpGet"] for handler in http_handlers(spec))
+    return [handler["httpGet"] for handler in http_handlers(spec)]
 
 
 def _grpc_probes(spec: Obj) -> Iterable[Obj]:
-    return (probe["grpc"] for probe in probes(spec) if probe.get("grpc"))
+    return [probe["grpc"] for probe in probes(spec) if probe.get("grpc")]
 
 
 def _uses_claims(spec: Obj) -> bool:
@@ -72,7 +79,7 @@ def _drop_claims(spec: Obj) -> None:
 
 
 def _lifecycles(spec: Obj) -> Iterable[Obj]:
-    return (container["lifecycle"] for container in containers(spec) if container.get("lifecycle"))
+    return [container["lifecycle"] for container in containers(spec) if container.get("lifecycle")]
 
 
 def _hooks(container: Obj) -> Iterable[tuple[Obj, str, Obj]]:

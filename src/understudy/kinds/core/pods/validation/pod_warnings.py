@@ -122,9 +122,14 @@ def _all(spec: Obj, metadata: Obj, path: Path, ctx: Context, *, is_template: boo
                     yield from fractional_bytes(resources.get(kind), here.child("resources", kind), resource)
         if variables := container.get("env"):
             yield from _hidden_variables(variables, here.child("env"))
-    yield from _ports(spec, path.child("spec"))
+    ports = [
+        (here.child("ports").index(i), port)
+        for container, here in with_paths(spec, path.child("spec"))
+        for i, port in enumerate(container.get("ports") or ())
+    ]
+    yield from _ports(ports)
     if ctx.release >= V1_33:
-        yield from _port_names(spec, path.child("spec"))
+        yield from _port_names(ports)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:  # of a template: a pod has 1 by now
         yield f"{path.child('spec', 'terminationGracePeriodSeconds')}: {_NEGATIVE}"
     if affinity := spec.get("affinity"):
@@ -213,38 +218,35 @@ def _hidden_variables(variables: list[Obj], path: Path) -> Iterator[str]:
         seen.add(name)
 
 
-def _ports(spec: Obj, path: Path) -> Iterator[str]:
+def _ports(ports: list[tuple[Path, Obj]]) -> Iterator[str]:
     seen: dict[str, list[tuple[Path, Obj]]] = {}
-    for container, here in with_paths(spec, path):
-        for i, port in enumerate(container.get("ports") or ()):
-            where = here.child("ports").index(i)
-            if port.get("hostIP") and not port.get("hostPort"):
-                shown = " ".join(f"{name[0].upper()}{name[1:]}:{port.get(name, zero)}" for name, zero in _PORT.items())
-                yield f"{where}: hostIP set without hostPort: {{{shown}}}"
-            others = seen.setdefault(f"{port.get('containerPort', 0)}/{port.get('protocol', '')}", [])
-            for place, other in others:
-                text = _overlap(port, other)
-                if text:
-                    yield f"{where}: {text} port definition with {place}"
-            others.append((where, port))
+    for where, port in ports:
+        if port.get("hostIP") and not port.get("hostPort"):
+            shown = " ".join(f"{name[0].upper()}{name[1:]}:{port.get(name, zero)}" for name, zero in _PORT.items())
+            yield f"{where}: hostIP set without hostPort: {{{shown}}}"
+        others = seen.setdefault(f"{port.get('containerPort', 0)}/{port.get('protocol', '')}", [])
+        for place, other in others:
+            text = _overlap(port, other)
+            if text:
+                yield f"{where}: {text} port definition with {place}"
+        others.append((where, port))
 
 
 # The fields of a port with their zero values, in Go's order.
 _PORT = {"name": "", "hostPort": 0, "containerPort": 0, "protocol": "", "hostIP": ""}
 
 
-def _port_names(spec: Obj, path: Path) -> Iterator[str]:
+def _port_names(ports: list[tuple[Path, Obj]]) -> Iterator[str]:
     """Warn of names that several ports of the pod have: services find only the first."""
     seen: dict[str, Path] = {}
-    for container, here in with_paths(spec, path):
-        for i, port in enumerate(container.get("ports") or ()):
-            name, where = port.get("name"), here.child("ports").index(i)
-            if name and name in seen:
-                other = seen[name]
-                text = f"services and probes that select ports by name will use {other}"
-                yield f"{where}: duplicate port name {go_quote(name)} with {other}, {text}"
-            elif name:
-                seen[name] = where
+    for where, port in ports:
+        name = port.get("name")
+        if name and name in seen:
+            other = seen[name]
+            text = f"services and probes that select ports by name will use {other}"
+            yield f"{where}: duplicate port name {go_quote(name)} with {other}, {text}"
+        elif name:
+            seen[name] = where
 
 
 def _overlap(port: Obj, other: Obj) -> str:
