@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 from understudy.kinds.common.equality import semantic_deep_equal
@@ -46,11 +47,11 @@ class Program:
         return self._of_type(struct.name) if f"/{subresource}" in self._requests.get(struct.name, ()) else None
 
     def _of_type(self, name: str) -> Steps:
-        """Return the rules of a type. They are made when they are first needed: types refer to each other."""
-        made = self._types.get(name)
-        if made is None:
-            made = self._types[name] = self._steps(self._recorded[name], self._schemas.shape(name))
-        return made
+        """Return the rules of a type, which may refer to itself."""
+        if name not in self._types:
+            self._types[name] = lambda run, path, value, old: self._types[name](run, path, value, old)
+            self._types[name] = self._steps(self._recorded[name], self._schemas.shape(name))
+        return self._types[name]
 
     def _tells(self, steps: Sequence[Any]) -> bool:
         """Report whether anybody is told of what steps find: not of alpha rules, nor of those that are quiet."""
@@ -72,7 +73,10 @@ class Program:
 
     def _steps(self, steps: Sequence[Any], shape: Shape | None) -> Steps:
         """Return recorded steps as one. An error of those that stop ends them, after all that stop."""
-        others = [self._step(step, shape) for step in steps if not _stops(step) and self._step_tells(step)]
+        others: list[Steps] = []
+        for is_field, group in groupby(filter(self._step_tells, steps), _is_field):
+            alike = [step for step in group if not _stops(step)]
+            others += [self._fields(alike, shape)] if is_field else [self._step(step, shape) for step in alike]
         if not others and not self._tells(steps):
             return _find_nothing
         stopping = [(self._step(step, shape), _is_quiet(step)) for step in steps if _stops(step)]
@@ -95,35 +99,41 @@ class Program:
 
     def _step(self, step: Sequence[Any], shape: Shape | None) -> Steps:
         match step:
-            case ["field", name, steps]:
-                return self._field(name, steps, shape)
-            case ["group", steps]:
+            case ["group", steps] | ["field", "", steps]:  # of an inlined struct
                 return self._steps(steps, shape)
             case ["type", name]:
-                return lambda run, path, value, old: self._of_type(name)(run, path, value, old)
+                return self._of_type(name)
         flags, name, *arguments = step
         stage = flags.strip("sq")
         return self._check(name, arguments, shape, stage)
 
-    def _field(self, name: str, steps: Sequence[Any], shape: Shape | None) -> Steps:
-        """Return the rules of a field, which are not asked about what an update leaves as it was."""
-        if not name:  # an inlined struct
-            return self._steps(steps, shape)
+    def _fields(self, steps: Sequence[Any], shape: Shape | None) -> Steps:
+        """Return the rules of fields, which are not asked about what an update leaves as it was."""
+        rules = [self._field(name, of_field, shape) for _, name, of_field in steps]
+
+        def run_fields(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
+            errors: list[Found] = []
+            for name, is_struct, is_optional, checks, changed in rules:
+                new, stored = value.get(name) if value else None, old.get(name) if old else None
+                if is_struct:  # is never missing
+                    new, stored = new or {}, None if old is None else stored or {}
+                elif new is None and stored is None and is_optional:
+                    continue
+                if old is None:
+                    errors += checks(run, path.child(name), new, stored)
+                elif new != stored or not run.update:
+                    errors += changed(run, path.child(name), new, stored)
+            return errors
+
+        return run_fields
+
+    def _field(self, name: str, steps: Sequence[Any], shape: Shape | None) -> tuple[str, bool, bool, Steps, Steps]:
+        """Return a field's name, whether it is a struct, whether it is optional, and its rules: those of a new value
+        and those of a changed one."""
         field = shape.fields.get(name) if isinstance(shape, Struct) else None
         checks = self._steps(steps, field.type if field else None)
         is_struct = field is not None and isinstance(field.type, Struct) and not field.pointer
-        is_optional = any(step[1] in OPTIONAL for step in steps)
-        changed = _of_changes(checks)
-
-        def run_field(run: Run, path: Path, value: Any, old: Any) -> list[Found]:
-            new, stored = value.get(name) if value else None, old.get(name) if old else None
-            if is_struct:  # is never missing
-                new, stored = new or {}, None if old is None else stored or {}
-            elif new is None and stored is None and is_optional:
-                return []
-            return (checks if old is None else changed)(run, path.child(name), new, stored)
-
-        return run_field
+        return name, is_struct, any(step[1] in OPTIONAL for step in steps), checks, _of_changes(checks)
 
     def _check(self, name: str, arguments: Sequence[Any], shape: Shape | None, stage: str = "") -> Steps:
         """Return a check with its arguments, whose errors are of a stage."""
@@ -367,6 +377,10 @@ def _is_set(fields: Fields, member: Obj) -> Callable[[Any], bool]:
 def _plain(argument: Any) -> Any:
     """Return an argument without checks: {"check": name} is a constant's name."""
     return argument["check"] if isinstance(argument, dict) else argument
+
+
+def _is_field(step: Sequence[Any]) -> bool:
+    return bool(step[0] == "field" and step[1])
 
 
 def _stops(step: Sequence[Any]) -> bool:
