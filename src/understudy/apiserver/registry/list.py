@@ -30,7 +30,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33
+from understudy.machinery.releases.version import V1_33, V1_34
 from understudy.machinery.selectors.selector import Selector
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -88,6 +88,7 @@ class Listing:
     name          rest of the only key that is listed; "" for all keys
     wait_seconds  time to wait for a version that the store has not reached yet
     metrics       counts the list
+    has_cache     whether kube-apiserver has a watch cache of the kind
     """
 
     store: Store
@@ -99,6 +100,7 @@ class Listing:
     gates: Gates
     wait_seconds: float
     metrics: StorageMetrics
+    has_cache: bool = field(kw_only=True)
     _turns: Turns = field(default_factory=Turns, init=False)
     _is_cached: bool = field(
         default=False, init=False
@@ -132,6 +134,8 @@ class Listing:
         except CompactedError:
             raise self._too_old(start) from None
         except FutureRevisionError:
+            if self.kind.release >= V1_34:
+                raise resource_version.too_large(revision, self.store.revision, 0) from None
             raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
 
     def _count(self, returned: int) -> None:
@@ -146,12 +150,12 @@ class Listing:
     @property
     def _reads_snapshots(self) -> bool:
         """Report whether the watch cache has old revisions, too."""
-        return self.gates[features.LIST_FROM_CACHE_SNAPSHOT] and self.kind.behavior.cached and not self.name
+        return self.gates[features.LIST_FROM_CACHE_SNAPSHOT] and self.has_cache and not self.name
 
     def _from_cache(self) -> bool:
         """Report whether the real server answers from its watch cache."""
         exact = self.options.match == EXACT or self._legacy_exact()
-        return self.kind.behavior.cached and not self.options.token and not exact
+        return self.has_cache and not self.options.token and not exact
 
     def _legacy_exact(self) -> bool:
         """Report whether `limit` with `resourceVersion` means exactly that version.

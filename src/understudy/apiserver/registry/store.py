@@ -71,6 +71,7 @@ class Registry:
 
     wait_seconds  time that reads wait for a version that the store has not reached yet
     metrics       counts what reads and writes ask of the store
+    caches        whether reads are answered as from kube-apiserver's watch cache, of kinds that have one
     """
 
     def __init__(
@@ -79,8 +80,11 @@ class Registry:
         resources: Resources,
         allocations: Allocations | None = None,
         metrics: StorageMetrics | None = None,
+        *,
+        caches: bool = True,
     ) -> None:
         self.store = store
+        self.caches = caches
         self.metrics = metrics or StorageMetrics()
         self.resources = resources
         self.allocations = allocations or Allocations(store, resources)
@@ -138,12 +142,25 @@ class Registry:
             name = selector.name if namespace or not kind.namespaced else ""
         prefix = prefix_of(kind, namespace)
         return await Listing(
-            self.store, kind, prefix, name, options, selector, gates, self.wait_seconds, self.metrics
+            self.store,
+            kind,
+            prefix,
+            name,
+            options,
+            selector,
+            gates,
+            self.wait_seconds,
+            self.metrics,
+            has_cache=self.has_cache(kind),
         ).page()
+
+    def has_cache(self, kind: Kind) -> bool:
+        """Report whether reads of a kind are answered as from kube-apiserver's watch cache."""
+        return self.caches and kind.behavior.cached
 
     async def not_older(self, kind: Kind, version: str) -> None:
         """Wait until the store has what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
-        if kind.behavior.cached:
+        if self.has_cache(kind):
             await resource_version.wait_for(self.store, version, self.wait_seconds)
         else:
             resource_version.check(self.store, version)
@@ -257,7 +274,7 @@ class Registry:
     def _count_read(self, kind: Kind, current: Entry | None, written: Entry | None, seconds: float) -> None:
         """Count the read of an update, unless the watch cache is enough to write what was read (`GuaranteedUpdate`)."""
         is_written = current is not None and written is not None and written.revision > current.revision
-        if not (is_written and kind.behavior.cached):
+        if not (is_written and self.has_cache(kind)):
             self.metrics.observe(GET, kind, seconds)
 
     async def _create_by_update(self, target: WriteTarget, transform: Transform, validate: Validate) -> Entry:

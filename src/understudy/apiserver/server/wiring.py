@@ -110,6 +110,7 @@ def new_parts(config: ServerConfig) -> Parts:
         (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(),
         serving,
         metrics=None if tracing is None else tracing.storage,
+        caches=config.watch_cache,
     )
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
     webhooks = HttpWebhookClient(services, version) if tracing is None else tracing.webhooks(services)

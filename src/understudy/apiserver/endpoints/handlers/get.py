@@ -28,7 +28,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     if request.query:
         version = minimum_version(request.query)
         await state.registry.not_older(scope.kind, version)
-    cached = bool(version) and scope.kind.behavior.cached
+    cached = bool(version) and state.registry.has_cache(scope.kind)
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name, cached=cached)
     if not cached or not is_loaded(entry, scope.kind):
         entry = read_anew(entry, scope.kind, state.gates)

@@ -31,6 +31,8 @@ class StorageOptions(EtcdOptions):
                         cut as well, for which every write waits for the disk
     storage_media_type  what built-in kinds are stored as: "application/vnd.kubernetes.protobuf", "application/json" or
                         "application/yaml"
+    watch_cache         whether lists and reads are answered as from kube-apiserver's watch cache; else as from etcd, so
+                        that a list with `resourceVersion=0` and a limit is cut, for example
     etcd_snapshot       a snapshot of a cluster's etcd to show, as `etcdctl snapshot save` makes it, or the file
                         `member/snap/db` of a member that is stopped. Nothing is written to it
     etcd_snapshot_revision
@@ -47,6 +49,9 @@ class StorageOptions(EtcdOptions):
     )
     storage_media_type: str = field(
         default=PROTOBUF, metadata=flag("what built-in kinds are stored as (default: %(default)s)", "TYPE")
+    )
+    watch_cache: bool = field(
+        default=True, metadata=flag("answer reads as from kube-apiserver's watch cache (default: true)", "BOOL")
     )
 
     etcd_snapshot: PathLike | None = field(

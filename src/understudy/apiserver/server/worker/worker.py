@@ -234,7 +234,8 @@ class Worker:
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
         allocations = Allocations(store, serving, self._on_loop.registry.allocations.pending, store.at_once)
-        registry = Registry(store, serving, allocations, self._on_loop.registry.metrics)
+        whole = self._on_loop.registry
+        registry = Registry(store, serving, allocations, whole.metrics, caches=whole.caches)
         state = self._on_loop.for_thread(registry, webhooks)
         if state.asks_outside:
             state.decide = DeciderOnLoop(loop)

@@ -59,13 +59,13 @@ def turn(item: bytes) -> tuple[bytes, bytes]:
 
 
 def _first_pair(item: bytes) -> int:
-    """Return where the first pair of a map begins."""
+    """Return the offset of the first pair of a map."""
     short = item[0] & 31
     return 1 if short < 24 else 1 + next(size for what, _, size in _ARGUMENTS if what == short)
 
 
 def _end_of_short_string(item: bytes, start: int) -> int:
-    """Return where a byte string of up to 255 bytes ends that begins at a place, 0 if another item does, or none."""
+    """Return the end of the byte string of up to 255 bytes that begins at an offset, 0 if another item does."""
     initial = item[start : start + 1]
     if _SHORT_STRING <= initial < _LONG_STRING:
         return start + 1 + initial[0] - _SHORT_STRING[0]
