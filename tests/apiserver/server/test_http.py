@@ -269,3 +269,14 @@ def test_header_with_a_line_end_is_not_sent() -> None:
     for value in ("a\r\nSet-Cookie: b", "a\nb", "a\rb"):
         with pytest.raises(ValueError, match="line end in a header"):
             exchange._encoded("HTTP/1.1 200 OK", [("Warning", value)])
+
+
+def test_browsers_are_told_of_https() -> None:
+    """`--strict-transport-security-directives` gives every answer a header: pages, errors and streams."""
+    with Server(strict_transport_security_directives=["max-age=5", "includeSubDomains"]) as server:
+        for path in ("/healthz", MAPS, "/nope", f"{MAPS}?watch=1&timeoutSeconds=1"):
+            answer = send(server, "GET", path)
+            assert answer.headers["Strict-Transport-Security"] == "max-age=5; includeSubDomains", path
+    for wrong in ("max-age", "a=b", "max-age=1=2", "preload=1", "includesubdomains"):
+        with pytest.raises(ValueError, match=r"^--strict-transport-security-directives invalid, allowed values: "):
+            Server(strict_transport_security_directives=[wrong])

@@ -179,6 +179,7 @@ class Lifecycle:
                 asks_for_certificates=asks,
                 most_streams=config.most_streams,
                 goaway_chance=config.goaway_chance,
+                headers_of_all=config.headers_of_all,
                 tracing=self._parts.tracing,
             )
             await self._listener.start()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -42,9 +42,17 @@ GZIP_FROM = 128 * 1024  # the real server's limit: bodies shorter than this many
 GZIP_ON_LOOP = 512 * 1024  # bytes of a body that is compressed at once, in some 5 ms; others in a thread, one by one
 
 
-def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certificates: bool = False) -> Handler:
+def handler(
+    answer: Answering,
+    pumps: Pumps,
+    version: Version,
+    headers_of_all: Sequence[tuple[str, str]] = (),
+    *,
+    asks_for_certificates: bool = False,
+) -> Handler:
     """Return the handler of the requests of one server, for every method and path.
 
+    headers_of_all         headers that every answer has besides its own
     asks_for_certificates  whether clients may have shown certificates
     """
 
@@ -91,6 +99,8 @@ def handler(answer: Answering, pumps: Pumps, version: Version, *, asks_for_certi
         finally:
             if reception is not None:
                 reception.release()
+        if headers_of_all:
+            result.headers += headers_of_all
         if request.is_last and exchange.version == HTTP_2:
             result.headers.append(("Connection", "close"))
         if result.delivery is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
@@ -34,6 +34,7 @@ class Listener:
     most_streams           requests at once on a connection of HTTP/2, to which clients of `context` may agree
     tracing                tells of requests, if anybody wants to know
     goaway_chance          the share of requests there behind which the client is to connect anew
+    headers_of_all         headers that every answer has besides its own
     handle                 answers a request, on whatever connection it came
     """
 
@@ -46,13 +47,16 @@ class Listener:
         asks_for_certificates: bool = False,
         most_streams: int = 0,
         goaway_chance: float = 0.0,
+        headers_of_all: Sequence[tuple[str, str]] = (),
         tracing: Tracing | None = None,
     ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
         self._version = director.state.release.version
         answer = director if tracing is None else tracing.directed(director)
-        handle = handler(answer, self._pumps, self._version, asks_for_certificates=asks_for_certificates)
+        handle = handler(
+            answer, self._pumps, self._version, headers_of_all, asks_for_certificates=asks_for_certificates
+        )
         self.handle = handle if tracing is None else tracing.around(handle)
         self._server = HTTPServer(self.handle, give_up)
         self._most_streams = most_streams

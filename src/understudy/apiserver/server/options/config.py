@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from understudy.apiserver.server.filters.faults.rules import Rule
     from understudy.apiserver.server.options.tls.certificates import Certificates
 
+_DIRECTIVES = (
+    "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. "
+    "see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
+)
 Manifest = str | os.PathLike[str] | Obj
 
 
@@ -80,6 +84,9 @@ class ServerConfig(
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
+    strict_transport_security_directives
+                            what browsers are told of HTTPS in `Strict-Transport-Security` (RFC 6797): "max-age=…",
+                            "includeSubDomains", "preload"; by default nothing
     accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
                             what keeps web pages out; with a token file every name is accepted
@@ -143,6 +150,10 @@ class ServerConfig(
     )
     tls: bool | None = field(
         default=None, metadata=flag("HTTPS; false for plain HTTP (default: with a certificate or a token file)", "BOOL")
+    )
+    strict_transport_security_directives: Sequence[str] = field(
+        default=(),
+        metadata=flag("the header Strict-Transport-Security of all answers", "max-age=31536000,includeSubDomains"),
     )
     accept_hosts: Sequence[str] = field(
         default=(),
@@ -220,6 +231,9 @@ class ServerConfig(
         for name in ("client_ca_file", "requestheader_client_ca_file"):
             if self.tls is False and getattr(self, name):
                 raise ValueError(f"--tls=false and --{name.replace('_', '-')} exclude each other")
+        for directive in self.strict_transport_security_directives:
+            if directive not in ("includeSubDomains", "preload") and not re.fullmatch("max-age=[^=]*", directive):
+                raise ValueError(_DIRECTIVES)
         if self.event_seconds < 0:
             raise ValueError(f"want a time to keep events that is not negative, not {self.event_ttl!r}")
         if self.compaction_seconds < 0:
@@ -248,6 +262,12 @@ class ServerConfig(
             from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
 
             check_plugin_names(self.enable_admission_plugins, self.disable_admission_plugins, self.release.version)
+
+    @property
+    def headers_of_all(self) -> list[tuple[str, str]]:
+        """Return the headers that every answer has besides its own."""
+        directives = self.strict_transport_security_directives
+        return [("Strict-Transport-Security", "; ".join(directives))] if directives else []
 
     @cached_property
     def release(self) -> Release:
