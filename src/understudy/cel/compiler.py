@@ -22,10 +22,12 @@ from understudy.cel.limits.budget import PER_CALL_LIMIT, Budget, CostLimitError,
 from understudy.cel.parser import quick_parser
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.dialect import DIALECTS
+from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.parser.tokens import Token, scan
 from understudy.cel.types import Type
 from understudy.cel.values import Value
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
+from understudy.machinery.releases.version import Version
 from understudy.machinery.util.deep_recursion import call_deeply
 
 MAX_COST = 2**64 - 1
@@ -174,9 +176,16 @@ def _compile(expression: str, environment: Environment) -> Compiled:
 
 def parse(expression: str, report: Report, environment: Environment) -> Node | None:
     """Return the tree of an expression with macros expanded, None if it has errors; they go to `report`."""
-    dialect = DIALECTS[environment.version]
+    return parse_with_macros(expression, report, environment.declarations.macros, environment.version)
+
+
+def parse_with_macros(
+    expression: str, report: Report, macros: Mapping[MacroKey, Macro], version: Version
+) -> Node | None:
+    """Return the tree of an expression with given macros expanded, None if it has errors; they go to `report`."""
+    dialect = DIALECTS[version]
     tokens, unreadable = scan(expression, quoted_fields=dialect.quoted_fields)
-    builder = NodeBuilder(report, environment.declarations.macros, dialect)
+    builder = NodeBuilder(report, macros, dialect)
     if not unreadable and quick_parser.surely_within_limits(tokens):
         try:
             tree = _parse_quickly(tokens, builder)

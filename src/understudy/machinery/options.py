@@ -76,6 +76,7 @@ class ListOptions:
     limit: int
     token: str  # the parameter `continue`
     initial_events: bool | None
+    shards: str  # the parameter `shardSelector`
 
 
 def list_options(query: Query, version: Version, *, watch: bool, watch_list: bool) -> ListOptions:
@@ -100,6 +101,7 @@ def list_options(query: Query, version: Version, *, watch: bool, watch_list: boo
         limit=max(limit, 0),
         token=query.get("continue"),
         initial_events=boolean(query, "sendInitialEvents"),
+        shards=query.get("shardSelector"),
     )
     asked = watch and boolean(query, "watch")
     if asked and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):

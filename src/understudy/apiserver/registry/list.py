@@ -48,12 +48,17 @@ LATER_BATCH = 1024  # entries that are read at least where the first ones did no
 
 
 class Page(NamedTuple):
-    """A page of a list. `remaining` is the number of objects after it, None if that is not known."""
+    """A page of a list.
+
+    remaining  the number of objects after it, None if that is not known
+    shards     the selector of the shards that it is of, "" for all
+    """
 
     entries: list[Entry]
     revision: int
     token: str
     remaining: int | None
+    shards: str = ""
 
 
 async def cached_revision(store: Store, kind: Kind, prefix: str, version: str) -> int:
@@ -128,7 +133,7 @@ class Listing:
         try:
             page = await (self._one(revision) if self.name else self._several(start, revision))
             self._count(len(page.entries))
-            return page
+            return page if self.selector.shards is None else page._replace(shards=str(self.selector.shards))
         except _NotConvertedError as error:
             raise await self._unreadable(start, error.revision) or error.cause from None
         except CompactedError:

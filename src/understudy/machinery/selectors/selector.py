@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.labels import Requirement
+from understudy.machinery.selectors.shards import Shards
 from understudy.machinery.types import Obj
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -29,26 +30,29 @@ class Condition(NamedTuple):
 class Selector:
     """The selector of a list, a watch or a deletion of a collection: label requirements and field terms.
 
-    `values` maps each field label that the kind supports to a function that reads it from an object.
+    `values` maps each field label that the kind supports to a function that reads it from an object, `shards` are those
+    that are asked for, None for all.
     """
 
-    __slots__ = ("_fields", "_label_tests", "_labels", "_values")
+    __slots__ = ("_fields", "_label_tests", "_labels", "_values", "shards")
 
     def __init__(
         self,
         labels: tuple[Requirement, ...] = (),
         fields: tuple[FieldTerm, ...] = (),
         values: Mapping[str, Callable[[Obj], str]] | None = None,
+        shards: Shards | None = None,
     ) -> None:
         self._labels = labels
         self._label_tests = [requirement.test() for requirement in labels]
         self._fields = fields
         self._values = values or {}
+        self.shards = shards
 
     @property
     def key(self) -> object:
         """Return a key that selectors of one kind share if they match the same objects in the same way."""
-        return self._labels, self._fields
+        return self._labels, self._fields, self.shards
 
     @property
     def reads_metadata_only(self) -> bool:
@@ -58,12 +62,12 @@ class Selector:
     @property
     def reads_labels_only(self) -> bool:
         """Report whether it matters to no object what it has besides its labels."""
-        return not self._fields
+        return not self._fields and self.shards is None
 
     @property
     def everything(self) -> bool:
         """Report whether every object matches (upstream: `Everything`)."""
-        return not self._labels and not self._fields
+        return not self._labels and not self._fields and self.shards is None
 
     @property
     def name(self) -> str:
@@ -85,17 +89,23 @@ class Selector:
         """
         for at, requirement in enumerate(self._labels):
             if requirement.operator == "in":
-                rest = Selector(self._labels[:at] + self._labels[at + 1 :], self._fields, self._values)
+                rest = self._narrowed(self._labels[:at] + self._labels[at + 1 :], self._fields)
                 return Condition(True, requirement.key, requirement.values), rest
         for at, term in sorted(enumerate(self._fields), key=lambda each: each[1].label in _OF_METADATA):
             if term.equal:
-                rest = Selector(self._labels, self._fields[:at] + self._fields[at + 1 :], self._values)
+                rest = self._narrowed(self._labels, self._fields[:at] + self._fields[at + 1 :])
                 return Condition(False, term.label, frozenset([term.value])), rest
         return None
 
+    def _narrowed(self, labels: tuple[Requirement, ...], fields: tuple[FieldTerm, ...]) -> Selector:
+        """Return the selector of some of the requirements and terms."""
+        return Selector(labels, fields, self._values, self.shards)
+
     def matches(self, obj: Obj) -> bool:
-        """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
-        have."""
+        """Report whether an object meets all requirements and terms, and is in a shard. KeyError for a field label that
+        the kind does not have."""
+        if self.shards is not None and not self.shards.matches(obj["metadata"]):
+            return False
         if not self.matches_labels(obj["metadata"].get("labels") or _NO_LABELS):
             return False
         return all((self.value(term.label, obj) == term.value) is term.equal for term in self._fields)

@@ -51,9 +51,8 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of all parts that a selector matches."""
     negotiate_output(request, LIST)
-    selector = selector_of(
-        scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
-    )
+    options = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
+    selector = selector_of(scope, options)
     return await list_response(
         request, scope, Page([c for c in _components(state).values() if selector.matches(c.object)], 0, "", None)
     )

@@ -8,6 +8,7 @@ from functools import partial
 from understudy.admission.chain import Operation
 from understudy.apiserver.encoding.conversion import bare
 from understudy.apiserver.endpoints.handlers import unsafe_delete
+from understudy.apiserver.endpoints.handlers.get import shards_of
 from understudy.apiserver.endpoints.handlers.request_body import open_body
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, body_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -80,7 +81,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     """Delete the objects of a list with the same parameters, and answer with that list (`DeleteCollection`)."""
     form_of(request, scope)
     listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
-    selector = selector_of(scope, listing)
+    selector = selector_of(scope, listing, shards_of(state, listing))
     options = await request.read(partial(delete_options, state, request))
     if options.ignore_read_error:
         raise unsafe_delete.refused_for_collections(request.release)

@@ -19,6 +19,7 @@ from understudy.apiserver.storage.interface import UnreadableError
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
+from understudy.machinery.selectors.shards import Shards
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -36,6 +37,15 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
         return await object_response(request, scope, entry, form=form)
     except UnreadableError as error:
         raise unreadable_object(entry, error, state.gates) from None
+
+
+def shards_of(state: ServerState, options: ListOptions) -> Shards | None:
+    """Return the shards that a client asks for, None for all. Raises 500 for what names none."""
+    if not options.shards or not state.gates[features.SHARDED_LIST_AND_WATCH]:
+        return None
+    from understudy.apiserver.endpoints.handlers import shard_selector  # an alpha feature, which needs CEL
+
+    return shard_selector.parse(options.shards, state.release.version)
 
 
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
@@ -61,7 +71,7 @@ def _options(state: ServerState, request: Request, scope: RequestScope, *, watch
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of a collection (`ListResource`)."""
     options = _options(state, request, scope, watch=False)
-    selector = selector_of(scope, options)
+    selector = selector_of(scope, options, shards_of(state, options))
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, state.gates)
     try:
         return await list_response(request, scope, page)
@@ -72,7 +82,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:
     """Answer GET of a collection with `watch=true` (`ListResource`), which sends events until it ends."""
     options = _options(state, request, scope, watch=True)
-    selector = selector_of(scope, options)
+    selector = selector_of(scope, options, shards_of(state, options))
     resource_version(options.version)
     endpoint = with_cbor(list_endpoint(scope.kind)) if request.serves_cbor else list_endpoint(scope.kind)
     form = watch_output(request.headers.get("Accept", ""), endpoint)

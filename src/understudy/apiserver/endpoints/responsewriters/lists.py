@@ -83,10 +83,12 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
         metadata["continue"] = page.token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
+    if page.shards and not form.target:
+        metadata["shardInfo"] = {"selector": page.shards}
     make = partial_function(_made, request, scope, form, metadata, page.entries)
     if len(page.entries) < SHARED or form.target or request.beside is None:
         return Response(200, await make(), form.media_type)
-    key = scope.kind, scope.version, form.media_type, is_pretty(request, form), *metadata.items()
+    key = scope.kind, scope.version, form.media_type, is_pretty(request, form), str(metadata)
     return Response(200, await _shared(key, page.entries, make), form.media_type)
 
 

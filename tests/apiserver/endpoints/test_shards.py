@@ -1,0 +1,83 @@
+"""Lists and watches of shards (`shardSelector`), as recorded beside kube-apiserver 1.37.2 with ShardedListAndWatch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.http import send
+from understudy import Server
+from understudy.machinery.selectors.shards import fnv1a
+from understudy.machinery.types import Obj
+
+RECORDED = Path(__file__).with_name("recorded") / "shard_selectors.jsonl"
+MAPS = "/api/v1/namespaces/default/configmaps"
+MIDDLE, END = "0x8000000000000000", "0x10000000000000000"
+FIRST = f"shardRange(object.metadata.uid, '0x0000000000000000', '{MIDDLE}')"
+SECOND = f"shardRange(object.metadata.uid, '{MIDDLE}', '{END}')"
+NAMES = {f"a{index}" for index in range(12)}
+
+
+def path(selector: str, more: str = "") -> str:
+    return f"{MAPS}?shardSelector={quote(selector)}{more}"
+
+
+def names(listed: Obj) -> set[str]:
+    return {item["metadata"]["name"] for item in listed["items"]}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(feature_gates={"ShardedListAndWatch": True}) as running:
+        for name in NAMES:
+            send(running, "POST", MAPS, {"metadata": {"name": name}})
+        yield running
+
+
+def test_selectors_are_read_as_recorded() -> None:
+    """A selector is echoed in the form of its ranges, and each that is wrong has its error."""
+    with Server(feature_gates={"ShardedListAndWatch": True}) as server:
+        for row in map(json.loads, RECORDED.read_text().splitlines()):
+            answer = send(server, "GET", path(row["selector"]))
+            assert answer.status == row["status"], row
+            body = answer.json()
+            if answer.status == 200:
+                assert body["metadata"]["shardInfo"] == row["metadata"]["shardInfo"]
+            else:
+                assert body["message"] == row["message"]
+
+
+def test_shards_have_each_object_once(server: Server) -> None:
+    """The hash of its uid puts an object in one shard, of lists, pages, watches and deletions."""
+    first, second = (send(server, "GET", path(shard)).json() for shard in (FIRST, SECOND))
+    assert names(first) | names(second) == NAMES
+    assert not names(first) & names(second)
+    assert all(fnv1a(item["metadata"]["uid"]) < int(MIDDLE, 16) for item in first["items"])
+    page = send(server, "GET", path(FIRST, "&limit=1")).json()
+    assert len(page["items"]) == 1
+    assert "remainingItemCount" not in page["metadata"]
+    events = send(server, "GET", path(SECOND, "&watch=1&timeoutSeconds=1")).body.splitlines()
+    assert {json.loads(event)["object"]["metadata"]["name"] for event in events} == names(second)
+    assert names(send(server, "DELETE", path(FIRST)).json()) == names(first)
+    assert names(send(server, "GET", MAPS).json()) == names(second)
+
+
+def test_other_forms_of_lists_do_not_name_shards(server: Server) -> None:
+    """Tables and lists of metadata are of a shard and do not say so."""
+    for kind in ("Table", "PartialObjectMetadataList"):
+        listed = send(server, "GET", path(FIRST), accept=f"application/json;as={kind};g=meta.k8s.io;v=v1").json()
+        assert "shardInfo" not in listed["metadata"]
+        assert len(listed["rows" if kind == "Table" else "items"]) < len(NAMES)
+
+
+def test_selector_is_ignored_without_the_gate() -> None:
+    """Everything is listed, whatever the parameter says."""
+    with Server() as server:
+        send(server, "POST", MAPS, {"metadata": {"name": "a"}})
+        listed = send(server, "GET", path("nonsense")).json()
+    assert names(listed) == {"a"}
+    assert "shardInfo" not in listed["metadata"]
