@@ -12,6 +12,7 @@ from time import thread_time
 # So there is little to find; the search took 31 µs of each CREATE, and takes 10 now.
 # The two older generations are looked at after 4 and 8 times as many, some 20 ms long; see `_KeepGarbagePausesShort`.
 GARBAGE_THRESHOLDS = (10_000, 3, 1)
+OLDEST = 2  # generation
 LONG_GARBAGE_PAUSE = 0.015  # seconds
 
 
@@ -55,9 +56,10 @@ def lasting_objects() -> Iterator[None]:
 class _KeepGarbagePausesShort:
     """Lets Python's search for cycles pass over what is stored, once there is so much that the search takes long.
 
-    Everything is blocked during a search: for a second, if a million objects are stored. What a search has looked at
-    that took long is not looked at again (`gc.freeze`). It is freed as soon as nothing refers to it, but for the cycles
-    in it: those of the connections of that moment.
+    Everything is blocked during a search: for a second, if a million objects are stored. What a search of all objects
+    has left that took long is not looked at again (`gc.freeze`). It is freed as soon as nothing refers to it, but for
+    the cycles in it: those of the connections of that moment. After a search of the young ones alone, cycles that are
+    garbage already would be kept for good with the old ones.
     """
 
     def __init__(self) -> None:
@@ -67,5 +69,5 @@ class _KeepGarbagePausesShort:
         """Note the beginning of a search, or judge how long it took."""
         if phase == "start":
             self._began = thread_time()
-        elif thread_time() - self._began > LONG_GARBAGE_PAUSE:
+        elif info["generation"] == OLDEST and thread_time() - self._began > LONG_GARBAGE_PAUSE:
             gc.freeze()

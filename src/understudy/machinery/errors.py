@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from understudy.machinery.golang.text import ADDRESS, go_quote, listed
 from understudy.machinery.releases.version import Version
@@ -17,6 +17,8 @@ from understudy.machinery.util.pieces import release
 if TYPE_CHECKING:
     from understudy.machinery.types import Obj
     from understudy.machinery.validation.field import FieldError
+
+E = TypeVar("E", bound=BaseException)
 
 
 class RequestAbortedError(Exception):
@@ -66,6 +68,15 @@ class StatusError(Exception):
             body["details"] = self.details
         body["code"] = self.code
         return body
+
+
+def without_frames(error: E) -> E:
+    """Return an error that refers to no frames any more.
+
+    Those that it came through often refer to it, and what they hold would be kept until Python looks for such cycles.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 @contextmanager

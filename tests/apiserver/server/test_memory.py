@@ -13,8 +13,10 @@ import pytest
 
 from tests.http import send
 from tests.releases import NEWEST
+from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.controllers.framework.workqueue import WorkQueue
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.bootstrap import flow_control
 from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage.memory import MemoryStore
@@ -23,6 +25,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.util.memory import SMALL, give_back
 
 MANY = 10_000
+MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def test_store_gives_back() -> None:
@@ -106,3 +109,36 @@ def test_wanted_flow_schemas_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
         asyncio.run(flow_control.ensure_periodically(cast(Any, None), cast(Any, state), sleep))
     assert found_meanwhile[0] > 10
     assert found == [0, 0]
+
+
+@pytest.mark.usefixtures("little_garbage")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "media_type", "status"),
+    [
+        ("POST", MAPS, {"metadata": {"name": "A B"}}, "application/json", 422),
+        ("POST", MAPS, {"metadata": {"name": 1}}, "application/json", 400),
+        ("POST", MAPS, b"\xa1Hmetadata\xa1Dname\x01", "application/cbor", 415),
+        ("POST", MAPS, b"a: [", "application/yaml", 400),
+        ("PUT", f"{MAPS}/a", {"metadata": {"name": "a"}, "data": {"": ""}}, "application/json", 422),
+        ("PUT", f"{MAPS}/a", {"metadata": {"name": "a", "resourceVersion": "1"}}, "application/json", 409),
+        ("PATCH", f"{MAPS}/a", [{"op": "test", "path": "/data", "value": 1}], "application/json-patch+json", 422),
+        ("PATCH", f"{MAPS}/a", [{"op": "remove", "path": "/data"}], "application/json-patch+json", 422),
+        ("PATCH", f"{MAPS}/a", {"data": 1}, "application/merge-patch+json", 422),
+        ("GET", f"{MAPS}/b", None, None, 404),
+        ("GET", f"{MAPS}?labelSelector=%21", None, None, 400),
+        ("PATCH", MAPS, {}, "application/json", 405),
+    ],
+)
+def test_refused_requests_are_freed(
+    apiserver: Server, method: str, path: str, body: Any, media_type: str | None, status: int
+) -> None:
+    """A request that is refused is freed at once, with its body: no search for cycles has to find it."""
+    apiserver.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    send(apiserver, method, path, body, media_type)  # what is needed for the first time is there now
+    gc.collect()
+    gc.disable()
+    try:
+        assert send(apiserver, method, path, body, media_type).status == status
+        wait_until(lambda: [obj for obj in gc.get_objects() if isinstance(obj, Request)], lambda kept: not kept)
+    finally:
+        gc.enable()

@@ -140,15 +140,20 @@ async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
 
 
 def _raise_invalid(kind: Kind, obj: Obj, field_errors: Errors) -> None:
-    """Raise 422 if there are errors, which are freed. It names the kind that a custom resource itself says it is of."""
+    """Raise 422 if there are errors, which are freed."""
     if field_errors:
-        group, name = kind.stored.group, kind.stored.kind
-        if kind.custom is not None:
-            group, name = split_api_version(obj["apiVersion"])[0], obj["kind"]
-        named, custom = str(obj["metadata"].get("name", "")), kind.custom is not None
-        error = errors.invalid(group, name, named, field_errors, kind.release, pointers_differ=custom)
-        release(field_errors)
-        raise error
+        raise _invalid(kind, obj, field_errors)
+
+
+def _invalid(kind: Kind, obj: Obj, field_errors: Errors) -> errors.StatusError:
+    """Return 422, and free the errors. It names the kind that a custom resource itself says it is of."""
+    group, name = kind.stored.group, kind.stored.kind
+    if kind.custom is not None:
+        group, name = split_api_version(obj["apiVersion"])[0], obj["kind"]
+    named, custom = str(obj["metadata"].get("name", "")), kind.custom is not None
+    error = errors.invalid(group, name, named, field_errors, kind.release, pointers_differ=custom)
+    release(field_errors)
+    return error
 
 
 def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:

@@ -81,7 +81,7 @@ from understudy.apiserver.server.webhooks.aggregation.backends import Backend, B
 from understudy.apiserver.server.worker.executor import Executor
 from understudy.apiserver.storage.interface import StorageError
 from understudy.apiserver.storage.turns import Turns
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, without_frames
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.util.caches import SHORT_KEPT, cache_results
@@ -310,7 +310,7 @@ class Director:
             self._request_metrics.terminate(request, answer.status)
             request.response_headers = ()  # of filters behind that of the deadline
         except StatusError as error:
-            answer = error_response(request, error)
+            answer = error_response(request, without_frames(error))
         except TooManyRequestsError as error:
             answer = too_many_requests(error)
             self._request_metrics.drop(request, answer.status)

@@ -14,7 +14,6 @@ a path through a null that the same patch has put there; here these patches do n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,14 +197,14 @@ class _Document:
         """Set a key, or insert into a list; `-` appends."""
         _need(operation, "path")
         container, name = self.place(operation, "path", 'add operation does not apply: doc is missing path: "{}"')
-        with _explained(f"error in add for path: '{operation['path']}'"):
+        with _Explained(f"error in add for path: '{operation['path']}'"):
             _add(container, name, operation.get("value"))
 
     def remove(self, operation: Obj) -> None:
         """Remove a key or an element."""
         _need(operation, "path")
         container, name = self.place(operation, "path", 'remove operation does not apply: doc is missing path: "{}"')
-        with _explained(f"error in remove for path: '{operation['path']}'"):
+        with _Explained(f"error in remove for path: '{operation['path']}'"):
             _remove(container, name)
 
     def replace(self, operation: Obj) -> None:
@@ -236,20 +235,20 @@ class _Document:
         """Remove the value at `from` and add it at `path`."""
         _need(operation, "from")
         container, name = self.place(operation, "from", "move operation does not apply: doc is missing from path: {}")
-        with _explained(f"error in move for path: '{name}'"):
+        with _Explained(f"error in move for path: '{name}'"):
             value = _get(container, name)
             _remove(container, name)
         _need(operation, "path")
         missing = "move operation does not apply: doc is missing destination path: {}"
         container, name = self.place(operation, "path", missing)
-        with _explained(f"error in move for path: '{operation['path']}'"):
+        with _Explained(f"error in move for path: '{operation['path']}'"):
             _add(container, name, value)
 
     def copy(self, operation: Obj) -> None:
         """Add a copy of the value at `from` at `path`. All copies together may have 3 MiB."""
         _need(operation, "from")
         source, copied = self.place(operation, "from", "copy operation does not apply: doc is missing from path: {}")
-        with _explained(f"error in copy for from: '{operation['from']}'"):
+        with _Explained(f"error in copy for from: '{operation['from']}'"):
             _get(source, copied)
         _need(operation, "path")
         missing = "copy operation does not apply: doc is missing destination path: {}"
@@ -262,7 +261,7 @@ class _Document:
                 f"Unable to complete the copy, the accumulated size increase of copy is {self.copied}, "
                 f"exceeding the limit {MAX_COPIED_BYTES}"
             )
-        with _explained("error while adding value during copy"):
+        with _Explained("error while adding value during copy"):
             _add(container, name, value)
 
     def test(self, operation: Obj) -> None:
@@ -272,17 +271,17 @@ class _Document:
         """
         _need(operation, "path")
         path, value = operation["path"], operation.get("value", _MISSING)
-        failed = TestFailedError(f"testing value {path} failed: test failed")
+        failed = f"testing value {path} failed: test failed"
         if path == "":
             if not _equal(self.root, value):
-                raise failed
+                raise TestFailedError(failed)
             self.root = _as_partial(self.root)
             return
         container, name = self.place(operation, "path", "test operation does not apply: is missing path: {}")
-        with _explained(f"error in test for path: '{path}'"):
+        with _Explained(f"error in test for path: '{path}'"):
             current = _get(container, name)
         if not (_equal(current, value) or (current is None and value is _MISSING)):
-            raise failed
+            raise TestFailedError(failed)
         if isinstance(current, dict | list):
             container[name if isinstance(container, dict) else _index(container, name)] = _as_partial(current)
 
@@ -309,13 +308,21 @@ class _IndexError(Exception):
     """A part of a path that names no element of a list, or no key to remove; the text is the library's."""
 
 
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Turn an _IndexError into a DoesNotApplyError that says where."""
-    try:
-        yield
-    except _IndexError as error:
-        raise DoesNotApplyError(f"{where}: {error}") from None
+class _Explained:
+    """Turns an _IndexError into a DoesNotApplyError that says where.
+
+    It is no generator: the frame of one would refer to the error, and the error to that.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, _IndexError):
+            raise DoesNotApplyError(f"{self._where}: {error}") from None
 
 
 def _index(items: list[Any], name: str, size: int | None = None) -> int:

@@ -74,10 +74,16 @@ class Decoder:
         """Decode a tree into a shape: duplicates merged, raw values with their bytes. Raises DecodeError."""
         value = self._value(node, shape, {})
         if self._saved:
-            raise self._saved
+            raise self._first_error()
         return value
 
     # --- errors
+
+    def _first_error(self) -> DecodeError:
+        """Return the first type error, and forget it: its frames will refer to this decoder."""
+        assert self._saved is not None
+        error, self._saved = self._saved, None
+        return error
 
     def _type_error(self, what: str, go: str, inner: str = "") -> _TypeMismatchError:
         """Return the error of a value; `inner` is its path below the current field, "" for the field itself."""
@@ -302,7 +308,7 @@ class Decoder:
         if isinstance(inner._saved, _TypeMismatchError):
             raise outer(inner._saved)
         if inner._saved:
-            raise inner._saved
+            raise inner._first_error()
         return value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from understudy.apiserver.server.http1.body import BUFFER, Body, ChunkedReader, SizedReader
 from understudy.apiserver.server.http1.head import CHUNKED, Head, HeadReader, RefusedError, read_plain_head
+from understudy.machinery.errors import without_frames
 
 HEADER_TIMEOUT = 32.0  # seconds that the head of a request may take: kube-apiserver's `ReadHeaderTimeout`
 _HEAD_END = b"\r\n\r\n"
@@ -64,7 +65,7 @@ class RequestParser:
         except RefusedError as refusal:
             self._stopped = True
             self._stop_timer()
-            requests.append((refusal.with_traceback(None), NO_BODY))  # its frames refer to the connection
+            requests.append((without_frames(refusal), NO_BODY))
         return requests
 
     @property

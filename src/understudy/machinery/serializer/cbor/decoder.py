@@ -84,8 +84,14 @@ class Decoder:
 
     def check(self) -> None:
         """Raise the error of the body, if it has one."""
-        if error := self.error or self.raw:
-            raise error
+        if self.error or self.raw:
+            raise self._first_error()
+
+    def _first_error(self) -> DecodeError:
+        """Return the error of the body, and forget it: its frames will refer to this decoder."""
+        error, self.error, self.raw = self.error or self.raw, None, None
+        assert error is not None
+        return error
 
     def value(self, item: Item, shape: Shape, *, pointer: bool = False) -> Any:
         """Return a value as a shape has it, None for null and for a value that is wrong."""
