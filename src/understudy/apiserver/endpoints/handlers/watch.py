@@ -132,6 +132,7 @@ class EventSource:
         self._failing_since = 0.0  # when the webhook failed first, in monotonic seconds; 0.0 if it did not
         self._asked_again_at = 0.0  # when it is asked again
         self._seen = 0  # the revision that the client has seen
+        self._is_idle = False  # whether nothing but a write, or the time `due`, gives it anything to do
         self.ended = self.must_load = False
         self.due = 0.0
         self.wake: Callable[[], None] = lambda: None
@@ -245,6 +246,10 @@ class EventSource:
             # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
             if watch.overflown or (self._cache is not None and self._cache.problem):
                 self.close()
+            elif self._is_idle and len(watch.queue) == 1 and not watch.ended and self._clock.monotonic() < self.due:
+                self._on_write(watch.take())  # as mostly, and nothing else is due
+                if self._make is not None:
+                    self._take_from(watch)
             else:
                 try:
                     self._take_from(watch)
@@ -257,14 +262,11 @@ class EventSource:
 
     def _take_from(self, watch: Watch) -> None:
         """Send what is due of the initial events, the writes, and the end or a bookmark."""
-        queue = watch.queue
+        queue, self._is_idle = watch.queue, False
         if self._made:
             self._append(self._made)
             self._make, self._is_making, self._made = None, False, b""
-        has_begun = not self._initial and not self._ends_initial_events
-        if len(queue) == 1 and has_begun and self._cache is None and self._make is None:
-            self._on_write(watch.take())  # as mostly
-        elif queue or self._initial or self._ends_initial_events:
+        if queue or self._initial or self._ends_initial_events:
             turns = Turns()
             self._take_initial_events(turns)
             # The rest waits where its bytes are counted.
@@ -341,7 +343,7 @@ class EventSource:
         """End the watch, or send a bookmark, if it is time; say when the next thing is due."""
         now = self._clock.monotonic()
         if now < self._bookmark_at and not is_blocked:
-            self.due = self._bookmark_at
+            self.due, self._is_idle = self._bookmark_at, self._cache is None
             return
         if now >= self._end:
             self.close()
