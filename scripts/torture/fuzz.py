@@ -66,6 +66,7 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "expected a []interface {}, but received ", "a directive of a strategic merge patch has no list"),
     (500, "expected a map[string]interface {}, but received ", "an item of a strategic merge patch is no object"),
     (500, "expected slice or array type, but got", "a directive of a strategic merge patch names no list"),
+    (500, "merging an object in json but data type is not struct", "a directive of a strategic merge patch in a map"),
     (500, "does not contain declared merge key", "an item of a strategic merge patch has no merge key"),
     (500, "no elements in any of the given slices", "an order is set of items that are not there"),
     (500, "list element types are not identical", "items of a strategic merge patch have different types"),

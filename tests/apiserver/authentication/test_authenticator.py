@@ -211,7 +211,7 @@ def test_protocol_token_needs_a_websocket(tls_server: Server) -> None:
     ],
 )
 def test_groups_of_a_token_file(tmp_path: Path, line: str, groups: list[str]) -> None:
-    """Groups are what stands between the commas of the fourth column, be it nothing."""
+    """Groups are what stands between the commas of the fourth column, be it nothing, and that of all who are known."""
     path = tmp_path / "tokens.csv"
     path.write_text(f"{line}\n")
-    assert read_tokens(path)["t"].groups == groups
+    assert read_tokens(path)["t"].groups == [*groups, AUTHENTICATED]

@@ -54,7 +54,7 @@ def read_tokens(path: Path) -> dict[str, User]:
                 if row[0] in tokens:
                     log.warning("duplicate token has been found in token file '%s', record number '%d'", path, records)
                 groups = row[3].split(",") if len(row) > 3 else []  # one without name, if there is nothing between
-                tokens[row[0]] = User(row[1], groups, row[2])
+                tokens[row[0]] = completed(User(row[1], groups, row[2]))  # once, not for each request
     except OSError as why:
         raise TokenFileError(f"{path}: {why.strerror}") from None
     if not tokens:

@@ -39,7 +39,7 @@ def dump(value: Any, name: str, schemas: Schemas) -> str:
 
 def dump_json(value: Any, name: str, schemas: Schemas) -> str:
     """Print JSON of the Go type `name` in the form of 1.34 and later."""
-    return encode(_json(value, schemas.shape(name))).decode()
+    return encode(_json(value, schemas.shape(name))).decode(errors="surrogateescape")  # raw parts may be no UTF-8
 
 
 # --- the fields of an internal type, and their places in JSON

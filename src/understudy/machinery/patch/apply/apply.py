@@ -120,8 +120,18 @@ class ApplyRequest:
         before = managers.update_manager(BEFORE_FIRST_APPLY, self.updater.api_version, self.manager.subresource)
         try:
             return self.updater.update(None, live, {}, before, self.now)
+        except InvalidValue:
+            what = "failed to create manager for existing fields: failed to convert new object ({}) to smd typed"
+            raise self._live_error(what, live) from None
+
+    def _live_error(self, what: str, live: Obj) -> StatusError:
+        """Return the error of a stored object that does not fit the schema, as not all validation asks it to. `what`
+        has a place for the name of the object."""
+        try:
+            validate(self.kind, without_managed_fields(live), allows_duplicates=True)
         except InvalidValue as error:
-            raise unknown_error(f"failed to create manager for existing fields: {error}") from None
+            return unknown_error(f"{what.format(self._object_text(live))}: {error}")
+        raise AssertionError(f"{live} fits its schema")
 
     def _apply_or_take_over(self, live: Obj, managed: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
         """Apply the patch. kubectl may take over, without conflicts, the fields that it last applied on the client's
@@ -151,7 +161,10 @@ class ApplyRequest:
         sent_fields = to_field_set(self.kind, self.patch)
         applied_fields = self.updater.without_reset_fields(sent_fields, self.updater.api_version)
         own = VersionedSet(applied_fields, self.updater.api_version, previous.time if previous else "")
-        new = merge(self.kind, live, self.patch)
+        try:
+            new = merge(self.kind, live, self.patch)
+        except InvalidValue:
+            raise self._live_error("failed to create typed live object ({})", live) from None
         new = prune(self.updater, new, {**managed, self.manager: own}, own, previous)
         after = self._update_others(live, new, {m: owned for m, owned in managed.items() if m != self.manager}, force)
         unchanged = same_json(live, new)
@@ -169,7 +182,9 @@ class ApplyRequest:
         try:
             validate(self.kind, self.patch)
         except InvalidValue as error:
-            raise unknown_error(f"failed to create typed patch object ({self._object_text()}): {error}") from None
+            raise unknown_error(
+                f"failed to create typed patch object ({self._object_text(self.patch)}): {error}"
+            ) from None
 
     def _update_others(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
         """Return the fields of the other managers after the change. Raises Conflicts for fields taken from them."""
@@ -214,7 +229,7 @@ class ApplyRequest:
             return self.updater.type.canonical(new)
         except DecodeError as error:
             raise unknown_error(
-                f"failed to convert new object ({self._object_text()}) to proper version: "
+                f"failed to convert new object ({self._object_text(self.patch)}) to proper version: "
                 f"unable to convert unstructured object to {self.type_text}: {error}"
             ) from None
 
@@ -224,9 +239,9 @@ class ApplyRequest:
             return new
         return last_applied.with_updated_annotation(new, self.patch)
 
-    def _object_text(self) -> str:
-        """Return the patch's namespace, name and type, as errors print them."""
-        metadata: Any = self.patch.get("metadata")
+    def _object_text(self, obj: Obj) -> str:
+        """Return namespace, name and type of the patch or of the stored object, as errors print them."""
+        metadata: Any = obj.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         names = (metadata.get("namespace"), metadata.get("name"))
         return "/".join(name if isinstance(name, str) else "" for name in names) + f"; {self.type_text}"
