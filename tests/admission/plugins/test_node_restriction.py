@@ -21,7 +21,7 @@ from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 from understudy.machinery.types import Obj
 
 KUBELET = User("system:node:n", ["system:nodes", "system:authenticated"])
@@ -331,6 +331,11 @@ NO_AUDIENCE = "system:node:n is not authorized to request tokens for this audien
             f'audience "x" not found in pod spec volume, {NO_AUDIENCE}',
         ),
         ({"boundObjectRef": BOUND}, V1_36, f'audience "" not found in pod spec volume, {NO_AUDIENCE}'),
+        (
+            {"boundObjectRef": BOUND, "audiences": ["x"]},
+            V1_37,
+            'system:node:n is not authorized to request tokens for audience "x"',
+        ),
     ],
 )
 def test_node_asks_for_tokens_of_its_pods(spec: Obj, release: Version, text: str | None) -> None:

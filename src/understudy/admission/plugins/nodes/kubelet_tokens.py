@@ -11,7 +11,7 @@ from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_33
+from understudy.machinery.releases.version import V1_33, V1_37
 from understudy.machinery.types import Obj
 
 # The CSI drivers that took over from volume plugins inside Kubernetes.
@@ -84,7 +84,10 @@ class TokenRestriction:
             )
             if self._authorizer.authorize(user, question).allowed:
                 return
-            text += f", {user.name} is not authorized to request tokens for this audience"
+            if ctx.release >= V1_37:
+                text = f"{user.name} is not authorized to request tokens for audience {go_quote(audience)}"
+            else:
+                text += f", {user.name} is not authorized to request tokens for this audience"
         raise attributes.forbidden(text)
 
 
