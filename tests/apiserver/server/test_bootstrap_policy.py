@@ -61,6 +61,9 @@ class Store:
             raise StatusError(404, "NotFound", path)
         return self.objects[path]
 
+    async def find(self, path: str) -> Obj | None:
+        return self.objects.get(path)
+
     async def create(self, path: str, obj: Obj, query: Mapping[str, str] | None = None) -> Obj:
         self.objects[f"{path}/{obj['metadata']['name']}"] = {**obj, "metadata": {**obj["metadata"], "uid": "1"}}
         return obj
@@ -125,3 +128,31 @@ async def test_extra_rules_stay() -> None:
     rules = store.objects[ROLE]["rules"] = [*store.objects[ROLE]["rules"], OWN]
     await ensure_policy(store, release, gates)
     assert store.objects[ROLE]["rules"] == rules
+
+
+ROLES, BINDINGS = (f"/apis/rbac.authorization.k8s.io/v1/{kind}" for kind in ("clusterroles", "clusterrolebindings"))
+
+
+async def test_parts_of_an_older_policy_are_as_the_whole_was() -> None:
+    """A binding that was part of another one begins with its subjects, labels and annotations, a role with the rules of
+    the one that is aggregated now; parts that are there stay."""
+    release = Release.named("1.37")
+    gates, before = Gates.of(release.version, {}), Store()
+    await ensure_policy(before, release, gates)  # type: ignore[arg-type]
+    store: Any = Store()
+    binding, admin, view = f"{BINDINGS}/system:discovery", f"{ROLES}/admin", f"{ROLES}/view"
+    store.objects = {path: {**before.objects[path], "rules": [OWN]} for path in (admin, view)}
+    del store.objects[admin]["aggregationRule"]
+    subjects = [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "own"}]
+    labels = {"a": "b"}
+    metadata = {"name": "system:discovery", "uid": "1", "resourceVersion": "7", "annotations": OFF, "labels": labels}
+    store.objects[binding] = {**before.objects[binding], "metadata": metadata, "subjects": subjects}
+    for path in (admin, view):
+        store.objects[path]["metadata"] = {"name": path.rpartition("/")[2], "uid": "1", "resourceVersion": "7"}
+    await ensure_policy(store, release, gates)
+    part = store.objects[f"{BINDINGS}/system:public-info-viewer"]
+    assert (part["subjects"], part["roleRef"]["name"]) == (subjects, "system:public-info-viewer")
+    name = "system:public-info-viewer"
+    assert part["metadata"] == {"name": name, "uid": "1", "annotations": OFF, "labels": labels}
+    assert OWN in store.objects[f"{ROLES}/system:aggregate-to-admin"]["rules"]
+    assert OWN not in store.objects[f"{ROLES}/system:aggregate-to-view"]["rules"]

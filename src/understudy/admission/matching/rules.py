@@ -10,17 +10,6 @@ from collections.abc import Sequence
 from understudy.admission.chain import Attributes, Point
 from understudy.machinery.types import GroupVersionResource, Obj
 
-# Resources of requests that are not stored and would lock everybody out if policies or webhooks refused them.
-REVIEWS = frozenset(
-    (
-        ("authentication.k8s.io", "selfsubjectreviews"),
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authorization.k8s.io", "localsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectrulesreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-    )
-)
 _NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from understudy.kinds.admissionregistration.expressions import Expressions
 from understudy.kinds.common import label_selectors
@@ -110,6 +111,43 @@ def conditions(items: Sequence[Obj], path: Path, expressions: Expressions) -> Er
         if name:
             names.add(name)
     return errors
+
+
+# --- resources that policies and webhooks are not asked about
+
+# Resources of requests that are not stored and would lock everybody out if policies or webhooks refused them.
+EXCLUDED = frozenset(
+    (
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    )
+)
+
+
+def warn_of_rules(configuration: Obj, ctx: Context) -> None:
+    """Warn of rules of webhooks that name resources of which these are not told (upstream:
+    `WarningsForValidatingWebhookRules`)."""
+    if not ctx.gates[features.EXCLUDE_ADMISSION_WEBHOOK_VIRTUAL_RESOURCES]:
+        return
+    for number, webhook in enumerate(configuration.get("webhooks") or ()):
+        for index, rule in enumerate(webhook.get("rules") or ()):
+            path = Path("webhooks").index(number).child("rules").index(index)
+            for group, resource in _excluded(rule):
+                ctx.warn(
+                    f"{path}: {resource}.{group} is excluded from admission webhooks; this rule will have no effect"
+                )
+
+
+def _excluded(rule: Obj) -> dict[tuple[str, str], None]:
+    """Return the resources that a rule without wildcards names and webhooks are not told of, in their order."""
+    groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
+    if "*" in groups or "*" in resources:
+        return {}
+    return dict.fromkeys(pair for pair in product(groups, resources) if pair in EXCLUDED)
 
 
 # --- names that are kept for policies and webhooks in files

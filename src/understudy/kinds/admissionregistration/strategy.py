@@ -142,10 +142,24 @@ def validate_manifest(kind: str, obj: Obj, ctx: Context) -> Errors:
     return metadata + _CHECKS[kind](obj, ctx)
 
 
+def _warn_of_new_webhooks(configuration: Obj, ctx: Context) -> None:
+    matching.warn_of_static_name(configuration, ctx)
+    matching.warn_of_rules(configuration, ctx)
+
+
+def _warn_of_webhooks(configuration: Obj, old: Obj, ctx: Context) -> None:
+    matching.warn_of_stored_static_name(configuration, old, ctx)
+    matching.warn_of_rules(configuration, ctx)
+
+
 def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
     return Behavior(
         defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
-        strategy=Strategy(**_shared(webhooks.configuration), generation_counts_empty=True),
+        strategy=Strategy(
+            **_shared(webhooks.configuration)
+            | {"warn_create": _warn_of_new_webhooks, "warn_update": _warn_of_webhooks},
+            generation_counts_empty=True,
+        ),
         table_row=row(count("webhooks")),
     )
 

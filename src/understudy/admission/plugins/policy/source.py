@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 from understudy.admission.chain import Point
 from understudy.admission.manifest.loader import StaticObject
 from understudy.admission.manifest.static_hooks import StaticHooks
-from understudy.admission.matching import rules
 from understudy.admission.matching.resources import may_match
 from understudy.admission.objects import ObjectInterfaces
 from understudy.cel.limits.interrupts import evaluated
+from understudy.kinds.admissionregistration.matching import EXCLUDED
 from understudy.machinery.types import Obj
 
 GROUP = "admissionregistration.k8s.io"
@@ -86,7 +86,7 @@ class PolicySource(Generic[E]):
         Either are in the order of their names; the real server has the stored ones in any order.
         """
         resource = (point.group, point.resource)
-        if resource in rules.REVIEWS:
+        if resource in EXCLUDED:
             return ()
         if resource in _CONFIGURATION:
             return self._static.hooks()

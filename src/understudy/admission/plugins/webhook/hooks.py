@@ -16,6 +16,7 @@ from understudy.admission.matching import rules
 from understudy.admission.matching.resources import Match, match_resources
 from understudy.admission.metrics import AdmissionMetrics
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.kinds.admissionregistration.matching import EXCLUDED
 from understudy.kinds.context import Context
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
@@ -123,7 +124,7 @@ class HookSource:
 
         Raises 403 for match conditions that fail, 404 for a namespace that does not exist.
         """
-        is_review = (attributes.point.group, attributes.point.resource) in rules.REVIEWS
+        is_review = (attributes.point.group, attributes.point.resource) in EXCLUDED
         if is_review and ctx.gates[features.EXCLUDE_ADMISSION_WEBHOOK_VIRTUAL_RESOURCES]:
             return None
         resource_rules = hook.fields.get("rules")
