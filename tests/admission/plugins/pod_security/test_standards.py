@@ -201,6 +201,8 @@ def sysctl(name: str) -> Pod:
         (sysctl("net.ipv4.ip_local_reserved_ports"), BASELINE, 27, False),
         (sysctl("net.ipv4.tcp_fin_timeout"), BASELINE, 29, False),
         (sysctl("net.ipv4.tcp_rmem"), BASELINE, 32, False),
+        (sysctl("net.ipv4.tcp_notsent_lowat"), BASELINE, 37, False),
+        (sysctl("net.ipv4.tcp_slow_start_after_idle"), BASELINE, 37, False),
     ],
 )
 def test_check_depends_on_version(pod: Pod, level: str, since: int, forbidden: bool) -> None:

@@ -18,6 +18,8 @@ _SYSCTLS_27 = baseline.SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
 _SYSCTLS_29 = _SYSCTLS_27 | {
     f"net.ipv4.tcp_{name}" for name in ("keepalive_time", "fin_timeout", "keepalive_intvl", "keepalive_probes")
 }
+_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+_SYSCTLS_37 = _SYSCTLS_32 | {"net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ _BASELINE = {
             0: baseline.sysctls(baseline.SYSCTLS),
             27: baseline.sysctls(_SYSCTLS_27),
             29: baseline.sysctls(_SYSCTLS_29),
-            32: baseline.sysctls(_SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}),
+            32: baseline.sysctls(_SYSCTLS_32),
+            37: baseline.sysctls(_SYSCTLS_37),
         }
     ),
     "windowsHostProcess": Rule({0: baseline.host_process}),
