@@ -69,7 +69,8 @@ CONNECTED_SECONDS = 5.0  # that a watcher keeps its connection
 PACE = 30.0
 SETTLE_SECONDS = 60.0  # in which everybody must have seen the last write, or the end of a watch
 PAUSE = 0.5  # seconds for which the server may compute while its event loop answers nobody
-GROWTH = 64.0  # MiB that the server may have more after the last epoch than after the second one
+EPOCHS = 5  # after which memory is taken at its least: it is more after one that an attack has not ended with
+GROWTH = 64.0  # MiB that the server may have more after the last of them than after the first, without the very first
 # A run with fewer of these in a minute has checked too little: events and resumes are those of one watcher.
 MINIMUM = {"writes": 300.0, "events": 30.0, "resumes": 2.0, "expired": 2.0, "compactions": 6.0, "flips": 6.0}
 
@@ -384,8 +385,8 @@ async def soak(
         attacker.kill()
     if not await settled(is_released):
         run.fail(f"{process.descriptors()} descriptors, {before} at the start; {await open_watches(run)} watches")
-    if len(memory) > 2 and memory[-1] > memory[2] + GROWTH:
-        run.fail(f"memory has grown from {memory[2]:.0f} to {memory[-1]:.0f} MiB")
+    if len(memory) > 2 and (last := min(memory[-EPOCHS:])) > (first := min(memory[2 : 2 + EPOCHS])) + GROWTH:
+        run.fail(f"memory has grown from {first:.0f} to {last:.0f} MiB")
     print(f"{memory[0]:.0f} MiB and {before} descriptors at the start, {memory[-1]:.0f} and {process.descriptors()} "
           "at the end")  # fmt: skip
     return run
