@@ -221,6 +221,7 @@ def test_namespace_that_ends_is_closed_everywhere(servers: tuple[Server, Server]
     """A server that has read that a namespace is being deleted by another one creates no object there."""
     one, other = servers
     one.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ends"}})
+    assert other.get("namespaces", "ends")["status"]["phase"] == "Active"  # it has heard of it now
     config_map: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ends"}}
     other.create(config_map)
     one.delete("namespaces", "ends")
