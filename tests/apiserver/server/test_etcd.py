@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.etcd import Etcd, running
-from tests.http import send, watch
+from tests.http import Connection, send, watch
 from tests.scripts.commands import run
 from understudy import Server, StatusError
 from understudy.apiserver.storage.engines.etcd import engine as etcd_engine
 from understudy.apiserver.storage.engines.etcd import messages as pb
 from understudy.apiserver.storage.engines.etcd.client import EtcdClient
+from understudy.machinery.serializer.rpc.messages import Message
 from understudy.machinery.types import Obj
 
+T = TypeVar("T", bound=Message)
 CONFIG_MAP: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "before"}}
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
@@ -43,17 +47,22 @@ def servers(etcd: Etcd) -> Iterator[tuple[Server, Server]]:
         yield one, other
 
 
-def kept(etcd: Etcd, key: str) -> tuple[pb.KeyValue, ...]:
-    """Read a key from etcd."""
+def call(etcd: Etcd, method: str, request: Any, response: type[T]) -> T:
+    """Return what etcd answers to a call."""
 
-    async def read() -> tuple[pb.KeyValue, ...]:
+    async def answer() -> T:
         client = EtcdClient([etcd.url])
         try:
-            return (await client.read(pb.RANGE, pb.RangeRequest(key.encode()), pb.RangeResponse, 30)).kvs
+            return await client.read(method, request, response, 30)
         finally:
             await client.close()
 
-    return asyncio.run(read())
+    return asyncio.run(answer())
+
+
+def kept(etcd: Etcd, key: str) -> tuple[pb.KeyValue, ...]:
+    """Read a key from etcd."""
+    return call(etcd, pb.RANGE, pb.RangeRequest(key.encode()), pb.RangeResponse).kvs
 
 
 def test_servers_know_each_others_writes(servers: tuple[Server, Server]) -> None:
@@ -89,6 +98,18 @@ def test_events_end_with_their_lease(servers: tuple[Server, Server]) -> None:
     path, version = "/api/v1/namespaces/default/events", created["metadata"]["resourceVersion"]
     with watch(other, path, f"&resourceVersion={version}") as events:
         assert next(events)["type"] == "DELETED"
+
+
+def test_watch_ends_at_what_cannot_be_read(tmp_path: Path) -> None:
+    """A watch that has waited for a while ends, as its client can tell, where something else has written no object."""
+    with running(tmp_path) as etcd, Server(etcd_servers=etcd.url) as server, closing(Connection(server.url)) as client:
+        events = client.open("GET", f"{CONFIG_MAPS}?watch=1")
+        for name in ("a", "b"):
+            server.create({**CONFIG_MAP, "metadata": {"name": name}})
+            assert json.loads(events.readline())["object"]["metadata"]["name"] == name
+        put = pb.PutRequest(b"/registry/configmaps/default/c", b'{"kind":"ConfigMap","apiVersion":"v1","metadata":5}')
+        call(etcd, pb.TXN, pb.TxnRequest(success=(pb.RequestOp(request_put=put),)), pb.TxnResponse)
+        assert events.read() == b""  # raises IncompleteRead where the answer is only cut off
 
 
 def test_etcd_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

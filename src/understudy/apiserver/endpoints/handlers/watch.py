@@ -243,18 +243,18 @@ class EventSource:
         """Return the frames to send now, one per event."""
         watch = self._watch
         if watch is not None:
-            # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
-            if watch.overflown or (self._cache is not None and self._cache.problem):
-                self.close()
-            elif self._is_idle and len(watch.queue) == 1 and not watch.ended and self._clock.monotonic() < self.due:
-                self._on_write(watch.take())  # as mostly, and nothing else is due
-                if self._make is not None:
-                    self._take_from(watch)
-            else:
-                try:
-                    self._take_from(watch)
-                except UnreadableError:  # as the watch cache ends when it meets one
+            try:
+                # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
+                if watch.overflown or (self._cache is not None and self._cache.problem):
                     self.close()
+                elif self._is_idle and len(watch.queue) == 1 and not watch.ended and self._clock.monotonic() < self.due:
+                    self._on_write(watch.take())  # as mostly, and nothing else is due
+                    if self._make is not None:
+                        self._take_from(watch)
+                else:
+                    self._take_from(watch)
+            except UnreadableError:  # as the watch cache ends when it meets one
+                self.close()
         out, size, self._out, self._out_size = self._out, self._out_size, [], 0
         self._sent += size
         self._events.sum += size
