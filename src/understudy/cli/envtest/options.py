@@ -35,7 +35,7 @@ def server_options(flags: Flags, folder: str) -> dict[str, Any]:
     options["controllers"] = last(flags, "controllers", CONTROLLERS)  # that of the test, not that of the script
     if "ServiceAccount" not in _names(options, "disable_admission_plugins"):  # is off in `understudy serve`
         options["enable_admission_plugins"] = [*_names(options, "enable_admission_plugins"), "ServiceAccount"]
-    options["program_flags"] = {name: values[-1] for name, values in flags.items() if name not in _known(flags)}
+    options["program_flags"] = {name: flags[name][-1] for name in flags.keys() - _known(flags)}
     if not options.get("tls_cert_file"):
         options |= _certificate(os.path.join(folder, last(flags, "cert-dir", CERT_DIR)))
     return options
