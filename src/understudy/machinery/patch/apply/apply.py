@@ -131,7 +131,7 @@ class ApplyRequest:
             validate(self.kind, without_managed_fields(live), allows_duplicates=True)
         except InvalidValue as error:
             return unknown_error(f"{what.format(self._object_text(live))}: {error}")
-        raise AssertionError(f"{live} fits its schema")
+        raise AssertionError("a stored object that cannot be merged fits its schema")
 
     def _apply_or_take_over(self, live: Obj, managed: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
         """Apply the patch. kubectl may take over, without conflicts, the fields that it last applied on the client's
