@@ -48,7 +48,7 @@ def servers(etcd: Etcd) -> Iterator[tuple[Server, Server]]:
 
 
 def call(etcd: Etcd, method: str, request: Any, response: type[T]) -> T:
-    """Return what etcd answers to a call."""
+    """Make a call to etcd, and return its answer."""
 
     async def answer() -> T:
         client = EtcdClient([etcd.url])
