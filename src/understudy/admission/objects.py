@@ -45,9 +45,9 @@ class ObjectInterfaces(Protocol):
     def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
         """Convert an internal object, or the body of a subresource, to a version of its kind."""
 
-    def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
+    def into_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind, existing: Obj) -> Obj:
         """Convert what `decode` returned for a kind to the internal form, which for custom resources is that of the
-        request's version.
+        request's version. What the kind's version does not have is taken from the existing internal object.
 
         Raises OtherKindError for another kind, and 500 for a custom resource that a webhook does not convert.
         """

@@ -23,6 +23,17 @@ def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     return conversion.to_internal(bare(obj)) if conversion else bare(obj)
 
 
+def into_internal(kind: Kind, version: str, obj: Obj, existing: Obj) -> Obj:
+    """Convert an object of a version into an internal one that exists, and return it as a new object.
+
+    Fields of the existing object that the version does not have are kept.
+    """
+    conversion = kind.behavior.conversions.get(version)
+    if conversion is None or conversion.into is None:
+        return to_internal(kind, version, obj)
+    return conversion.into(bare(obj), existing)
+
+
 def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     """Convert an internal object to a version, with kind and apiVersion."""
     if kind.custom is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from understudy.admission.objects import OtherKindError, RestMapping
-from understudy.apiserver.encoding.conversion import bare, from_internal, to_internal
+from understudy.apiserver.encoding.conversion import bare, from_internal, into_internal
 from understudy.apiserver.encoding.encoded import load, versioned
 from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.registry.store import Registry
@@ -79,8 +79,9 @@ class RegistryObjects:
             return served.custom.convert(obj, kind.api_version) or obj
         return from_internal(served, kind.version, obj)
 
-    def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
-        """Convert a decoded object to the kind's internal form (custom resources: the version of the request).
+    def into_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind, existing: Obj) -> Obj:
+        """Convert a decoded object into an object in the kind's internal form (custom resources: the version of the
+        request).
 
         Raises OtherKindError.
         """
@@ -91,7 +92,7 @@ class RegistryObjects:
             raise self._unknown_conversion(named, kind)
         if served is None:
             return {**obj, "kind": kind.kind, "apiVersion": kind.api_version}
-        internal = to_internal(served, named.version, obj)
+        internal = into_internal(served, named.version, obj, existing)
         return internal if "metadata" in internal else {**internal, "metadata": {}}  # nothing is read as `__internal`
 
     def to_kind(self, obj: Obj, kind: GroupVersionKind) -> Obj:

@@ -30,7 +30,8 @@ _KEEPS_ZERO = ByRelease({V1_36: False, V1_31: True})
 
 def conversion(version: Version) -> Conversion:
     """Return the conversion between autoscaling/v1 and the internal form in a release."""
-    return Conversion(partial(to_internal, version=version), partial(from_internal, version=version))
+    to, from_ = partial(to_internal, version=version), partial(from_internal, version=version)
+    return Conversion(to, from_, into=lambda autoscaler, existing: to(autoscaler, existing=existing))
 
 
 def cpu_metric(percent: int) -> list[Obj]:
@@ -81,25 +82,35 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
     return {**out, "annotations": annotations} if annotations else out
 
 
-def to_internal(autoscaler: Obj, version: Version) -> Obj:
-    """Return the internal form of a v1 autoscaler."""
+def to_internal(autoscaler: Obj, version: Version, existing: Obj | None = None) -> Obj:
+    """Return the internal form of a v1 autoscaler.
+
+    existing  an internal object into which it is converted: what neither fields nor annotations give stays as it is
+              there; a metric of it comes after those of the annotation, and empty ones, as many as it had further ones
+    """
     spec, status = deepcopy(autoscaler.get("spec") or {}), deepcopy(autoscaler.get("status") or {})
     kept_spec, kept_status = _kept(nested_field(autoscaler, "metadata", "annotations", default={}), version)
     percent, used = (
         spec.pop("targetCPUUtilizationPercentage", None),
         status.pop("currentCPUUtilizationPercentage", None),
     )
-    metrics = kept_spec.pop("metrics", []) + ([] if percent is None else cpu_metric(percent))
-    spec |= {"metrics": metrics or cpu_metric(80), **kept_spec}
-    status["currentMetrics"] = kept_status.pop("currentMetrics", None) or (
-        [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
-        if used is not None
-        else None
-    )
-    status |= kept_status
+    had, had_status = deepcopy((existing or {}).get("spec") or {}), deepcopy((existing or {}).get("status") or {})
+    metrics = (had.get("metrics") or []) if percent is None else cpu_metric(percent)
+    if "metrics" in kept_spec:
+        metrics = [*kept_spec.pop("metrics"), *metrics[:1], *({"type": ""} for _ in metrics[1:])]
+    spec |= {"metrics": metrics or cpu_metric(80), **_present(had, "behavior"), **kept_spec}
+    if used is not None:
+        cpu = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}
+        had_status["currentMetrics"] = [cpu]
+    status |= {"currentMetrics": None, **_present({**had_status, **kept_status}, "currentMetrics", "conditions")}
     if status.get("currentReplicas") == 0:
         del status["currentReplicas"]
     return {**autoscaler, "metadata": _annotated(autoscaler.get("metadata") or {}, {}), "spec": spec, "status": status}
+
+
+def _present(fields: Obj, *names: str) -> Obj:
+    """Return those of some fields that are set and not empty."""
+    return {name: fields[name] for name in names if fields.get(name)}
 
 
 def _kept(annotations: dict[str, str], version: Version) -> tuple[Obj, Obj]:
@@ -126,7 +137,8 @@ def _drop_zero(target: Obj) -> None:
 
 
 def _decoded(annotations: dict[str, str], key: str, part: str, name: str, version: Version) -> Obj:
-    """Return the field that an annotation keeps, in the form of v2; {} without it, and for a value of a wrong type."""
+    """Return the field that an annotation keeps, in the form of v2, [] for an empty one; {} without the annotation, and
+    for a value of a wrong type."""
     struct = Schemas.of(version).kind("autoscaling", "v2", "HorizontalPodAutoscaler")
     try:
         value = orjson.loads(annotations[key])
@@ -137,8 +149,7 @@ def _decoded(annotations: dict[str, str], key: str, part: str, name: str, versio
         obj, _ = decode_value({part: {name: value}}, struct)
     except (KeyError, orjson.JSONDecodeError, DecodeError):
         return {}
-    decoded = obj[part].get(name)
-    return {name: decoded} if decoded else {}
+    return {name: obj[part].get(name) or []}
 
 
 def _behavior_type(version: Version) -> Struct:

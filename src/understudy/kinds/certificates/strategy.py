@@ -154,6 +154,12 @@ def _with_no_bare_key(request: Obj) -> Obj:
     return {**request, "spec": {**dict.fromkeys(_BARE_KEY), **(request.get("spec") or {})}}
 
 
+def _with_bare_key_of(request: Obj, existing: Obj) -> Obj:
+    """Return a PodCertificateRequest of v1 as internal, with the key that an existing one has."""
+    spec, kept = request.get("spec") or {}, existing.get("spec") or {}
+    return {**request, "spec": {**spec, **{name: kept.get(name) for name in _BARE_KEY}}}
+
+
 def _without_bare_key(request: Obj) -> Obj:
     """Return a PodCertificateRequest as v1 has it; a bookmark of them has no spec."""
     spec = {name: value for name, value in (request.get("spec") or {}).items() if name not in _BARE_KEY}
@@ -203,7 +209,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             table_row=lambda bundle, now: [name(bundle), field("spec", "signerName")(bundle) or NONE],
         ),
         (GROUP, "PodCertificateRequest"): Behavior(
-            conversions={"v1": Conversion(_with_no_bare_key, _without_bare_key)},
+            conversions={"v1": Conversion(_with_no_bare_key, _without_bare_key, into=_with_bare_key_of)},
             defaults=_default_pod_certificate,
             strategy=resource_strategy(
                 GROUP,

@@ -92,11 +92,14 @@ class Conversion:
     """Conversion between a version and the internal form. Both return a new object, which may share parts.
 
     lossless  whether any object of the version is the same after conversion there and back; else fields may be added
+    into      converts an object of the version into an internal one that exists, where it does not replace all of it:
+              in Go, the fields that a version does not have stay as they are in the object that is converted into
     """
 
     to_internal: Callable[[Obj], Obj]
     from_internal: Callable[[Obj], Obj]
     lossless: bool = False
+    into: Callable[[Obj, Obj], Obj] | None = None
 
 
 def _unchanged(obj: Obj) -> Obj:

@@ -227,8 +227,8 @@ class Dispatcher(RequestDispatcher):
         if last is not None and last.object is not None and last.dirty:
             self._state.require()
             self._attributes.reinvocation.needed = True
-            kind = self._attributes.kind
-            self._attributes.object = self._objects.to_internal(last.object, last.kind, kind)
+            attributes = self._attributes
+            attributes.object = self._objects.into_internal(last.object, last.kind, attributes.kind, attributes.new)
 
 
 def _key(item: Invocation[Mutator], params: Obj | None) -> _Key:

@@ -143,6 +143,7 @@ class _Versions:
         self._attributes = attributes
         self._objects = objects
         self._last: VersionedAttributes | None = None
+        self._converted: Obj | None = None  # the object of the request that was converted to that version
         self._problem: OtherKindError | None = None  # that the patched object is of another kind
 
     def of(self, kind: GroupVersionKind) -> VersionedAttributes:
@@ -151,16 +152,21 @@ class _Versions:
             try:
                 self.check()
                 self._last = VersionedAttributes(self._attributes, kind, self._objects)
+                self._converted = self._attributes.object
             except StatusError as error:  # a conversion webhook has failed; the real server says it twice
                 raise internal_error(internal_error(error.message).message) from None
         return self._last
 
     def replace(self, obj: Obj, kind: GroupVersionKind) -> None:
-        """Put an object in the place of the new object of the request. One of another kind stays as it is: webhooks of
-        the same version see it, and may mend it."""
+        """Put an object in the place of the new object of the request, which keeps what the version does not have.
+
+        One of another kind stays as it is: webhooks of the same version see it, and may mend it.
+        """
         self.of(kind).object = obj
+        assert self._converted is not None
         try:
-            self._attributes.object = self._objects.to_internal(obj, kind, self._attributes.kind)
+            request_kind = self._attributes.kind
+            self._attributes.object = self._objects.into_internal(obj, kind, request_kind, self._converted)
             self._problem = None
         except OtherKindError as error:
             self._attributes.object, self._problem = obj, error
