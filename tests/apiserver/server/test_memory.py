@@ -16,11 +16,13 @@ from tests.releases import NEWEST
 from tests.waiting import wait_until
 from understudy import Server
 from understudy.apiserver.controllers.framework.workqueue import WorkQueue
+from understudy.apiserver.encoding.encoded import lookup
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.bootstrap import flow_control
 from understudy.apiserver.serving.release import Release
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.selectors.selector import Condition, Selector
 from understudy.machinery.types import Obj
 from understudy.machinery.util.memory import SMALL, give_back
 
@@ -46,6 +48,23 @@ async def test_store_gives_back() -> None:
     assert not any(entry.is_unpacked for entry in kept.entries)
     again = await store.range("/registry/things/")
     assert [entry.value for entry in again.entries] == [{"metadata": {"name": f"{n:05d}"}} for n in range(10)]
+
+
+async def test_index_of_a_field_keeps_no_values() -> None:
+    """Objects do not stay unpacked when an index reads a field of them, even if they were read before."""
+    store, kind = MemoryStore(), Release.of(NEWEST).kind("", "Pod")
+    assert kind is not None
+    await store.create("/registry/pods/default/a", {"metadata": {"name": "a"}, "spec": {"nodeName": "n"}})
+    [entry] = store.scan("/registry/pods/")
+    for _ in range(2):
+        entry.drop_unpacked()
+        condition, selector = (
+            Condition(False, "spec.nodeName", frozenset("n")),
+            Selector(values=kind.behavior.selectable),
+        )
+        assert lookup(condition, selector, kind).read(entry) == "n"
+        assert not entry.is_unpacked
+        assert entry.value["spec"] == {"nodeName": "n"}
 
 
 async def test_waiting_worker_waits_on() -> None:

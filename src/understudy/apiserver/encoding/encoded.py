@@ -109,7 +109,7 @@ def lookup(condition: Condition, selector: Selector, kind: Kind) -> Lookup:
     is_kept = kind.custom is None or condition.is_of_key
 
     def read(entry: Entry) -> str:
-        return selector.value(name, entry.value if is_kept else internal(entry, kind))
+        return selector.value(name, entry.passing_value if is_kept else internal(entry, kind))
 
     return Lookup(f"field {name} of {kind.versions[0]}", read, condition.values)
 

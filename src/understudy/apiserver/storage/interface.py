@@ -165,6 +165,12 @@ class Entry:
         return self._unpack() if value is None else value
 
     @property
+    def passing_value(self) -> Obj:
+        """Return the value, which does not stay unpacked: for indexes, which look at thousands once."""
+        value = self._value
+        return self._unpacked() if value is None else value
+
+    @property
     def object(self) -> Obj:
         """Return the value with its resourceVersion. All readers share it: it is never edited."""
         if not self.revision:
@@ -285,10 +291,13 @@ class Entry:
             packed = self._own_pack or packing.pack(self.value)
             self._packed, self._decoder, self._kept = packing.with_form(packed, self.labels, form), None, kept
 
-    def _unpack(self) -> Obj:
+    def _unpacked(self) -> Obj:
+        """Return the value of what is packed."""
         packed = self._own_pack
-        value = packing.value_of(packed) if self._decoder is None else self._decoder.decode(self.key, self._packed)
-        self._value = value
+        return packing.value_of(packed) if self._decoder is None else self._decoder.decode(self.key, self._packed)
+
+    def _unpack(self) -> Obj:
+        value = self._value = self._unpacked()
         if self._recent is not None and (self._is_past or not self._was_unpacked):
             self._recent.add(self)
         self._was_unpacked = True
