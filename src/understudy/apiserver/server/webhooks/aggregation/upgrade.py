@@ -18,7 +18,7 @@ from understudy.apiserver.server.http1.streamed import Send, StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
 from understudy.apiserver.server.webhooks.exchange import DIAL, NO_TLS, joined, os_reason
-from understudy.apiserver.server.webhooks.streams.stream import SocketWire
+from understudy.apiserver.server.webhooks.streams.stream import SocketWire, close_writer
 
 _PORTION = 64 * 1024  # bytes that are passed on at once
 _LONGEST_ANSWER = 10.0  # seconds that a refusal may take
@@ -64,7 +64,7 @@ class Upgrade:
                 raise CallError(f"invalid upgrade response: status code {status}")
             return StreamedResponse(status, "", [*fields.items()], _Refusal(await self.rest(fields), status, fields))
         finally:
-            self.close()
+            await self.close()
 
     async def send(self, method: str, target: str, headers: Headers) -> tuple[int, CIMultiDict[str]]:
         """Send a request and return status and headers of the answer. Raises CallError and closes the connection."""
@@ -73,7 +73,7 @@ class Upgrade:
         try:
             head = await self._reader.readuntil(b"\r\n\r\n")
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            self.close()
+            await self.close()
             raise CallError("unexpected EOF") from None
         line, _, rest = head.partition(b"\r\n")
         return int(line.split()[1]), CIMultiDict(parse_headers(BytesIO(rest)).items())
@@ -90,9 +90,9 @@ class Upgrade:
         """Return the connection, on which another protocol is spoken behind the answer."""
         return SocketWire(self._reader, self._writer)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connection."""
-        self._writer.close()
+        await close_writer(self._writer)
 
 
 class _Refusal:
@@ -129,4 +129,4 @@ class _Relay:
         except OSError:
             exchange.reset()
         finally:
-            self._writer.close()
+            await close_writer(self._writer)

@@ -27,6 +27,7 @@ from understudy.apiserver.server.webhooks.streams.stream import (
     SocketStream,
     SocketWire,
     beside,
+    close_writer,
     copy,
     read_all,
     together,
@@ -97,7 +98,7 @@ class Translation:
             protocol = headers.get(names.PROTOCOL_VERSION, names.V1)
             names.check_status(await self._streamed(kubelet.wire(), protocol, channels), protocol)
         finally:
-            kubelet.close()
+            await kubelet.close()
 
     async def _streamed(self, wire: SocketWire, protocol: str, channels: Channels) -> bytes:
         """Pass on what client and command tell each other, and return what the kubelet says at the end."""
@@ -177,4 +178,4 @@ class Tunnel:
             await client.wire.open(f"{TUNNEL_PREFIX}{self._protocol}" if self._protocol else "")
             await until_first(copy(client, self._kubelet), copy(self._kubelet, client))
         finally:
-            self._writer.close()
+            await close_writer(self._writer)

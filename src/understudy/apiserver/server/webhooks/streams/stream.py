@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
-_LINGER = 1.0  # seconds that a client gets to read what was sent, and to close the connection itself
+_LINGER = 1.0  # seconds that the other side gets to read what was sent, and to close the connection itself
 PORTION = 32 * 1024  # bytes that are passed on at once, as many as by Go's `io.Copy`
 
 
@@ -130,6 +130,17 @@ class _Holding(asyncio.ReadTransport):
 
     def resume_reading(self) -> None:
         self._count(-1)
+
+
+async def close_writer(writer: asyncio.StreamWriter) -> None:
+    """Close a connection and wait until the other side has agreed, which takes TLS a message each way."""
+    writer.close()
+    try:
+        with suppress(OSError):  # broken off, or no answer in time
+            async with asyncio.timeout(_LINGER):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()  # else it would outlive the event loop
 
 
 class SocketWire:
