@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
+from http.client import HTTPConnection
 from importlib import metadata
 from pathlib import Path
 
@@ -41,6 +43,24 @@ def test_signals_end_the_server(number: signal.Signals) -> None:
             assert next(events)["type"] == "ADDED"
             process.send_signal(number)
             assert [event["type"] for event in events] == ["ADDED"] * 3
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_signal_lets_what_runs_be_answered() -> None:
+    """On SIGTERM nobody can connect any more, and the server ends when the request that runs has been answered."""
+    with serving() as (process, url), closing(HTTPConnection(url.partition("//")[2], timeout=PATIENCE)) as connection:
+        connection.putrequest("POST", "/api/v1/namespaces")
+        connection.putheader("Content-Length", "7")
+        connection.putheader("Expect", "100-continue")
+        connection.endheaders()
+        assert connection.sock.recv(1024) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(ConnectionError):  # noqa: PT012 - until it does
+            while True:
+                socket.create_connection(connection.sock.getpeername(), timeout=PATIENCE).close()
+        connection.send(b"garbage")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Connection"]) == (400, "close")
         assert process.wait(PATIENCE) == 0
 
 

@@ -103,7 +103,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
 
     options  returns the options of the server; raises ValueError
     use      is run with the server once it listens, and a future that SIGINT and SIGTERM complete; the server ends
-             when it returns
+             when it returns, after it has answered the requests that run
 
     Before it listens, when it may be reading what it begins with, such a signal ends the process immediately, as a
     second one does (upstream: `SetupSignalHandler`).
@@ -123,6 +123,7 @@ def run_server(options: Callable[[], dict[str, Any]], use: UseServer) -> int:
             try:
                 listens()
                 await use(server, stopped)
+                await server.drain()
             finally:
                 await server.stop()
 

@@ -175,6 +175,7 @@ class Director:
 
     running  number of requests for resources that are being answered
     begun    number of those that were ever begun
+    is_ending  whether the server comes to its end, and is not ready for more
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class Director:
         self._backends = Backends() if aggregator is None else aggregator.backends
         self.clock = state.clock
         self.running = self.begun = 0
+        self.is_ending = False
         self._flow_control = flow_control
         self._limiter = limiter
         self._storage_versions = storage_versions
@@ -492,8 +494,12 @@ class Director:
         return self._newest
 
     async def _health(self, checks: healthz.Checks, request: Request) -> Response:
-        begins = healthz.none_begins if self._storage_versions is None else self._storage_versions.unfinished
-        return await healthz.answer_with_store(checks, self.state.registry.store, request, begins)
+        return await healthz.answer_with_store(checks, self.state.registry.store, request, self._failing)
+
+    def _failing(self) -> Mapping[str, str]:
+        """Return the checks that fail since the server has not begun, or comes to its end, with the reason."""
+        begins = {} if self._storage_versions is None else self._storage_versions.unfinished()
+        return {**begins, healthz.SHUTDOWN: "process is shutting down"} if self.is_ending else begins
 
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state

@@ -30,11 +30,12 @@ from understudy.apiserver.server.filters.audit.filter import Auditor
 from understudy.apiserver.server.filters.audit.kept import KeptEvents
 from understudy.apiserver.server.filters.faults.faults import Faults
 from understudy.apiserver.server.filters.faults.page import FaultsPage
+from understudy.apiserver.server.filters.request_deadline import LONGEST
 from understudy.apiserver.server.filters.request_log.log import RequestLog
 from understudy.apiserver.server.http.listener import Listener
 from understudy.apiserver.server.http.tls_listener import listening_socket
 from understudy.apiserver.server.http.webhook_functions import FunctionWebhooks, WebhookFunction
-from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.options.config import ServerConfig
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
@@ -443,10 +444,26 @@ class Lifecycle:
         async with self._changing:
             await self._stop()
 
-    async def _stop(self) -> None:
+    async def drain(self) -> None:
+        """Do what a program does before it ends: tell that it is not ready, and answer the requests that run.
+
+        Upstream: `preparedGenericAPIServer.RunWithContext`. It takes as long as they do, a minute at most.
+        """
+        self.door.director.is_ending = True
+        termination = self._config.termination
+        await asyncio.sleep(termination.delay)
+        await self._leave()
+        if self._listener is not None:
+            await self._listener.drain(termination, LONGEST + termination.watch_grace)
+
+    async def _leave(self) -> None:
+        """Let no other server know this one any more."""
         replica, self._replica = self._replica, None
         if replica is not None and self.is_listening:
             await replica.leave()
+
+    async def _stop(self) -> None:
+        await self._leave()
         try:
             await self._manager.stop_components()  # which are clients, and would complain
         finally:

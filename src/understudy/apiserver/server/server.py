@@ -178,6 +178,10 @@ class Server(ObjectAccess, ExternalClients):
         """Return the connection of a component that acts as a user."""
         return self._lifecycle.connection_of(user)
 
+    async def drain(self) -> None:
+        """Answer the requests that run, and no others, before `stop`: what a program does when it is told to end."""
+        await self._lifecycle.drain()
+
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers. A reset that runs comes to its end."""
         try:

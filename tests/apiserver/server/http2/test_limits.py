@@ -16,7 +16,7 @@ from tests.apiserver.server.http2.exchanges import PING
 from understudy import Server
 from understudy.apiserver.endpoints.request import Delivery
 from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.http2 import connection
 from understudy.apiserver.server.http2.connection import Http2Connection, Http2Server
 from understudy.apiserver.server.http2.encoder import PlainEncoder

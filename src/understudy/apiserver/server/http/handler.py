@@ -23,8 +23,8 @@ from understudy.apiserver.server.http.watch_stream import Pumps, pump
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import HTTP_1_1, HTTP_2
 from understudy.apiserver.server.http1.parser import NO_BODY
-from understudy.apiserver.server.http1.protocol import Handler
 from understudy.apiserver.server.http1.request_bodies import HeldBodies, Reception
+from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.machinery.errors import RequestAbortedError, internal_error
 from understudy.machinery.options import parse_query

@@ -9,21 +9,26 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from understudy.apiserver.client.watching import Frames, Stop
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http.handler import give_up, handler
+from understudy.apiserver.server.http.retry_after import refusing
 from understudy.apiserver.server.http.tls_listener import BACKLOG, TLSListener
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
+from understudy.apiserver.server.http1.served import ServedProtocol
+from understudy.apiserver.server.options.shutdown import Termination
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.http2.connection import Http2Server
 
 HTTP2 = "h2"  # its name in a handshake (ALPN)
+_LOOK = 0.02  # seconds between two looks at the requests that are answered
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 
 
@@ -97,6 +102,43 @@ class Listener:
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""
         self._pumps.close()
+
+    async def drain(self, termination: Termination, seconds: float) -> None:
+        """End watches and let requests finish, in some seconds at most; accept or answer no others.
+
+        Requests that have become another protocol, such as those of `kubectl exec`, go on.
+        """
+        if termination.sends_retry_after:
+            self._refuse()
+        elif self._listener is not None:
+            self._listener.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._pumps.drain(termination.watch_grace)
+                if termination.sends_retry_after:
+                    await self._answer_the_last()
+                else:
+                    await asyncio.gather(*[connection.drain() for connection in self._connections])
+
+    @property
+    def _connections(self) -> list[ServedProtocol]:
+        """Return the connections that are open."""
+        return [*self._server.connections, *(() if self._http2 is None else self._http2.connections)]
+
+    def _refuse(self) -> None:
+        """Refuse the requests to come."""
+        self.handle = self._server.handle = refuse = refusing(self.handle)
+        if self._http2 is not None:
+            self._http2.handle = refuse
+        for connection in self._connections:
+            connection.answer_with(refuse)
+
+    async def _answer_the_last(self) -> None:
+        """Wait until the requests that are being answered have been."""
+        last = {exchange for connection in self._connections for exchange in connection.answering}
+        while last:
+            await asyncio.sleep(_LOOK)
+            last &= {exchange for connection in self._connections for exchange in connection.answering}
 
     async def stop(self) -> None:
         """End watches, let requests finish and close every connection."""

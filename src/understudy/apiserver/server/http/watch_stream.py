@@ -28,6 +28,7 @@ from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.deep_recursion import start_on_deep_stack
 from understudy.machinery.util.regex import regex
 
+_LEAST_ENDS = 200.0  # watches that end in a second when a server drains
 MANY_WAITING = 1000  # events of one watch of which others get a part between two parts
 _UPGRADE = regex(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 log = logging.getLogger("understudy")
@@ -90,6 +91,18 @@ class Pumps:
     def close(self) -> None:
         """End every open watch, as if its time were up."""
         for source in list(self._open):
+            self._end(source)
+
+    async def drain(self, seconds: float) -> None:
+        """End the watches that are open a part at a time, all within some seconds, and every one that begins.
+
+        Upstream: `RateLimitedSafeWaitGroup`.
+        """
+        self._stopped, left = True, self.sources
+        rate = max(len(left) / seconds, _LEAST_ENDS) if seconds else 0.0
+        for number, source in enumerate(left):
+            if rate and number:
+                await asyncio.sleep(1 / rate)
             self._end(source)
 
     async def stop(self) -> None:

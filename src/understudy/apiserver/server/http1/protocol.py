@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import cast
 
@@ -18,7 +19,7 @@ from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.head import Head, RefusedError, bad_request
 from understudy.apiserver.server.http1.large_parts import LargeParts
 from understudy.apiserver.server.http1.parser import NO_BODY, Received, RequestParser
-from understudy.apiserver.server.http1.served import ServedProtocol, shut_down
+from understudy.apiserver.server.http1.served import Handler, ServedProtocol, shut_down
 from understudy.apiserver.storage.turns import Turns
 
 log = logging.getLogger("understudy")
@@ -29,29 +30,30 @@ _PART_OF_FRAMES = 16 * 1024  # bytes of another protocol that are read in one tu
 _LAST_CHUNK = b"0\r\n\r\n"
 _PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
 
-Handler = Callable[[Exchange], Awaitable[None]]
 GiveUp = Callable[[Http1Exchange], None]
 
 
 class HTTPServer:
     """All connections of a server, whose requests a handler answers.
 
+    handle   answers requests
+    connections  are those that are open
     give_up  answers, without waiting, a request that has no answer yet and whose client sends nothing more
     """
 
     def __init__(self, handle: Handler, give_up: GiveUp = lambda exchange: None) -> None:
-        self._handle = handle
+        self.handle = handle
         self._give_up = give_up
-        self._connections: set[HTTPProtocol] = set()
+        self.connections: set[HTTPProtocol] = set()
         self._large_parts = LargeParts()
 
     def connect(self) -> HTTPProtocol:
         """Return the protocol of a new connection, in the running event loop."""
-        return HTTPProtocol(self._handle, self._give_up, self._connections, self._large_parts)
+        return HTTPProtocol(self.handle, self._give_up, self.connections, self._large_parts)
 
     async def shutdown(self, grace: float) -> None:
         """End all connections; requests that are being answered get some seconds to finish."""
-        await shut_down(self._connections, grace)
+        await shut_down(self.connections, grace)
 
 
 class HTTPProtocol(ServedProtocol):
@@ -267,6 +269,26 @@ class HTTPProtocol(ServedProtocol):
 
     def _is_busy(self) -> bool:
         return self._arrived is None
+
+    def answer_with(self, handle: Handler) -> None:
+        """Let another handler answer the requests to come."""
+        self._handle = handle
+
+    @property
+    def answering(self) -> AbstractSet[Exchange]:
+        """Return the request that is being answered, unless it has become another protocol."""
+        return set() if self._current is None or self._is_upgraded else {self._current}
+
+    async def drain(self) -> None:
+        """Accept no more requests, and close the connection when the one that is being answered has been."""
+        self._is_stopping = True
+        if (task := self._task) is None or self._is_upgraded:
+            return
+        if self._current is not None:
+            self._current.closes = True
+        else:
+            task.cancel()
+        await asyncio.wait([task])
 
     async def shutdown(self, grace: float) -> None:
         """Close the connection. A request that is being answered gets some seconds to finish."""

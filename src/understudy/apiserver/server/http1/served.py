@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 
 from understudy.apiserver.server.http1.ends import end_connections
+from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.large_parts import LargeParts, PacedProtocol
 
+Handler = Callable[[Exchange], Awaitable[None]]
 IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
 
 
@@ -35,6 +38,19 @@ class ServedProtocol(PacedProtocol):
             self._timer = self._loop.call_later(left, self._check_idle)
         else:
             self._close_if_idle()
+
+    def answer_with(self, handle: Handler) -> None:
+        """Let another handler answer the requests to come."""
+        raise NotImplementedError
+
+    @property
+    def answering(self) -> AbstractSet[Exchange]:
+        """Return the requests that are being answered, but for those that have become another protocol."""
+        raise NotImplementedError
+
+    async def drain(self) -> None:
+        """Accept no more requests, and close the connection when those that are being answered have been."""
+        raise NotImplementedError
 
     async def shutdown(self, grace: float) -> None:
         """Close the connection. Requests that are being answered get some seconds to finish."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from h2 import events
 from h2.errors import ErrorCodes
 from hpack import HPACKError, OversizedHeaderListError
 
+from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.large_parts import LargeParts
-from understudy.apiserver.server.http1.protocol import Handler
-from understudy.apiserver.server.http1.served import ServedProtocol, shut_down
+from understudy.apiserver.server.http1.served import Handler, ServedProtocol, shut_down
 from understudy.apiserver.server.http2.frames import go_away_frame
 from understudy.apiserver.server.http2.reader import BrokenRuleError, FrameReader, WrongPrefaceError
 from understudy.apiserver.server.http2.requests import Requests
@@ -253,6 +254,20 @@ class Http2Connection(ServedProtocol):
 
     def _close_if_idle(self) -> None:
         self.go_away()
+
+    def answer_with(self, handle: Handler) -> None:
+        """Let another handler answer the requests to come."""
+        self._requests.handle = handle
+
+    @property
+    def answering(self) -> AbstractSet[Exchange]:
+        """Return the requests that are being answered."""
+        return self._requests.answering
+
+    async def drain(self) -> None:
+        """Accept no more requests, and close the connection when those that are being answered have been."""
+        self.go_away()
+        await self._requests.finish(None)
 
     async def shutdown(self, grace: float) -> None:
         """Close the connection. Requests that are being answered get some seconds to finish."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 from h2 import events
 from h2.errors import ErrorCodes
 from multidict import CIMultiDict
 
-from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.http2.head import MalformedRequestError, Refusal, read_head
 from understudy.apiserver.server.http2.stream import Carrier, Http2Exchange, Stream, StreamBody
 from understudy.machinery.releases.version import Version
@@ -44,7 +46,7 @@ class Requests:
 
     def __init__(self, connection: Carrier, handle: Handler, version: Version, most: int) -> None:
         self._connection = connection
-        self._handle = handle
+        self.handle = handle
         self._version = version
         self._most = most
         self._open: dict[int, _Request] = {}
@@ -124,7 +126,7 @@ class Requests:
         try:
             with suppress(ConnectionError):  # the client went away, or gave the request up
                 if refusal is None:
-                    await self._handle(exchange)
+                    await self.handle(exchange)
                 else:
                     await exchange.send(refusal.status, CIMultiDict(refusal.headers), [refusal.text.encode()])
         except Exception:
@@ -160,8 +162,13 @@ class Requests:
         for number in list(self._open):
             self.cancel(number)
 
-    async def finish(self, grace: float) -> None:
-        """Give those that are being answered some seconds to finish, and end them."""
+    @property
+    def answering(self) -> AbstractSet[Exchange]:
+        """Return the requests that are being answered."""
+        return {request.exchange for request in self._open.values()}
+
+    async def finish(self, grace: float | None) -> None:
+        """Give those that are being answered some seconds to finish, None for any number, and end them."""
         tasks = [request.task for request in self._open.values() if request.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)

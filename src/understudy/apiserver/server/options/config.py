@@ -21,6 +21,7 @@ from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
+from understudy.apiserver.server.options.shutdown import ShutdownOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import host_and_port, option_value
@@ -64,11 +65,12 @@ class ServerConfig(
     Http2Options,
     StorageOptions,
     ReplicaOptions,
+    ShutdownOptions,
     TracingOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `FrontProxyOptions`, `TokenWebhookOptions`,
     `AuthorizationOptions`, `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`,
-    `StorageOptions`, `ReplicaOptions` and `TracingOptions`.
+    `StorageOptions`, `ReplicaOptions`, `ShutdownOptions` and `TracingOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -256,6 +258,7 @@ class ServerConfig(
         self.check_http2()
         self.check_storage()
         self.check_replicas()
+        _ = self.termination
         if self.is_read_only and (self.load or self.controllers):
             raise ValueError("--load and --controllers write: with --etcd-snapshot they need --writable")
         if self.enable_admission_plugins or self.disable_admission_plugins:

@@ -52,23 +52,19 @@ def paths(checks: Checks) -> list[str]:
 
 
 ETCD = ("etcd", "etcd-readiness")
-
-
-def none_begins() -> Mapping[str, str]:
-    """Return the checks of what has not begun yet, none of a server whose hooks begin at once."""
-    return NONE
+SHUTDOWN = "shutdown"
 
 
 async def answer_with_store(
-    checks: Checks, store: Store, request: Request, begins: Callable[[], Mapping[str, str]] = none_begins
+    checks: Checks, store: Store, request: Request, fails: Callable[[], Mapping[str, str]]
 ) -> Response:
     """Answer a request for one of the `paths`, of which those in ETCD ask the store.
 
-    `begins` returns the checks that fail since their part of the server has not begun, with the reason.
+    `fails` returns the checks that fail since the server has not begun, or comes to its end, with the reason.
     """
     name, _, check = request.path[1:].partition("/")
     asked = [below for below in ([check] if check else checks[name]) if below in ETCD]
-    failing = dict(begins())
+    failing = dict(fails())
     if asked and store.suspends:
         try:
             await store.check()

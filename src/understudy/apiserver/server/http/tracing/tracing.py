@@ -34,7 +34,7 @@ from understudy.apiserver.server.http.tracing.request_trace import CURRENT, FILT
 from understudy.apiserver.server.http.tracing.storage_spans import TracedStorage
 from understudy.apiserver.server.http.tracing.webhook_spans import TracedWebhookClient
 from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS
