@@ -73,6 +73,21 @@ def test_import_loads_no_parser() -> None:
     assert loaded.strip() == "[]"
 
 
+def test_expression_imports_the_libraries_that_it_calls() -> None:
+    """An expression imports the library of a function that it calls, and no other: all would take 0.02 s."""
+    code = f"""
+import sys
+from understudy.cel import compile, device_environment
+from understudy.machinery.releases.version import Version
+environment = device_environment(Version.parse("{NEWEST}"))
+for expression in ("device.driver == 'a'", "device.capacity['a'].b.isGreaterThan(quantity('1'))"):
+    assert compile(expression, environment).error is None
+    print([name for name in ("quantity", "network") if f"understudy.cel.library.{{name}}" in sys.modules])
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.splitlines() == ["[]", "['quantity']"]
+
+
 TEXT = r"""
 device .driver .attributes [ ] ( ) { } , : ? . ! - + * / % && || == < in true null 1 2u 1.5 'a' "b \q # & x .all(x, has(
 cel.bind(a, .? [? 9999999999999999999 0x r' b'a' // é ' ''' .optMap(v, .map(y, size( .format([ '%d' as _?_:_

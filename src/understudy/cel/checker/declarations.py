@@ -1,7 +1,8 @@
 """The declarations of an environment: functions with their overloads, variables and message types.
 
-Functions are declared in the library modules as text, one overload on a line, and read once:
+Functions are declared in `library/declarations.txt`, one overload on a line, and read once:
 
+    [standard]
     startsWith
         starts_with_string: string.(string) -> bool
 
@@ -15,20 +16,25 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 
 from understudy.cel import types
 from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import Type
+
+_DECLARATIONS = Path(__file__).parents[1] / "library" / "declarations.txt"
+_Signature = tuple[str, str]  # the library of an overload, and its notation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
     """One signature of a function; for a method the target is the first of `args`.
 
-    `params` are the type parameters that occur in it.
+    `params` are the type parameters that occur in it, `library` is the name of the library that declares it.
     """
 
     id: str
+    library: str
     args: tuple[Type, ...]
     result: Type
     method: bool
@@ -38,14 +44,14 @@ class Overload:
 class Function:
     """A function or operator by name, with the overloads of all libraries in the order they were added."""
 
-    def __init__(self, name: str, signatures: Mapping[str, str]) -> None:
+    def __init__(self, name: str, signatures: Mapping[str, _Signature]) -> None:
         self.name = name
         self._signatures = signatures
 
     @cached_property
     def overloads(self) -> tuple[Overload, ...]:
         """Return the overloads, which are read when they are first asked for: expressions use few of some hundred."""
-        return tuple(_read_overload(id_, signature) for id_, signature in self._signatures.items())
+        return tuple(_read_overload(id_, *signature) for id_, signature in self._signatures.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,23 +74,33 @@ class Declarations:
         return self.fields.get(message)
 
 
-def read_functions(texts: Iterable[str]) -> dict[str, Function]:
-    """Return the functions declared in the texts, by name; overloads of a function declared twice are appended."""
-    signatures: dict[str, dict[str, str]] = {}
-    for text in texts:
-        name = ""
-        for line in text.splitlines():
-            if not line.strip():
-                continue
-            if not line.startswith(" "):
-                name = line.strip()
+def read_functions(libraries: Iterable[str]) -> dict[str, Function]:
+    """Return the functions of libraries, by name; overloads of a function that several declare are appended."""
+    signatures: dict[str, dict[str, _Signature]] = {}
+    for library in libraries:
+        group: dict[str, _Signature] = {}
+        for line in _declared()[library]:
+            if line.startswith(" "):
+                id_, _, text = line.strip().partition(": ")
+                group.setdefault(id_, (library, text))
             else:
-                id_, signature = line.strip().split(": ", 1)
-                signatures.setdefault(name, {}).setdefault(id_, signature)
+                group = signatures.setdefault(line, {})
     return {name: Function(name, group) for name, group in signatures.items()}
 
 
-def _read_overload(id_: str, signature: str) -> Overload:
+@cache
+def _declared() -> Mapping[str, list[str]]:
+    """Return the lines that declare the functions of each library."""
+    lines: dict[str, list[str]] = {}
+    for line in _DECLARATIONS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            own = lines[line[1:-1]] = []
+        elif line:
+            own.append(line)
+    return lines
+
+
+def _read_overload(id_: str, library: str, signature: str) -> Overload:
     """Return an overload from its notation, such as `string.(string) -> bool`."""
     left, result = signature.split(" -> ")
     method = not left.startswith("(")
@@ -97,7 +113,7 @@ def _read_overload(id_: str, signature: str) -> Overload:
         _collect_params(type_, params)
     end = read_type(result)
     _collect_params(end, params)
-    return Overload(id_, parsed, end, method, tuple(params.values()))
+    return Overload(id_, library, parsed, end, method, tuple(params.values()))
 
 
 def _collect_params(type_: Type, into: dict[str, Type]) -> None:

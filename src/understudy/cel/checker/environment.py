@@ -11,20 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import import_module
-from sys import modules as loaded
 
 from understudy.cel.checker.declarations import Declarations, Function, read_functions, read_type
 from understudy.cel.cost.device_sizes import estimate_size
 from understudy.cel.cost.estimate import SizeEstimator, unlimited
-from understudy.cel.limits.interrupts import WORK_ON_LOOP, current_meter
-from understudy.cel.parser.macros import Macro, MacroKey
+from understudy.cel.parser.extension_macros import LIST_MACROS, TWO_VARIABLE_MACROS
+from understudy.cel.parser.macros import BINDINGS_MACROS, OPTIONAL_MACROS, STANDARD_MACROS, Macro, MacroKey
 from understudy.cel.types import DYN, TYPE, Type, opaque, optional_of, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
 
 DEVICE = "kubernetes.DRADevice"
-_LIBRARY = "understudy.cel.library"
 
 # The libraries with the release that introduced each, newest first: expressions may use them once older releases can
 # read them. Overloads are merged from the last library to the first.
@@ -55,6 +52,13 @@ _CEL_GO_LIBRARIES: tuple[tuple[str, Version, Version | None], ...] = (
 )
 # The libraries that device selectors have in every release.
 _DEVICE_LIBRARIES = ("bindings", "semver")
+_MACROS: Mapping[str, Mapping[MacroKey, Macro]] = {
+    "standard": STANDARD_MACROS,
+    "optional": OPTIONAL_MACROS,
+    "two_variable_comprehensions": TWO_VARIABLE_MACROS,
+    "list_extensions": LIST_MACROS,
+    "bindings": BINDINGS_MACROS,
+}
 
 
 def _check_result_of(*kinds: str) -> Callable[[Type], str]:
@@ -198,11 +202,8 @@ def _type(of: str | Type) -> Type:
 @cache
 def _contents(libraries: tuple[str, ...]) -> tuple[Mapping[MacroKey, Macro], Mapping[str, Function]]:
     """Return the macros and the functions of libraries."""
-    if any(f"{_LIBRARY}.{name}" not in loaded for name in libraries):
-        current_meter().count(WORK_ON_LOOP + 1)  # importing them takes 0.05 s, which is too long for an event loop
-    modules = [import_module(f"{_LIBRARY}.{name}") for name in libraries]
-    macros = {key: macro for module in modules for key, macro in getattr(module, "MACROS", {}).items()}
-    return macros, read_functions(module.DECLARATIONS for module in modules)
+    macros = {key: macro for name in libraries for key, macro in _MACROS.get(name, {}).items()}
+    return macros, read_functions(libraries)
 
 
 _WRAPPERS = {

@@ -40,12 +40,6 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease
 
 # In 1.32 a range that fails is taken for one of a wrong type by macros with two variables.
 _NAMES_RANGE_ERRORS = ByRelease({V1_33: False, V1_32: True, V1_31: False})
-_LIBRARIES = tuple(
-    "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
-    "semver semver_normalization two_variable_comprehensions list_extensions device_includes includes "
-    "integer_durations jsonpatch "
-    "authorization authorization_selectors".split()
-)
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
 
@@ -54,15 +48,14 @@ class PlanError(Exception):
 
 
 @cache
-def overload_bindings(version: Version) -> Mapping[str, Callable[..., Value]]:
-    """Return the functions behind all overloads in a release, by overload id."""
-    bindings: dict[str, Callable[..., Value]] = {}
-    for name in _LIBRARIES:
-        module = import_module(f"understudy.cel.library.{name}")
-        bindings |= module.FUNCTIONS
-        if hasattr(module, "functions_of"):
-            bindings |= module.functions_of(version)
-    return bindings
+def overload_bindings(library: str, version: Version) -> Mapping[str, Callable[..., Value]]:
+    """Return the functions behind the overloads of a library in a release, by overload id.
+
+    A library is imported when an expression first calls one of its functions: all would take 0.02 s.
+    """
+    module = import_module(f"understudy.cel.library.{library}")
+    bindings: Mapping[str, Callable[..., Value]] = module.FUNCTIONS
+    return {**bindings, **module.functions_of(version)} if hasattr(module, "functions_of") else bindings
 
 
 def plan(root: Node, declarations: Declarations, version: Version) -> Program:
@@ -90,7 +83,7 @@ class Planner:
 
     def __init__(self, declarations: Declarations, version: Version) -> None:
         self._declarations = declarations
-        self._bindings = overload_bindings(version)
+        self._version = version
         self._names_range_errors = _NAMES_RANGE_ERRORS[version]
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
@@ -202,8 +195,11 @@ class Planner:
     def _binding(self, node: Call) -> Callable[..., Value]:
         """Return the function of a call: of its one overload, or one that chooses by the types of the arguments."""
         declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
-        bindings = self._bindings
-        chosen = [(_signature_guard(declared[id_]), bindings[id_]) for id_ in node.overloads if id_ in bindings]
+        chosen = []
+        for overload in map(declared.__getitem__, node.overloads):
+            function = overload_bindings(overload.library, self._version).get(overload.id)
+            if function is not None:
+                chosen.append((_signature_guard(overload), function))
         name = node.function
         if len(chosen) == 1 and _needs_no_guard(node, declared[node.overloads[0]]):
             return chosen[0][1]

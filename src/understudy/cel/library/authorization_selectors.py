@@ -8,13 +8,6 @@ from dataclasses import replace
 from understudy.cel.values import Value
 from understudy.machinery.auth.authorization import field_terms, label_requirements
 
-DECLARATIONS = """
-fieldSelector
-    authorizer_fieldselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
-labelSelector
-    authorizer_labelselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
-"""
-
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "authorizer_fieldselector": lambda check, selector: replace(check, field_selector=field_terms(selector)),
     "authorizer_labelselector": lambda check, selector: replace(check, label_selector=label_requirements(selector)),

@@ -7,11 +7,6 @@ from collections.abc import Callable, Mapping
 from understudy.cel.errors import EvaluationError
 from understudy.cel.values import Value, equal
 
-DECLARATIONS = """
-includes
-    dra_includes_dyn_dyn: dyn.(dyn) -> bool
-"""
-
 MAX_VALUES = 48
 """The number of values that the attributes of a device may have (`ResourceSliceMaxAttributeValuesPerDevice`)."""
 

@@ -6,11 +6,6 @@ from collections.abc import Callable, Mapping
 
 from understudy.cel.values import Value, equal
 
-DECLARATIONS = """
-includes
-    list_includes_dyn_dyn: dyn.(dyn) -> bool
-"""
-
 
 def _includes(target: Value, value: Value) -> bool:
     return any(equal(item, value) for item in target) if isinstance(target, list) else equal(target, value)

@@ -7,8 +7,4 @@ from collections.abc import Callable, Mapping
 from understudy.cel.library.time import to_duration
 from understudy.cel.values import Value
 
-DECLARATIONS = """
-duration
-    int64_to_duration: (int) -> duration
-"""
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {"int64_to_duration": to_duration}

@@ -6,11 +6,6 @@ from collections.abc import Callable, Mapping
 
 from understudy.cel.values import Value
 
-DECLARATIONS = """
-jsonpatch.escapeKey
-    string_jsonpatch_escapeKey_string: (string) -> string
-"""
-
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_jsonpatch_escapeKey_string": lambda text: text.replace("~", "~0").replace("/", "~1")
 }

@@ -6,29 +6,10 @@ from collections.abc import Callable, Mapping
 
 from understudy.cel.errors import EvaluationError
 from understudy.cel.limits.budget import check_size
-from understudy.cel.parser import extension_macros
 from understudy.cel.values import Value, equal, type_name
 from understudy.machinery.releases.version import V1_37, Version
 
 _COMPARABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
-_INDENT = "\n    "
-DECLARATIONS = f"""
-@sortByAssociatedKeys
-    {_INDENT.join(f"list_{kind}_sortByAssociatedKeys: list(T).(list({kind})) -> list(T)" for kind in _COMPARABLE)}
-distinct
-    list_distinct: list(T).() -> list(T)
-flatten
-    list_flatten: list(list(T)).() -> list(T)
-    list_flatten_int: list(dyn).(int) -> list(dyn)
-lists.range
-    lists_range: (int) -> list(int)
-reverse
-    list_reverse: list(T).() -> list(T)
-slice
-    list_slice: list(T).(int, int) -> list(T)
-sort
-    {_INDENT.join(f"list_{kind}_sort: list({kind}).() -> list({kind})" for kind in _COMPARABLE)}
-"""
 
 
 def _slice(values: list[Value], start: int, end: int) -> list[Value]:
@@ -101,7 +82,6 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"list_{kind}_sort": lambda values: _sort(values, values) for kind in _COMPARABLE},
     **{f"list_{kind}_sortByAssociatedKeys": _sort for kind in _COMPARABLE},
 }
-MACROS = extension_macros.LIST_MACROS
 
 LONGEST_RANGE = 1_000_000
 """The most numbers that `lists.range` makes since 1.37."""

@@ -12,8 +12,6 @@ from understudy.cel.library.shared_lists import concat
 from understudy.cel.library.time import duration_in_range, timestamp_in_range
 from understudy.cel.values import Value, equal, in_range, map_key, unsigned_in_range
 
-DECLARATIONS = ""
-
 
 def _divide(one: int, other: int) -> int:
     """Return the quotient rounded towards zero, as Go does; Python rounds down."""

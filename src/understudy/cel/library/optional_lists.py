@@ -8,17 +8,6 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.library.string_format import format_value
 from understudy.cel.values import NONE, Optional, Value
 
-DECLARATIONS = """
-first
-    list_first: list(V).() -> optional_type(V)
-last
-    list_last: list(V).() -> optional_type(V)
-optional.unwrap
-    optional_unwrap: (list(optional_type(V))) -> list(V)
-unwrapOpt
-    optional_unwrapOpt: list(optional_type(V)).() -> list(V)
-"""
-
 
 def _unwrap(values: list[Value]) -> list[Value]:
     """Return the values of the optionals that have one. Raises `EvaluationError` if an element is not optional."""

@@ -8,14 +8,6 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.values import Value
 from understudy.machinery.golang import regexp
 
-DECLARATIONS = """
-find
-    string_find_string: string.(string) -> string
-findAll
-    string_find_all_string: string.(string) -> list(string)
-    string_find_all_string_int: string.(string, int) -> list(string)
-"""
-
 
 def _find(text: str, pattern: str) -> str:
     try:

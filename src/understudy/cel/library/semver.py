@@ -11,25 +11,6 @@ from understudy.cel.types import Type, struct
 from understudy.cel.values import Value, parses
 from understudy.machinery.util.caches import cache_short_texts
 
-DECLARATIONS = """
-compareTo
-    semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int
-isGreaterThan
-    semver_is_greater_than: kubernetes.Semver.(kubernetes.Semver) -> bool
-isLessThan
-    semver_is_less_than: kubernetes.Semver.(kubernetes.Semver) -> bool
-isSemver
-    is_semver_string: (string) -> bool
-major
-    semver_major: kubernetes.Semver.() -> int
-minor
-    semver_minor: kubernetes.Semver.() -> int
-patch
-    semver_patch: kubernetes.Semver.() -> int
-semver
-    string_to_semver: (string) -> kubernetes.Semver
-"""
-
 _DIGITS = frozenset("0123456789")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") | _DIGITS
 

@@ -8,13 +8,6 @@ from understudy.cel.errors import EvaluationError
 from understudy.cel.library.semver import Semver
 from understudy.cel.values import Value, parses
 
-DECLARATIONS = """
-isSemver
-    is_semver_string_bool: (string, bool) -> bool
-semver
-    string_bool_to_semver: (string, bool) -> kubernetes.Semver
-"""
-
 
 def _normalize(text: str) -> str:
     """Return a version without `v` and leading zeros, and with a minor and patch number (`normalizeAndParse`).

@@ -6,15 +6,6 @@ from collections.abc import Callable, Mapping
 
 from understudy.cel.values import Value, equal
 
-DECLARATIONS = """
-sets.contains
-    list_sets_contains_list: (list(T), list(T)) -> bool
-sets.equivalent
-    list_sets_equivalent_list: (list(T), list(T)) -> bool
-sets.intersects
-    list_sets_intersects_list: (list(T), list(T)) -> bool
-"""
-
 
 def _contains(values: list[Value], elements: list[Value]) -> bool:
     return all(any(equal(value, each) for value in values) for each in elements)

@@ -10,39 +10,6 @@ from understudy.cel.limits.budget import check_size
 from understudy.cel.values import Value, type_name
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 
-DECLARATIONS = """
-charAt
-    string_char_at_int: string.(int) -> string
-format
-    string_format: string.(list(dyn)) -> string
-indexOf
-    string_index_of_string: string.(string) -> int
-    string_index_of_string_int: string.(string, int) -> int
-join
-    list_join: list(string).() -> string
-    list_join_string: list(string).(string) -> string
-lastIndexOf
-    string_last_index_of_string: string.(string) -> int
-    string_last_index_of_string_int: string.(string, int) -> int
-lowerAscii
-    string_lower_ascii: string.() -> string
-replace
-    string_replace_string_string: string.(string, string) -> string
-    string_replace_string_string_int: string.(string, string, int) -> string
-split
-    string_split_string: string.(string) -> list(string)
-    string_split_string_int: string.(string, int) -> list(string)
-strings.quote
-    strings_quote: (string) -> string
-substring
-    string_substring_int: string.(int) -> string
-    string_substring_int_int: string.(int, int) -> string
-trim
-    string_trim: string.() -> string
-upperAscii
-    string_upper_ascii: string.() -> string
-"""
-
 _ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 _ASCII_UPPER = {value: key for key, value in _ASCII_LOWER.items()}
 _SPACES = "\t\n\v\f\r \u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"

@@ -11,43 +11,6 @@ from understudy.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, 
 from understudy.machinery.golang.times import fraction_text, parse_duration
 from understudy.machinery.util.regex import regex
 
-DECLARATIONS = """
-getDate
-    timestamp_to_day_of_month_1_based: timestamp.() -> int
-    timestamp_to_day_of_month_1_based_with_tz: timestamp.(string) -> int
-getDayOfMonth
-    timestamp_to_day_of_month: timestamp.() -> int
-    timestamp_to_day_of_month_with_tz: timestamp.(string) -> int
-getDayOfWeek
-    timestamp_to_day_of_week: timestamp.() -> int
-    timestamp_to_day_of_week_with_tz: timestamp.(string) -> int
-getDayOfYear
-    timestamp_to_day_of_year: timestamp.() -> int
-    timestamp_to_day_of_year_with_tz: timestamp.(string) -> int
-getFullYear
-    timestamp_to_year: timestamp.() -> int
-    timestamp_to_year_with_tz: timestamp.(string) -> int
-getHours
-    timestamp_to_hours: timestamp.() -> int
-    timestamp_to_hours_with_tz: timestamp.(string) -> int
-    duration_to_hours: duration.() -> int
-getMilliseconds
-    timestamp_to_milliseconds: timestamp.() -> int
-    timestamp_to_milliseconds_with_tz: timestamp.(string) -> int
-    duration_to_milliseconds: duration.() -> int
-getMinutes
-    timestamp_to_minutes: timestamp.() -> int
-    timestamp_to_minutes_with_tz: timestamp.(string) -> int
-    duration_to_minutes: duration.() -> int
-getMonth
-    timestamp_to_month: timestamp.() -> int
-    timestamp_to_month_with_tz: timestamp.(string) -> int
-getSeconds
-    timestamp_to_seconds: timestamp.() -> int
-    timestamp_to_seconds_tz: timestamp.(string) -> int
-    duration_to_seconds: duration.() -> int
-"""
-
 # The first second of the year 1 and the last one of the year 9999, in seconds since 1970.
 _EARLIEST, _LATEST = -62135596800, 253402300799
 _RFC3339 = regex(r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII)

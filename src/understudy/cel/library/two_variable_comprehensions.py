@@ -8,14 +8,7 @@ from typing import Any
 from understudy.cel.errors import EvaluationError
 from understudy.cel.library.shared_lists import GrowingMap
 from understudy.cel.library.string_format import format_value
-from understudy.cel.parser import extension_macros
 from understudy.cel.values import Value, map_key, map_keys
-
-DECLARATIONS = """
-cel.@mapInsert
-    @mapInsert_map_key_value: (map(K, V), K, V) -> map(K, V)
-    @mapInsert_map_map: (map(K, V), map(K, V)) -> map(K, V)
-"""
 
 
 def _insert(entries: dict[Any, Value], key: Value, value: Value) -> dict[Any, Value]:
@@ -39,4 +32,3 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "@mapInsert_map_key_value": _insert,
     "@mapInsert_map_map": _insert_all,
 }
-MACROS = extension_macros.TWO_VARIABLE_MACROS

@@ -13,25 +13,6 @@ from understudy.cel.values import Value
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 
-DECLARATIONS = """
-getEscapedPath
-    url_get_escaped_path: kubernetes.URL.() -> string
-getHost
-    url_get_host: kubernetes.URL.() -> string
-getHostname
-    url_get_hostname: kubernetes.URL.() -> string
-getPort
-    url_get_port: kubernetes.URL.() -> string
-getQuery
-    url_get_query: kubernetes.URL.() -> map(string, list(string))
-getScheme
-    url_get_scheme: kubernetes.URL.() -> string
-isURL
-    is_url_string: (string) -> bool
-url
-    string_to_url: (string) -> kubernetes.URL
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class URL:

@@ -43,8 +43,7 @@ _EXPONENT = r"[eE][+-]?[0-9]+"
 
 _TOKEN = rf"""
     (?P<space>[\t\ \r\n\f]+|//[^\n]*)
-  | (?P<BYTES>[bB](?:{_STRING.replace(" ", "[ ]")}))
-  | (?P<STRING>{_STRING.replace(" ", "[ ]")})
+  | (?P<STRING>[bB]?(?:{_STRING.replace(" ", "[ ]")}))
   | (?P<NUM_FLOAT>[0-9]+\.[0-9]+(?:{_EXPONENT})?|[0-9]+{_EXPONENT}|\.[0-9]+(?:{_EXPONENT})?)
   | (?P<NUM_UINT>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])
   | (?P<NUM_INT>0x[0-9a-fA-F]+|[0-9]+)
@@ -93,6 +92,8 @@ def scan(source: str, *, quoted_fields: bool) -> tuple[list[Token], list[Unrecog
         kind, text = match.lastgroup or "", match.group()
         if kind == "punctuation" or (kind == "IDENTIFIER" and text in _KEYWORDS):
             kind = f"'{text}'"
+        elif kind == "STRING" and text[0] in "bB":
+            kind = "BYTES"
         if kind != "space":
             tokens.append(Token(kind, text, pos))
         pos = match.end()

@@ -18,13 +18,10 @@ from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker import loading
 from understudy.apiserver.server.worker.executor import PLUGINS
-from understudy.cel.checker import environment
-from understudy.cel.limits.interrupts import WORK_ON_LOOP, EvaluationTakesLongError, Meter, metered
 from understudy.machinery.releases.version import V1_37
 
 NAMESPACE = "/api/v1/namespaces/default"
 LOOP = "understudy"  # the thread of the server's event loop
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
 class Recorded:
@@ -114,30 +111,3 @@ def test_all_threads_have_one_key(server: Server, monkeypatch: pytest.MonkeyPatc
     for thread in threads:
         thread.join()
     assert len(recorded.calls) == 1
-
-
-@pytest.fixture
-def without_libraries(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    """Forget that the libraries of CEL were imported; return what notes who imports them."""
-    recorded = Recorded(import_module)
-    monkeypatch.setattr(environment, "loaded", {})
-    monkeypatch.setattr(environment, "import_module", recorded)
-    environment._contents.cache_clear()
-    environment.device_environment.cache_clear()
-    return recorded
-
-
-@pytest.mark.usefixtures("without_libraries")
-def test_libraries_are_more_than_a_loop_may_do() -> None:
-    """To import the libraries of CEL counts as more work than evaluations may do on an event loop."""
-    with metered(Meter(most=WORK_ON_LOOP)), pytest.raises(EvaluationTakesLongError):
-        environment.device_environment(V1_37)
-
-
-def test_libraries_are_imported_beside_the_loop(server: Server, without_libraries: Recorded) -> None:
-    """The first expression of a process is compiled in a thread, which imports the libraries of CEL."""
-    selectors = [{"cel": {"expression": "device.driver == 'a'"}}]
-    exactly = {"deviceClassName": "gpu.example.com", "selectors": selectors}
-    claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
-    assert send(server, "POST", CLAIMS, claim).status == 201
-    assert set(without_libraries.threads) == {"understudy-deep"}
