@@ -70,7 +70,7 @@ def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _uncounted(new.status.get("uncountedTerminatedPods") or {})
     if ctx.gates[features.JOB_MANAGED_BY]:
         for watched, rule in _RULES:
-            if any((new.get(name) or None) != (before.get(name) or None) for name in watched):
+            if any(new.get(name) != before.get(name) for name in watched):
                 errors += rule(new)
     errors += _success(new)
     if ctx.gates[features.JOB_MANAGED_BY]:

@@ -7,6 +7,7 @@ from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import round_up_milli
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.names import path_segment_name
 
@@ -26,17 +27,19 @@ class RuntimeClass:
         if name is not None and runtime_class is None:
             _check_path(name)
             raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(name)} not found")
-        overhead = nested_field(runtime_class, "overhead", "podFixed")
-        if overhead is not None:
+        overhead = nested_field(runtime_class, "overhead", "podFixed", default={})
+        if nested_field(runtime_class, "overhead") is not None:
             if spec.get("overhead") and spec["overhead"] != overhead:
                 raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        if overhead:
             spec["overhead"] = {name: round_up_milli(amount) for name, amount in overhead.items()}
         _place(spec, metadata, nested_field(runtime_class, "scheduling", default={}))
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 for a pod with an overhead that its runtime class does not define."""
         spec = attributes.new["spec"]
-        if spec.get("overhead") and nested_field(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
+        has_overhead = spec.get("overhead") or was_sent_empty(spec, "overhead")
+        if has_overhead and nested_field(_runtime_class(spec, ctx), "overhead") is None:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             raise _forbidden(attributes.new["metadata"], why)
 
