@@ -18,6 +18,7 @@ from understudy.kinds.declarations.kind import Behavior
 from understudy.kinds.declarations.strategies import create_steps, resource_strategy, status_strategy, update_steps
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.field import Path
@@ -139,7 +140,8 @@ def _generate_selector(job: Obj, ctx: Context) -> None:
         for key in keys:
             pod_labels.setdefault(key, value)
     template["labels"] = pod_labels
-    if template_labels and metadata.get("labels") is template_labels:
+    shares_empty = was_sent_empty(template, "labels") and not metadata.get("labels")
+    if shares_empty or (template_labels and metadata.get("labels") is template_labels):
         metadata["labels"] = dict(pod_labels)
     chosen = spec.get("selector") or {}
     labels = chosen.get("matchLabels") or {}
