@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
@@ -31,12 +31,17 @@ def _annotate_nothing(key: str, value: str, *, detailed: bool = False) -> None:
     """Do nothing: there is no audit log."""
 
 
+async def _wait_for_nobody() -> None:
+    """Do nothing: there is nobody else who writes."""
+
+
 @dataclass(slots=True)
 class Context:
     """The parts of a request that rules may know.
 
     lookup   returns the object of (group, resource, namespace, name), None if there is none
     listing  returns every object of (group, resource, namespace); "" means all namespaces
+    catch_up waits until those two know what other servers of the same etcd have written
     pending_services
              returns the Services that other requests are about to store: their addresses and ports are not free
     allocated
@@ -53,7 +58,8 @@ class Context:
     count    adds one to a counter of /metrics: its name, and the value of its label
     writes   takes the entries that the request writes; None if nobody wants to know
 
-    The first four read the store without waiting. Without a store, as in offline validation, nothing exists.
+    `catch_up` waits, the others read the store as this process knows it. Without a store, as in offline validation,
+    nothing exists.
     """
 
     release: Version
@@ -70,6 +76,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
+    catch_up: Callable[[], Awaitable[None]] = _wait_for_nobody
     pending_services: Callable[[], Iterable[Obj]] = lambda: ()
     allocated: Callable[[NumberRange], int] = lambda numbers: 0
     allocate: Callable[[Obj, Callable[[], None]], None] = lambda service, allocate: allocate()

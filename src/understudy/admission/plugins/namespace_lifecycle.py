@@ -8,6 +8,7 @@ from __future__ import annotations
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
 from understudy.machinery import errors
+from understudy.machinery.types import Obj
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _ACCESS_REVIEWS = ("authorization.k8s.io", "localsubjectaccessreviews")
@@ -33,9 +34,7 @@ class NamespaceLifecycle:
         name = attributes.namespace
         if not name:
             return
-        namespace = ctx.lookup("", "namespaces", "", name)
-        if namespace is None:
-            raise errors.not_found("", "namespaces", name)
+        namespace = await _existing_namespace(name, ctx)
         if "deletionTimestamp" in namespace["metadata"]:
             raise _terminating(attributes)
 
@@ -50,8 +49,19 @@ class NamespaceExists:
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         name = attributes.namespace
-        if name and ctx.lookup("", "namespaces", "", name) is None:
-            raise errors.not_found("", "namespaces", name)
+        if name:
+            await _existing_namespace(name, ctx)
+
+
+async def _existing_namespace(name: str, ctx: Context) -> Obj:
+    """Return a namespace, also one that another server has just made. Raises StatusError."""
+    namespace = ctx.lookup("", "namespaces", "", name)
+    if namespace is None:
+        await ctx.catch_up()
+        namespace = ctx.lookup("", "namespaces", "", name)
+    if namespace is None:
+        raise errors.not_found("", "namespaces", name)
+    return namespace
 
 
 def _terminating(attributes: Attributes) -> errors.StatusError:

@@ -190,6 +190,7 @@ class ServerState:
             warnings=request.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,
+            catch_up=self.registry.store.catch_up,
             pending_services=self.registry.pending_services,
             allocated=self.registry.allocations.ranges.allocated,
             allocate=self.registry.allocations.allocate,

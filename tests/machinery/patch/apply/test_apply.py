@@ -44,6 +44,18 @@ def test_field_that_is_no_longer_applied_goes(world: Any) -> None:
     assert w.owners() == {}
 
 
+def test_emptied_list_stays_with_the_manager_that_made_it(world: Any) -> None:
+    """A list whose last elements go with an apply stays owned by who made it, as at kube-apiservers 1.32 and 1.37."""
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim")
+    w.create("zero", {"metadata": {"labels": {"zero": "1"}}})
+    first, more = ([{"uid": uid, "resource": "pods", "name": "1"} for uid in uids] for uids in ("v", "uw"))
+    w.update("two", {"status": {"reservedFor": first}})
+    w.apply("one", {"status": {"reservedFor": more}})
+    w.update("one", {"status": {"reservedFor": more}})
+    assert "reservedFor" not in w.apply("one", {})["status"]
+    assert w.owners()["Update two"] == [".status.reservedFor"]
+
+
 def test_shared_field_goes_with_its_last_owner(world: Any) -> None:
     """Managers that apply the same value share the field, and the last of them removes it."""
     w = world()
