@@ -46,7 +46,7 @@ class Connection:
         return (await self.reader.readuntil(b"\r\n\r\n")).decode()
 
     async def rest(self) -> bytes:
-        """Return what comes until the server closes the connection."""
+        """Read to the end of the connection, and return the bytes."""
         return await self.reader.read()
 
 
@@ -90,8 +90,9 @@ async def ending(server: Server) -> AsyncIterator[Connection]:
         await server.stop()
 
 
-async def test_requests_that_run_are_answered_at_the_end() -> None:
-    """Nobody can connect, idle connections and watches end, and what runs is answered on a connection that closes."""
+async def test_running_requests_are_answered_at_the_end() -> None:
+    """Idle connections and watches end, nobody can connect, and a running request is answered before its connection
+    closes."""
     server = Server()
     await server.start()
     async with (
@@ -194,7 +195,7 @@ async def test_watches_end_a_part_at_a_time(grace: float, seconds: float) -> Non
             ended.append(asyncio.get_running_loop().time())
 
         def wake(self) -> None:
-            """There is nothing to send."""
+            """Send nothing."""
 
     watches: list[Any] = [Watch() for _ in range(3)]
     for watch in watches:

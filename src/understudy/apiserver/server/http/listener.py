@@ -17,11 +17,11 @@ from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http.handler import give_up, handler
 from understudy.apiserver.server.http.retry_after import refusing
+from understudy.apiserver.server.http.shutdown import Termination
 from understudy.apiserver.server.http.tls_listener import BACKLOG, TLSListener
 from understudy.apiserver.server.http.watch_stream import Pumps
 from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.http1.served import ServedProtocol
-from understudy.apiserver.server.options.shutdown import Termination
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.http.tracing.tracing import Tracing

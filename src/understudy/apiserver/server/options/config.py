@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.options import AuthenticationOptions, PathLike, flag
 from understudy.apiserver.authorization.modes import RBAC
+from understudy.apiserver.server.http.shutdown import ShutdownOptions
 from understudy.apiserver.server.http.tracing.options import TracingConfiguration, TracingOptions
 from understudy.apiserver.server.options.aggregation import AggregationOptions, FrontProxyOptions, KubeletOptions
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
 from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
-from understudy.apiserver.server.options.shutdown import ShutdownOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import host_and_port, option_value

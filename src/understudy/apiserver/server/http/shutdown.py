@@ -13,7 +13,7 @@ _DELAY, _GRACE = "--shutdown-delay-duration", "shutdown-watch-termination-grace-
 
 
 class Termination(NamedTuple):
-    """What a server does between a signal and its end.
+    """The way a server ends: the time between a signal and its end.
 
     delay               seconds in which it answers as before, but for /readyz
     sends_retry_after   whether it goes on to listen then, and refuses requests while others are answered
@@ -49,7 +49,7 @@ class ShutdownOptions:
 
     @cached_property
     def termination(self) -> Termination:
-        """Return what the server does at its end. Raises ValueError for times that make no sense."""
+        """Return the way the server ends. Raises ValueError for times that make no sense."""
         delay = parse_duration(self.shutdown_delay_duration)
         grace = parse_duration(self.shutdown_watch_termination_grace_period)
         if delay is None or grace is None:
