@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from understudy.machinery.golang.json_writer import with_source
-from understudy.machinery.types import same_json, with_condition
+from understudy.machinery.serializer.json_fast import WithEmptyFields
+from understudy.machinery.types import same_json, share_equal_parts, with_condition
 
 READY = {"type": "Ready", "status": "True", "reason": "a", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 OTHER = {"type": "Other", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -71,3 +73,25 @@ def test_equality_of_raw_values() -> None:
     assert same_json(spaced, tight)
     assert spaced == {"a": 1}
     assert spaced != {"a": True}
+
+
+def test_equal_parts_are_one_object() -> None:
+    """Parts that are written in the same way are shared, at every depth; equal numbers and maps of other spelling are not."""
+    value = {
+        "a": {"type": "string", "enum": ["x", 1]},
+        "b": {"type": "string", "enum": ["x", 1]},
+        "c": {"type": "string", "enum": ["x", 1.0]},
+        "d": {"enum": ["x", 1], "type": "string"},
+        "e": {"type": "string", "enum": ["x", True]},
+    }
+    shared = share_equal_parts(value)
+    assert json.dumps(shared) == json.dumps(value)
+    assert shared["a"] is shared["b"]
+    assert shared["a"]["enum"] is shared["d"]["enum"]
+    assert len({id(part) for part in shared.values()}) == 4
+
+
+def test_parts_that_note_what_they_were_sent_with_are_not_shared() -> None:
+    """A struct that was sent with empty lists stays the object that it is."""
+    sparse = WithEmptyFields({"type": "string"})
+    assert share_equal_parts({"a": [sparse], "b": [{"type": "string"}]})["a"][0] is sparse

@@ -117,6 +117,31 @@ def deep_copy(value: Any) -> Any:
     return [deep_copy(item) for item in value] if isinstance(value, list) else value
 
 
+def share_equal_parts(value: Any) -> Any:
+    """Return a JSON value in which equal parts are one object, for values that nothing edits any more.
+
+    Parts are equal if they are written in the same way: 1 is not 1.0, and maps have their keys in one order. Objects
+    that note what they were sent with stay as they are.
+    """
+    return _shared(value, {})
+
+
+def _shared(value: Any, parts: dict[tuple[object, ...], Any]) -> Any:
+    """Return the one of some `parts` that is equal to a value, which is added to them if there is none."""
+    key: tuple[object, ...]
+    if type(value) is dict:
+        value = {name: _shared(item, parts) for name, item in value.items()}
+        key = (dict, *value, *map(id, value.values()))
+    elif type(value) is list:
+        value = [_shared(item, parts) for item in value]
+        key = (list, *map(id, value))
+    elif isinstance(value, dict):
+        return value
+    else:
+        key = (type(value), value)
+    return parts.setdefault(key, value)
+
+
 def same_json(a: Any, b: Any) -> bool:
     """Report whether two values are equal in an `interface{}`, however they are spelt (upstream: `value.Equals`).
 

@@ -27,7 +27,14 @@ from understudy.machinery.golang.json_writer import as_read_again
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.types import Obj, condition_is_true, condition_of, default_if_nil, nested_field
+from understudy.machinery.types import (
+    Obj,
+    condition_is_true,
+    condition_of,
+    default_if_nil,
+    nested_field,
+    share_equal_parts,
+)
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
 
@@ -124,9 +131,9 @@ def _add_stored_version(definition: Obj, ctx: Context) -> None:
 
 def _read_again(definition: Obj, ctx: Context) -> None:
     """Make the definition what is read from the store: whole floats are integers, which validation tells apart, and a
-    webhook of which no field is set is none."""
+    webhook of which no field is set is none. Equal schemas of fields are kept once."""
     spec = _without_empty_webhook(definition["spec"])
-    definition["spec"] = {**spec, "versions": as_read_again(spec["versions"])}
+    definition["spec"] = {**spec, "versions": share_equal_parts(as_read_again(spec["versions"]))}
 
 
 def _without_empty_webhook(spec: Obj) -> Obj:
@@ -234,6 +241,7 @@ def behaviors(version: Version) -> dict[tuple[str, str], Behavior]:
             ),
             status=status_strategy(
                 validate_update=definitions.status,
+                canonicalize=_read_again,
                 unconditional_update=False,
                 reset_fields=_RESET_BY_STATUS[version],
             ),

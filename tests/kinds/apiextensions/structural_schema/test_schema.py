@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from understudy.kinds.apiextensions.strategy import behaviors
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties
 from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
+from understudy.kinds.context import Context
 from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32, V1_33, V1_36, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors
@@ -27,6 +31,26 @@ def obj_of(spec: Any) -> Obj:
 
 def texts(errors: Errors, release: Version = V1_36) -> list[str]:
     return sorted(error.text(release) for error in errors)
+
+
+def test_fields_with_one_schema_are_compiled_once() -> None:
+    """Properties whose schema is one object share what it compiles to; one that is only equal is compiled itself."""
+    seen: list[Obj] = []
+    compiled = compile_properties({"properties": {"a": STRING, "b": STRING, "c": dict(STRING)}}, seen.append)
+    assert list(compiled) == ["a", "b", "c"]
+    assert seen == [STRING, STRING]
+    pruned = schema_of({"properties": {"a": (part := {"properties": {"x": STRING}}), "b": part}})
+    assert pruned.coerce(obj_of({"a": {"x": 1, "y": 2}, "b": {"y": 3}}))["spec"] == {"a": {"x": 1}, "b": {}}
+
+
+@pytest.mark.parametrize("strategy", ["strategy", "status"])
+def test_stored_definitions_keep_equal_schemas_once(strategy: str) -> None:
+    """A definition that is created or updated, its status included, has one object for the equal schemas of fields."""
+    definition: Obj = {"spec": {"versions": [{"schema": {name: dict(STRING) for name in "ab"}}]}}
+    behavior = behaviors(V1_36)["apiextensions.k8s.io", "CustomResourceDefinition"]
+    getattr(behavior, strategy).canonicalize(definition, Context(V1_36, Gates.of(V1_36), "v1"))
+    schema = definition["spec"]["versions"][0]["schema"]
+    assert schema["a"] is schema["b"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from understudy.kinds.apiextensions.structural_schema.json_values import map_items
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties, map_items
 from understudy.machinery.types import Obj
 
 Change = Callable[[Any], Any]  # returns the value itself if nothing changes
@@ -30,7 +30,7 @@ def compile_defaults(schema: Obj, prepare: Callable[[Any, Obj], Any]) -> Change 
             return None
         return _Default(default, bool(part.get("nullable")), within)
 
-    properties = {name: compile_child(part) for name, part in (schema.get("properties") or {}).items()}
+    properties = compile_properties(schema, compile_child)
     fields = {name: child for name, child in properties.items() if child is not None}
     others, items = compile_child(schema.get("additionalProperties")), compile_child(schema.get("items"))
     if not fields and others is None and items is None:
@@ -89,7 +89,7 @@ def _default_object(
 def compile_null_pruner(schema: Obj) -> Change | None:
     """Return the function that removes fields that are null, may not be null and have no default (upstream:
     `PruneNonNullableNullsWithoutDefaults`). None if nothing can be removed."""
-    properties = {name: _compile_field(part) for name, part in (schema.get("properties") or {}).items()}
+    properties = compile_properties(schema, _compile_field)
     others_schema, items_schema = schema.get("additionalProperties"), schema.get("items")
     others = _compile_field(others_schema) if isinstance(others_schema, dict) else (False, None)
     items = compile_null_pruner(items_schema) if isinstance(items_schema, dict) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import go_interface
 from understudy.machinery.releases.version import Version
@@ -96,7 +97,7 @@ class Coercion:
 def compile_coercion(schema: Obj) -> Coerce | None:
     """Return the function that coerces the embedded resources within a value (upstream: `CoerceWithOptions`), None if
     there can be none. The function raises CoercionError."""
-    parts = {name: compile_coercion(part) for name, part in (schema.get("properties") or {}).items()}
+    parts = compile_properties(schema, compile_coercion)
     fields = {name: coerce for name, coerce in parts.items() if coerce is not None}
     others, items = (
         compile_coercion(part) if isinstance(part, dict) else None
@@ -131,7 +132,7 @@ def compile_coercion(schema: Obj) -> Coerce | None:
 def compile_walk(schema: Obj) -> Walk | None:
     """Return the function that yields the embedded resources within a value with their paths, the outer ones first.
     None if there can be none."""
-    parts = {name: compile_walk(part) for name, part in (schema.get("properties") or {}).items()}
+    parts = compile_properties(schema, compile_walk)
     fields = {name: walk for name, walk in parts.items() if walk is not None}
     others, items = (
         compile_walk(part) if isinstance(part, dict) else None

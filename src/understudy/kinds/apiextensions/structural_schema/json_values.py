@@ -1,12 +1,15 @@
-"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean."""
+"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean. Schemas of fields, and items."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 from understudy.machinery.golang.fmt import base_type
+from understudy.machinery.types import Obj
+
+T = TypeVar("T")
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 
@@ -60,3 +63,18 @@ def map_items(value: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     """Return the list of what `change` makes of the items; the list itself if it changes none."""
     out = list(map(change, value))
     return out if any(map(is_not, out, value)) else value
+
+
+def compile_properties(schema: Obj, compile_part: Callable[[Obj], T]) -> dict[str, T]:
+    """Return by name what `compile_part` makes of the properties of a schema.
+
+    Properties whose schema is one object share the result: of thousands of fields few differ, and stored definitions
+    keep equal schemas once.
+    """
+    compiled: dict[int, T] = {}
+    properties: dict[str, T] = {}
+    for name, part in (schema.get("properties") or {}).items():
+        if id(part) not in compiled:
+            compiled[id(part)] = compile_part(part)
+        properties[name] = compiled[id(part)]
+    return properties

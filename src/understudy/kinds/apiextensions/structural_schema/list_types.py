@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from understudy.kinds.apiextensions.structural_schema.json_values import json_type
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties, json_type
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Untyped
@@ -16,7 +16,7 @@ Check = Callable[[Any, Path], Errors]
 
 def compile_list_types(schema: Obj) -> Check | None:
     """Return the check of lists within the values of a schema, None if no list is a set or a map."""
-    parts = {name: compile_list_types(part) for name, part in (schema.get("properties") or {}).items()}
+    parts = compile_properties(schema, compile_list_types)
     fields = {name: check for name, check in parts.items() if check is not None}
     others = _compile_inner(schema.get("additionalProperties"))
     items = _compile_inner(schema.get("items"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties
 from understudy.machinery.patch.structured_merge_diff.typed import (
     DEDUCED,
     NEEDS_ALL_KEYS,
@@ -56,7 +57,7 @@ class _ObjectType(MapType):
 
     @cached_property
     def fields(self) -> dict[str, Type]:
-        fields = {name: self._type(part) for name, part in (self._schema.get("properties") or {}).items()}
+        fields = compile_properties(self._schema, self._type)
         if self._schema.get(_EMBEDDED):
             string = ScalarType("string")
             fields |= {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import is_not
 from typing import Any
 
+from understudy.kinds.apiextensions.structural_schema.json_values import compile_properties
 from understudy.machinery.types import Obj
 
 META_FIELDS = frozenset(("apiVersion", "kind", "metadata"))
@@ -19,7 +20,7 @@ class Pruner:
         """Compile a schema. At the root of a resource, as in embedded ones, metadata is not pruned."""
         self._preserves = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         self._embedded = META_FIELDS if is_resource_root or schema.get("x-kubernetes-embedded-resource") else ()
-        self._properties = {name: Pruner(part) for name, part in (schema.get("properties") or {}).items()}
+        self._properties = compile_properties(schema, Pruner)
         others, items = schema.get("additionalProperties"), schema.get("items")
         self._others = None if others is None else Pruner(others) if isinstance(others, dict) else _KNOWS_NOTHING
         self._items = Pruner(items) if isinstance(items, dict) else None

@@ -16,7 +16,12 @@ from typing import Any, NamedTuple
 
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
 from understudy.kinds.apiextensions.structural_schema.formats import is_supported
-from understudy.kinds.apiextensions.structural_schema.json_values import is_same, json_type, with_go_numbers
+from understudy.kinds.apiextensions.structural_schema.json_values import (
+    compile_properties,
+    is_same,
+    json_type,
+    with_go_numbers,
+)
 from understudy.kinds.apiextensions.structural_schema.numbers import compile_number, is_whole, to_int64
 from understudy.kinds.apiextensions.structural_schema.result import Result
 from understudy.machinery.golang.json_writer import as_read_again, encode_sorted
@@ -169,7 +174,7 @@ class _Compiler:
 
     def _object(self, schema: Obj) -> Check | None:
         size, required = _compile_size(schema, "Properties"), tuple(schema.get("required") or ())
-        properties = {name: self.compile(part) for name, part in (schema.get("properties") or {}).items()}
+        properties = compile_properties(schema, self.compile)
         others = schema.get("additionalProperties")
         check_other = self.compile(others).check if isinstance(others, dict) else None
         forbidden = others is False
