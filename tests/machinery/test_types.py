@@ -76,7 +76,7 @@ def test_equality_of_raw_values() -> None:
 
 
 def test_equal_parts_are_one_object() -> None:
-    """Parts that are written in the same way are shared, at every depth; equal numbers and maps of other spelling are not."""
+    """Parts that are written in the same way are shared, at every depth; equal ones of other spelling are not."""
     value = {
         "a": {"type": "string", "enum": ["x", 1]},
         "b": {"type": "string", "enum": ["x", 1]},
