@@ -11,6 +11,7 @@ from understudy.cel.escaping import escape
 from understudy.cel.interpreter.unstructured import converter, to_json
 from understudy.cel.types import with_type_and_object_meta
 from understudy.cel.values import Duration, ErrorValue, Timestamp, equal, raise_if_error
+from understudy.machinery.golang.json_writer import GoFloat
 
 STRINGS = {"type": "array", "items": {"type": "string"}}
 ENTRY = {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}
@@ -76,11 +77,17 @@ def test_names_are_escaped(name: str, escaped: str | None) -> None:
     assert escape(name) == escaped
 
 
+def test_stored_float_is_a_double() -> None:
+    """A float that Go and Python write differently is a double to rules, as `oldSelf` is once it is stored."""
+    assert converter({"type": "number"})(GoFloat(-0.0)) == 0.0
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "text"),
     [
         ({"type": "string"}, 1, "invalid data, expected string, got int64"),
         ({"type": "integer"}, 1.0, "invalid data, expected int, got float64"),
+        ({"type": "integer"}, GoFloat(1e19), "invalid data, expected int, got float64"),
         ({"type": "integer"}, None, "invalid data, got null for schema with nullable=false"),
         ({"type": "object"}, [], "invalid data, expected a map for the provided schema with type=object"),
         ({"type": "string", "format": "duration"}, "x", "Invalid duration x: unable to parse x as duration"),

@@ -173,7 +173,6 @@ def _error(text: str) -> ErrorValue:
 _GO_TYPES: Mapping[type, str] = {
     bool: "bool",
     dict: "map[string]interface {}",
-    float: "float64",
     int: "int64",
     list: "[]interface {}",
     str: "string",
@@ -181,7 +180,8 @@ _GO_TYPES: Mapping[type, str] = {
 
 
 def _misfit(expected: str, value: Any) -> ErrorValue:
-    return _error(f"invalid data, expected {expected}, got {_GO_TYPES[type(value)]}")
+    go_type = "float64" if isinstance(value, float) else _GO_TYPES[type(value)]
+    return _error(f"invalid data, expected {expected}, got {go_type}")
 
 
 def _typed(kind: type, name: str) -> Converter:
@@ -190,7 +190,7 @@ def _typed(kind: type, name: str) -> Converter:
 
 
 def _number(value: Any) -> Value:
-    return float(value) if type(value) in (int, float) else _misfit("float", value)
+    return float(value) if isinstance(value, float) or type(value) is int else _misfit("float", value)
 
 
 def _int_or_string(value: Any) -> Value:
