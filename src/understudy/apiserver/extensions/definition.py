@@ -10,7 +10,7 @@ from understudy.machinery.types import Obj, condition_is_true, nested_field
 
 
 class Definition:
-    """A definition. Only its spec, its accepted names and its uid decide what is served.
+    """A definition. Only its spec, its accepted names, its uid and whether its spec has changed decide what is served.
 
     obj  the stored definition
     """
@@ -29,6 +29,7 @@ class Definition:
         self.categories: tuple[str, ...] = tuple(names.get("categories") or ())
         self.preserves_unknown_fields: bool = spec.get("preserveUnknownFields") or False
         self.versions: dict[str, Obj] = {version["name"]: version for version in spec["versions"]}
+        self.has_changed: bool = obj["metadata"].get("generation", 1) > 1
         self.is_terminating = condition_is_true(obj, "Terminating")
         self.is_established = condition_is_true(obj, "Established")
         self.is_served = self.is_established or condition_is_true(obj, "NamesAccepted")

@@ -64,6 +64,11 @@ class CustomObjectType:
             if name in obj and name != "metadata":
                 validate(type_.type_of(name), obj[name], allows_duplicates=True)
 
+    def check_stored(self, obj: Obj) -> None:
+        """Raise InvalidValue for an object that does not fit the schema, as one can whose definition has changed."""
+        if self._schemas.definition.has_changed or self._schemas.of(self._version).lets_lists_pass:
+            validate(self.merge_type, obj, allows_duplicates=True)
+
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return no fields: objects are the same if their JSON is."""
         return {}

@@ -16,10 +16,35 @@ OMITTED = (
 )
 
 
-def apply(apiserver: Server) -> tuple[int, Any]:
-    patch: Obj = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "o"}, "secrets": [{"name": "s"}]}
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+WIDGET: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+
+
+def definition(schema: Obj) -> Obj:
+    """Return a definition of widgets with a field `spec.a`."""
+    spec = {"type": "object", "properties": {"a": schema}}
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version],
+        },
+    }
+
+
+def apply(apiserver: Server, secret: str | None = "s") -> tuple[int, Any]:
+    patch: Obj = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "o"}}
+    if secret is not None:
+        patch["secrets"] = [{"name": secret}]
     path = f"{ACCOUNTS}/o?fieldManager=m&force=true"
-    answer = send(apiserver, "PATCH", path, patch, "application/apply-patch+yaml").json()
+    answer = send(apiserver, "PATCH", path, patch, APPLY).json()
     return answer.get("code", 200), answer.get("message")
 
 
@@ -33,6 +58,29 @@ def test_apply_to_an_element_without_its_key(apiserver: Server) -> None:
     assert apply(apiserver) == (200, None)
     assert exchange(apiserver, "PUT", f"{ACCOUNTS}/o", account)[0] == 200
     assert apply(apiserver) == (500, "failed to create typed live object " + OMITTED.format(""))
+    assert apply(apiserver, None) == (500, "failed to create typed live object " + OMITTED.format(""))
+    owners = exchange(apiserver, "GET", f"{ACCOUNTS}/o")[1]["metadata"]["managedFields"]
+    patched = send(apiserver, "PATCH", f"{ACCOUNTS}/o", {"metadata": {"labels": {"a": "b"}}}, MERGE).json()
+    assert (patched["metadata"]["labels"], patched["metadata"]["managedFields"]) == ({"a": "b"}, owners)
+
+
+def test_apply_to_an_object_that_its_definition_has_left_behind(apiserver: Server) -> None:
+    """An object that does not fit the changed schema cannot be applied to, and another write keeps its owners."""
+    apiserver.apply(definition({"type": "string"}))
+    assert exchange(apiserver, "POST", WIDGETS, {**WIDGET, "spec": {"a": "q"}})[0] == 201
+    apiserver.apply(definition({"type": "integer"}))
+    why = "(default/w; example.com/v1, Kind=Widget): .spec.a: expected numeric (int or float), got string"
+    labels: Obj = {"metadata": {"name": "w", "labels": {"a": "b"}}}
+    answer = send(apiserver, "PATCH", f"{WIDGETS}/w?fieldManager=m", WIDGET | labels, APPLY).json()
+    assert (answer["code"], answer["message"]) == (500, f"failed to create typed live object {why}")
+    owners = exchange(apiserver, "GET", f"{WIDGETS}/w")[1]["metadata"]["managedFields"]
+    patched = send(apiserver, "PATCH", f"{WIDGETS}/w", labels, MERGE).json()
+    assert (patched["metadata"]["labels"], patched["metadata"]["managedFields"]) == ({"a": "b"}, owners)
+    no_owners: Obj = {"metadata": {"managedFields": [{}]}}
+    assert "managedFields" not in send(apiserver, "PATCH", f"{WIDGETS}/w", no_owners, MERGE).json()["metadata"]
+    answer = send(apiserver, "PATCH", f"{WIDGETS}/w?fieldManager=m", WIDGET | labels, APPLY).json()
+    first = "failed to create manager for existing fields: failed to convert new object "
+    assert answer["message"] == first + why.replace("): ", ") to smd typed: ", 1)
 
 
 def test_change_of_data_that_are_no_utf8(apiserver: Server) -> None:

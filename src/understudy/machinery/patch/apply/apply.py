@@ -119,6 +119,7 @@ class ApplyRequest:
             return managed
         before = managers.update_manager(BEFORE_FIRST_APPLY, self.updater.api_version, self.manager.subresource)
         try:
+            self.updater.type.check_stored(without_managed_fields(live))
             return self.updater.update(None, live, {}, before, self.now)
         except InvalidValue:
             what = "failed to create manager for existing fields: failed to convert new object ({}) to smd typed"
@@ -156,15 +157,16 @@ class ApplyRequest:
         Upstream: `merge.Updater.Apply`.
         """
         self._check_patch()
+        try:
+            self.updater.type.check_stored(live)
+            new = merge(self.kind, live, self.patch)
+        except InvalidValue:
+            raise self._live_error("failed to create typed live object ({})", live) from None
         managed = self.updater.reconcile(live, managed)
         previous = managed.get(self.manager)
         sent_fields = to_field_set(self.kind, self.patch)
         applied_fields = self.updater.without_reset_fields(sent_fields, self.updater.api_version)
         own = VersionedSet(applied_fields, self.updater.api_version, previous.time if previous else "")
-        try:
-            new = merge(self.kind, live, self.patch)
-        except InvalidValue:
-            raise self._live_error("failed to create typed live object ({})", live) from None
         new = prune(self.updater, new, {**managed, self.manager: own}, own, previous)
         after = self._update_others(live, new, {m: owned for m, owned in managed.items() if m != self.manager}, force)
         unchanged = same_json(live, new)

@@ -100,6 +100,7 @@ class Updater:
         """
         self.type.check(new, self._reset_fields(self.api_version))
         old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
+        self.type.check_stored(old)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)
         changed, removed = self.compare(old, new, self.api_version) or ({}, {})

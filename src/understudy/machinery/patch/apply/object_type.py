@@ -12,7 +12,8 @@ from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.patch import unstructured
 from understudy.machinery.patch.apply.go_equality import go_differences
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType, type_of
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType, may_lack_keys, type_of
+from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError, decode_value
 from understudy.machinery.serializer.json_fast import keep_empty_fields, note_empty_fields, struct_converter
 from understudy.machinery.typeinfo.go_types import List, Struct
@@ -59,6 +60,12 @@ class ObjectType(Protocol):
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the
         types of the schema."""
+
+    def check_stored(self, obj: Obj) -> None:
+        """Raise InvalidValue for a stored object, without managed fields, that does not fit the schema.
+
+        Upstream checks all objects (`ObjectToTyped`); here it costs nothing where none can be stored that does not.
+        """
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that differ from those of `old`, the stored object, although their JSON is the
@@ -107,6 +114,11 @@ class GoObjectType:
 
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise nothing: an object whose fields have other types is not decoded."""
+
+    def check_stored(self, obj: Obj) -> None:
+        """Raise InvalidValue for an object with an element of a list that has no key, which few lists allow."""
+        if may_lack_keys(self.merge_type):
+            validate(self.merge_type, obj, allows_duplicates=True)
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that equal those of `old` in JSON but not in Go."""

@@ -298,6 +298,32 @@ def type_of(struct: Struct, atomic: bool | None = None) -> MapType:
     return StructType(struct, atomic)
 
 
+@cache
+def may_lack_keys(kind: Type) -> bool:
+    """Report whether a decoded value of a type can have elements that do not have the keys that their list asks for.
+
+    Go writes a key always, unless it leaves it out when it is empty.
+    """
+    return _may_lack_keys(kind, set())
+
+
+def _may_lack_keys(kind: Type, seen: set[Type]) -> bool:
+    if kind.atomic or kind in seen:
+        return False
+    seen.add(kind)
+    if isinstance(kind, MapType):
+        parts = [*kind.fields.values(), *([kind.element] if kind.element else ())]
+        return any(_may_lack_keys(part, seen) for part in parts)
+    if not isinstance(kind, ListType):
+        return False
+    element = kind.element
+    if kind.keys and isinstance(element, StructType):
+        left_out = [key not in kind.defaults and element.struct.fields[key].omitempty for key in kind.keys]
+        if any(left_out) if kind.needs_all_keys else all(left_out):
+            return True
+    return _may_lack_keys(element, seen)
+
+
 _SCALARS = {"string": "string", "bytes": "string", "bool": "boolean", "interface": "untyped"}
 
 
