@@ -76,8 +76,8 @@ KNOWN = (
     Known("/validatingadmissionpolicies", "invalid JSONPath", "the path of a warning in the status is not parsed"),
     Known(
         "",
-        r"\.causes\[\d+\]\.message.*(null|\bnil\b|int64Amount|scale:|s:\\\"|\\n *[-+] )",
-        "errors print Go values, where an empty list is not nil and 0.05 is not 50m",
+        r"\.causes\[\d+\]\.message.*(null|\bnil\b|\\n *[-+] )",
+        "errors print Go values, where an empty list is not nil",
     ),
 )
 

@@ -9,7 +9,9 @@ some texts stay as they were sent ("+5", "1e3"), and a value that no suffix of i
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from functools import total_ordering
+from typing import Self
 
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.util.caches import cache_short_texts
@@ -237,24 +239,17 @@ def _big(value: int, exponent: int, format_: str) -> Quantity:
     return quantity
 
 
-@cache_short_texts(4096)
-def round_up_milli(text: str) -> str:
-    """Return a quantity rounded up to thousandths: resource lists are kept no finer (`SetDefaults_ResourceList`)."""
-    amount = parse(text)
-    return text if amount.exponent >= -3 else str(amount.round_up(-3))
-
-
 class RewrittenQuantity(str):
     """A canonical quantity whose text is read back as another Go value than the text that was sent.
 
     Both are the same amount, but `reflect.DeepEqual` tells them apart ("1024Mi" and "1Gi"), which decides who owns an
-    atomic list: see `patch.apply.go_equality`. `sent` is the text that was sent.
+    atomic list: see `patch.apply.go_equality`. `sent` is the text that was sent, "" for null.
     """
 
     __slots__ = ("sent",)
     sent: str
 
-    def __new__(cls, text: str, sent: str) -> RewrittenQuantity:
+    def __new__(cls, text: str, sent: str) -> Self:
         """Return a canonical quantity and the text that was sent."""
         rewritten = super().__new__(cls, text)
         rewritten.sent = sent
@@ -262,7 +257,18 @@ class RewrittenQuantity(str):
 
     def __reduce__(self) -> tuple[type[RewrittenQuantity], tuple[str, str]]:
         """Return the class and its arguments, for copies and pickles."""
-        return RewrittenQuantity, (str(self), self.sent)
+        return type(self), (str(self), self.sent)
+
+
+class PrintedQuantity(RewrittenQuantity):
+    """A quantity that Go has printed while it validates: it keeps that text from then on."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, text: str) -> PrintedQuantity:
+        """Return a quantity of an object as one that was printed."""
+        return cls(text, text.sent if isinstance(text, RewrittenQuantity) else text)
 
 
 @cache_short_texts(4096)
@@ -278,9 +284,34 @@ def canonical_text(text: str, pointer: bool = False) -> str:
     return stored if same else RewrittenQuantity(stored, text.strip())
 
 
+def round_up_milli(text: str) -> str:
+    """Return a quantity rounded up to thousandths: resource lists are kept no finer (`SetDefaults_ResourceList`)."""
+    rounded = _rounded_up_milli(text)
+    return text if rounded is None else rounded
+
+
+@cache_short_texts(4096)
+def _rounded_up_milli(text: str) -> str | None:
+    """Return a quantity rounded up to thousandths, None if it has no smaller parts. Go forgets the text of one that it
+    has rounded."""
+    amount = parse(text)
+    if amount.exponent >= -3:
+        return None
+    rounded = amount.round_up(-3)
+    stored = str(rounded)
+    if rounded.big or rounded.format != DECIMAL_SI:
+        return stored
+    return RewrittenQuantity(stored, f"{Decimal(rounded.value).scaleb(rounded.exponent):f}")
+
+
 def parse_as_sent(text: str) -> Quantity:
     """Return a quantity of an object as Go holds it: while a write is validated, with the decimals that were sent."""
-    return parse(text.sent if isinstance(text, RewrittenQuantity) else text)
+    if not isinstance(text, RewrittenQuantity):
+        return parse(text)
+    amount = parse(text.sent) if text.sent else Quantity(0, 0, "")
+    if isinstance(text, PrintedQuantity):
+        return Quantity(amount.value, amount.exponent, amount.format, str(amount), big=amount.big)
+    return amount
 
 
 def _go_fields(quantity: Quantity) -> tuple[int, int, str, str, bool]:

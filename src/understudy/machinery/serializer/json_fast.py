@@ -228,7 +228,7 @@ def _map(shape: Map) -> Converter:
 
 _ZEROS: dict[str, Any] = {"string": "", "bool": False, "bytes": "", "interface": None}
 # A quantity that is left out is another Go value than the 0 that is stored for it.
-_CUSTOM_ZEROS: dict[str, Any] = {"Quantity": quantity.RewrittenQuantity("0", "0"), "IntOrString": 0}
+_CUSTOM_ZEROS: dict[str, Any] = {"Quantity": quantity.RewrittenQuantity("0", ""), "IntOrString": 0}
 
 
 def zero_value_of(shape: Shape) -> Callable[[], Any]:

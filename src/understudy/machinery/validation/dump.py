@@ -176,7 +176,7 @@ def _go_time(value: str | None) -> str:
 
 
 def _go_quantity(value: Any) -> str:
-    amount = quantity.parse(str(value)) if value is not None else quantity.Quantity(0, 0, "")
+    amount = quantity.Quantity(0, 0, "") if value is None else quantity.parse_as_sent(value)
     number, scale = (0, 0) if amount.big else (amount.value, amount.exponent)
     decimal = ADDRESS if amount.big else "nil"
     i = f"resource.int64Amount{{value:{number}, scale:{scale}}}"

@@ -77,7 +77,7 @@ def _amounts(item: Obj, kind: str, path: Path) -> Errors:
         default, request = values.get("default"), values.get("defaultRequest")
         if not resources.overcommits(resource) and default and request and parse(default) != parse(request):
             text = f"default value {default} must equal to defaultRequest value {request} in {resource}"
-            bad_value = resources.as_quantity(request)
+            bad_value = resources.as_printed_quantity(request)
             errors.append(invalid(path.child("defaultRequest").key(resource), bad_value, text))
     return errors
 
@@ -88,7 +88,7 @@ def _ordered(values: Mapping[str, str], resource: str, path: Path) -> Errors:
         if less in values and more in values and parse(values[more]) < parse(values[less]):
             called = "default limit" if (less, more) == ("defaultRequest", "default") else _CALLED.get(more, more)
             text = f"{_CALLED.get(less, less)} value {values[less]} is greater than {called} value {values[more]}"
-            bad_value = resources.as_quantity(values[name])
+            bad_value = resources.as_printed_quantity(values[name])
             errors.append(invalid(path.child(where).key(resource), bad_value, text))
     return errors
 
@@ -97,7 +97,7 @@ def _ratio(values: Mapping[str, str], path: Path) -> Errors:
     ratio = values.get("maxLimitRequestRatio")
     if ratio is None:
         return []
-    bad_value = resources.as_quantity(ratio)
+    bad_value = resources.as_printed_quantity(ratio)
     errors: Errors = []
     if parse(ratio) < 1:
         errors.append(invalid(path, bad_value, f"ratio {ratio} is less than 1"))

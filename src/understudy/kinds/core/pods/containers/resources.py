@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from understudy.kinds.common.formats import invalid_texts, label
-from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.quantity import PrintedQuantity, Quantity, parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
@@ -191,7 +191,7 @@ def _claimed_twice(claimed: str, request: str, seen: set[str], path: Path) -> Er
     if key in seen:
         errors.append(duplicate(path, key))
     elif not request:
-        errors += [duplicate(path, claimed) for other in seen if other.startswith(f"{claimed}/")]
+        errors += [duplicate(path, claimed) for other in seen if other.partition("/")[0] == claimed]
     seen.add(key)
     return errors
 
@@ -205,3 +205,8 @@ def _unknown_claim(claimed: str, names: list[str], path: Path) -> FieldError:
 def as_quantity(text: str) -> Typed:
     """Return a quantity as a bad value that shows the Go struct."""
     return Typed(text, "k8s.io/apimachinery/pkg/api/resource.Quantity")
+
+
+def as_printed_quantity(text: str) -> Typed:
+    """Return a quantity that was printed before as a bad value that shows the Go struct."""
+    return as_quantity(PrintedQuantity.of(text))

@@ -232,7 +232,14 @@ _MAX_MESSAGE = 1024
 
 
 def _pod_ips(status: Obj, before: Obj, ctx: Context) -> Errors:
-    return _addresses(status, before, "podIPs", ctx) + _families(status, "podIPs", "PodIP", ctx.release)
+    errors = _addresses(status, before, "podIPs", ctx) + _families(status, "podIPs", "PodIP", ctx.release)
+    addresses = status.get("podIPs")
+    if ctx.release >= V1_37 and bool(addresses) != bool(status.get("podIP")):
+        bad_value = Typed(addresses, f"[]{_CORE}PodIP")
+        errors.append(
+            invalid(_STATUS.child("podIPs"), bad_value, "podIP and podIPs must either both be set or both be unset")
+        )
+    return errors
 
 
 def _addresses(status: Obj, before: Obj, field: str, ctx: Context) -> Errors:
