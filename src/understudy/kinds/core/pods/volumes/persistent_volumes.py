@@ -284,10 +284,7 @@ def changed_volume(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
     any_values = ctx.release < V1_33 or invalid_label_values(nested_field(old, "spec", "nodeAffinity", "required"))
     errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"), any_values)
-    errors += _volume_sources(volume_spec, _SPEC, ctx)
-    iscsi = volume_spec.get("iscsi")
-    if iscsi is not None and has_long_interface(iscsi, obj["metadata"].get("name", "")):
-        errors.append(invalid(_SPEC.child("iscsi", "targetportal"), iscsi.get("targetPortal", ""), LONG_INTERFACE))
+    errors += _volume_sources(volume_spec, _SPEC, ctx, obj["metadata"].get("name", ""))
     errors += _recycled_root(volume_spec, _SPEC)
     errors += _class(volume_spec.get("storageClassName"), _SPEC.child("storageClassName"))
     if volume_spec.get("volumeMode") is not None:
@@ -361,14 +358,17 @@ def _node_affinity(affinity: Obj | None, path: Path, any_values: bool) -> Errors
     return nodeselector.validate(affinity["required"], path.child("required"), any_values=any_values)
 
 
-def _volume_sources(volume_spec: Obj, within: Path, ctx: Context) -> Errors:
-    """Check the source of a volume, whose spec is at `within`."""
+def _volume_sources(volume_spec: Obj, within: Path, ctx: Context, volume: str = "") -> Errors:
+    """Check the source of a volume, whose spec is at `within`, and its name if it is a PersistentVolume."""
     present = [name for name in _SOURCES if volume_spec.get(name) is not None]
     if not present:
         return [required(within, "must specify a volume type")]
     first = present[0]
     path = within.child(PATHS.get(first, first))
     errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else OF_VOLUMES[first](volume_spec[first], path)
+    if first == "iscsi" and has_long_interface(volume_spec["iscsi"], volume):
+        portal = volume_spec["iscsi"].get("targetPortal", "")
+        errors.insert(0 if portal else 1, invalid(path.child("targetportal"), portal, LONG_INTERFACE))
     if first == "local" and volume_spec.get("nodeAffinity") is None:
         errors.append(required(within.child("nodeAffinity"), "Local volume requires node affinity"))
     if "flexVolume" in present[1:]:  # which is checked, and not refused, besides others
