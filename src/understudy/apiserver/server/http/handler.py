@@ -18,6 +18,7 @@ from multidict import CIMultiDict, istr
 from understudy.apiserver.endpoints.request import Delivery, Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.filters.request_deadline import timed_out
+from understudy.apiserver.server.http.beginnings import Beginnings
 from understudy.apiserver.server.http.gzipped import compressed
 from understudy.apiserver.server.http.watch_stream import Pumps, pump
 from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
@@ -56,9 +57,11 @@ def handler(
     asks_for_certificates  whether clients may have shown certificates
     """
 
-    bodies, long_queries, compressing = HeldBodies(), asyncio.Lock(), asyncio.Lock()
+    beginnings, bodies, long_queries, compressing = Beginnings(), HeldBodies(), asyncio.Lock(), asyncio.Lock()
 
     async def handle(exchange: Exchange) -> None:
+        if beginnings.must_wait():
+            await beginnings.wait()
         headers, body = exchange.headers, exchange.body
         expectation = headers.get("Expect")
         if expectation and not _CONTINUE.search(expectation):

@@ -1,4 +1,4 @@
-"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean. Schemas of fields, and items."""
+"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean. What is made of their parts."""
 
 from __future__ import annotations
 
