@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "understudy"
 LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
-DATA = {".py", ".json", ".yaml", ".txt", ".pyi", ".typed", ".js", ".css", ".html"}  # and licences of what others have made
+DATA = {".py", ".json", ".yaml", ".txt", ".pyi", ".typed", ".js", ".css", ".html"}  # and licences of what others made
 
 
 def sources() -> Iterator[Path]:
