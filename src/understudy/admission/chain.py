@@ -157,8 +157,7 @@ class ValidatingPlugin(Plugin, Protocol):
         """Raise StatusError to refuse the request. The object has passed validation and is not edited any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """Holds the plugins that handle one kind of request, in order."""
 
     mutating: tuple[MutatingPlugin, ...]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from understudy.machinery.types import Obj
 
@@ -27,8 +26,7 @@ class LoadError(ValueError):
     """A manifest that cannot be read or that the server refuses; str(error) names file and document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """An object of a manifest, and its place: `where` is for people ("FILE, document N (line L)")."""
 
     obj: Obj

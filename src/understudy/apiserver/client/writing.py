@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.apiserver.client.kind_names import RequestError, ServedKind, find, find_kind_of
 from understudy.apiserver.client.loopback import USER_AGENT, Client
@@ -25,8 +25,7 @@ PAUSE_SECONDS = 0.001  # between two looks at a definition
 LOADING = WriteOptions(dry_run=False, field_manager=USER_AGENT, field_validation=STRICT, force=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The place of an object, as far as its manifest does not name it.
 
     namespace   of an object that names none

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
@@ -24,8 +24,7 @@ _ELECTION = Election()
 NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
+class ObjectReference(NamedTuple):
     """The kind, namespace and name of an object, whether it exists or not."""
 
     kind: Kind

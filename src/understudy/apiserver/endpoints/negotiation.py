@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
 from understudy.machinery.golang.text import parse_bool
@@ -111,8 +111,7 @@ def without_tables(endpoint: Endpoint) -> Endpoint:
     return replace(endpoint, tables=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """The form of an answer.
 
     media_type      one of MEDIA, or that of CBOR
@@ -135,7 +134,7 @@ class Output:
 
     def as_pretty(self) -> Output:
         """Return the form with JSON indented; other media types stay the same."""
-        return replace(self, pretty=True) if self.media_type == JSON else self
+        return self._replace(pretty=True) if self.media_type == JSON else self
 
 
 @dataclass(slots=True)

@@ -6,8 +6,7 @@ Upstream: k8s.io/apiserver/pkg/util/flowcontrol/rule.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import ACCOUNT, User, account_name
@@ -36,8 +35,7 @@ def _names(names: list[str]) -> frozenset[str] | None:
     return None if names == [EVERY] else frozenset(names)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRule:
+class ResourceRule(NamedTuple):
     """A rule for requests to resources (`ResourcePolicyRule`). None stands for all verbs, groups and so on."""
 
     verbs: frozenset[str] | None
@@ -72,8 +70,7 @@ class ResourceRule:
         return self.namespaces is None or request.namespace in self.namespaces
 
 
-@dataclass(frozen=True, slots=True)
-class NonResourceRule:
+class NonResourceRule(NamedTuple):
     """A rule for requests to other paths (`NonResourcePolicyRule`). None stands for all verbs.
 
     A path stands for what is below it as well: /healthz matches /healthz/etcd.

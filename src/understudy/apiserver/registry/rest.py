@@ -6,8 +6,8 @@ Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from understudy.apiserver.storage.interface import Entry
 from understudy.cel.limits.interrupts import evaluated
@@ -28,8 +28,7 @@ from understudy.machinery.validation.names import path_segment_name
 WIPED = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"))
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
+class WriteTarget(NamedTuple):
     """The object that a write is for. `strategy` is that of the resource or of its subresource."""
 
     kind: Kind
@@ -130,7 +129,7 @@ async def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     else:
         fields.pop("namespace", None)
     field_errors = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
-    field_errors += objectmeta.validate_update(fields, before)
+    field_errors += objectmeta.validate_update(fields, before, validated=not field_errors)
     ctx.metadata_validated = not field_errors
     field_errors += await evaluated(partial(strategy.validate_update, obj, old, ctx))
     field_errors = with_declared_errors(kind, obj, old, ctx, field_errors)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.kinds.apiextensions import embedded_resources
 from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
@@ -30,8 +29,7 @@ _NOT_CHECKED = FieldError(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CustomResourceRules:
+class CustomResourceRules(NamedTuple):
     """The validation of the objects of one version, for a `Strategy`.
 
     scale  `subresources.scale` of the version, None if it has none

@@ -10,8 +10,8 @@ is reported again: clients count the causes of a Status.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
@@ -60,8 +60,11 @@ def validate(meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, pa
     return _names(meta, namespaced, name, path) + _generation(meta, path) + _check_fields(meta, _RULES, path)
 
 
-def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
-    """Check the metadata of an object that replaces another one (upstream: `ValidateObjectMetaUpdate`)."""
+def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA, validated: bool = False) -> Errors:
+    """Check the metadata of an object that replaces another one (upstream: `ValidateObjectMetaUpdate`).
+
+    validated  whether `validate` has found nothing: then its fields are not checked again
+    """
     errors: Errors = []
     if old.get("deletionTimestamp"):
         errors += _no_new_finalizers(meta, old, path.child("finalizers"))
@@ -73,7 +76,7 @@ def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
         value = meta.get(name)
         if value != old.get(name) and {value, old.get(name)} != {"", None}:
             errors.append(invalid(path.child(name), printed(value), IMMUTABLE))
-    return errors + _check_fields(meta, _UPDATE_RULES, path)
+    return errors if validated else errors + _check_fields(meta, _UPDATE_RULES, path)
 
 
 def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
@@ -109,8 +112,7 @@ def beside_declared_rules(errors: Errors, release: Version) -> Errors:
     return distinct(errors, release) if release >= V1_37 else errors
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(NamedTuple):
     """The metadata rules of a kind, as part of its own rules.
 
     name     its rule for names

@@ -87,8 +87,7 @@ class ObjectName(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(NamedTuple):
     """Conversion between a version and the internal form. Both return a new object, which may share parts.
 
     lossless  whether any object of the version is the same after conversion there and back; else fields may be added
@@ -107,8 +106,7 @@ def _unchanged(obj: Obj) -> Obj:
     return obj
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
+class StoredDocument(NamedTuple):
     """The document of a kind that is always stored as JSON: servers of their own keep these kinds.
 
     write  turns an internal object into the document
@@ -200,8 +198,7 @@ class Behavior:
         return self.delete_returns_object and version not in self.delete_returns_status_in
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(NamedTuple):
     """A part of a resource with its own path. `kind` is what its body is: the resource's kind for status, another
     for scale, binding, token. Unless it is `foreign`, its group and version are those of the resource."""
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from understudy.machinery.validation.field import FieldError, Path
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A validation of one object.
 
     update   whether it replaces another one (upstream: `operation.Update`)

@@ -14,8 +14,7 @@ a path through a null that the same patch has put there; here these patches do n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.errors import StatusError, bad_request, request_too_large, unprocessable
 from understudy.machinery.golang.json_reader import parse as parse_json
@@ -43,8 +42,7 @@ class TestFailedError(DoesNotApplyError):
     """A JSON patch with a test that failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A parsed JSON patch.
 
     Each of the `strict_errors` (`json patch unknown field "[0].foo"`) is an error with strict field validation and a

@@ -7,8 +7,7 @@ errors; all others keep their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.patch import patch_body as bodies
@@ -17,8 +16,7 @@ from understudy.machinery.types import Obj
 INVALID = "Invalid JSON Patch"
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A parsed merge patch.
 
     `content` is an object, or without validation a list, which replaces the whole document. Each of the `strict_errors`

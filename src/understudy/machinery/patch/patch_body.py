@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from math import isinf
 from typing import Any, NoReturn
+
+import orjson
 
 from understudy.machinery.golang.json_reader import DecodeError, Node, check_depth, parse, to_bytes, to_text
 from understudy.machinery.golang.json_writer import RawNumber, RawString, with_source
@@ -86,7 +89,10 @@ def loads(body: bytes, number: Number = finite_float) -> tuple[Any, list[str]]:
 
 
 def is_json(body: bytes) -> bool:
-    """Report whether a body is JSON at all (Go's `json.Valid`)."""
+    """Report whether a body is JSON at all (Go's `json.Valid`). What orjson takes is; it refuses deep and odd JSON."""
+    with suppress(ValueError):
+        orjson.loads(body)
+        return True
     try:
         loads(body, keep_spelling)
     except DecodeError:

@@ -11,7 +11,6 @@ on the order in which Go walks a map, this module walks in the order of the patc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
@@ -43,8 +42,7 @@ _BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
 _BAD_ORDER = "invalid patch format of setElementOrder list"
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A parsed strategic merge patch. `apply` uses up its `content`.
 
     Each of the `strict_errors` is an error with strict field validation and a warning by default.

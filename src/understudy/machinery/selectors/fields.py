@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from understudy.machinery.selectors.labels import SelectorError
 from understudy.machinery.util.caches import cache_short_texts
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTerm:
+class FieldTerm(NamedTuple):
     """One condition of a field selector: `label=value`, or `label!=value` if `equal` is false (upstream:
     `fields.Requirement`)."""
 

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from understudy.machinery.golang.text import aggregate, parse_int
 from understudy.machinery.releases.version import Version
@@ -32,8 +32,7 @@ class SelectorError(ValueError):
     """A text that is not a selector; `str(error)` is the text that the real server answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One condition of a label selector (upstream: `labels.Requirement`). `operator` is in, notin, exists, !, gt or
     lt."""
 

@@ -10,9 +10,8 @@ pointers are always written, even when zero; inlined structs are separate messag
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.serializer.json_fast import zero_value_of
@@ -138,8 +137,7 @@ def codec_of(shape: Shape) -> Codec:
 # --- structs
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """The functions that read a field into its struct's JSON and write it from there, and the wire types it may
     have."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct as binary
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,8 +23,7 @@ from understudy.machinery.serializer.protobuf_wire import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """The codec of one value. `wire` is its wire type.
 
     `read(integer, bytes, old)` returns its JSON, merged into `old`, the JSON of an earlier occurrence. `write(JSON)`

@@ -10,9 +10,8 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (`jsonPatcher`, `smpPat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from understudy.apiserver.encoding.go_codec import GoDecoder
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -28,8 +27,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(NamedTuple):
     """The object that is patched, and what its patched form is decoded and checked with.
 
     live        the object in the version of the request

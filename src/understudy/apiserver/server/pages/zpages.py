@@ -7,9 +7,9 @@ since 1.35 `k8s.io/apiserver/pkg/server/{statusz,flagz}`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import CBOR, JSON, YAML, Clause, Output, clauses
 from understudy.apiserver.endpoints.request import Request, Response
@@ -36,8 +36,7 @@ _PLAIN = "text/plain"
 _LISTED = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version")
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """The forms of both pages in a release.
 
     status_name, flags_name  the names that they give the server

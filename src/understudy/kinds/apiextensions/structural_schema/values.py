@@ -11,7 +11,6 @@ walk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
@@ -91,8 +90,7 @@ class _Part:
             result.merge(own)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiler:
+class _Compiler(NamedTuple):
     """The compilation of one schema and those inside of it."""
 
     version: Version

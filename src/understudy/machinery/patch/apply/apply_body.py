@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.json_reader import to_text
@@ -18,8 +17,7 @@ from understudy.machinery.types import Obj
 _DUPLICATES = "yaml: unmarshal errors:\n  "
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A parsed apply request.
 
     Duplicate keys (`line 7: key "yaml" already set in map`) are `warnings` by default; with strict field validation

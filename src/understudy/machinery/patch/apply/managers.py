@@ -7,7 +7,6 @@ back as the object it was read from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -40,8 +39,7 @@ class Manager(NamedTuple):
         return orjson.dumps({name: value for name, value in zip(names, self, strict=True) if value})
 
 
-@dataclass(frozen=True, slots=True)
-class VersionedSet:
+class VersionedSet(NamedTuple):
     """The fields that a manager owns, in the form of an API version (upstream: `fieldpath.VersionedSet`).
 
     `time` is RFC 3339 or "". `source` is the entry that it was read from, as long as nothing has changed.

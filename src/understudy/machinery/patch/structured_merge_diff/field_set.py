@@ -94,11 +94,15 @@ def _difference(a: Set, b: Set, whole: bool) -> Set:
         if other is None or key == _SELF:
             out[key] = node
             continue
-        in_b = is_member(other)
+        in_b = not other or _SELF in other
+        if not node:
+            if not in_b:
+                out[key] = node
+            continue
         if in_b and whole:
             continue
         rest = _difference(node, other, whole)
-        member = is_member(node) and not in_b
+        member = _SELF in node and not in_b
         rest.pop(_SELF, None)
         if rest:
             out[key] = {_SELF: LEAF, **rest} if member else rest
@@ -152,7 +156,8 @@ def iterate(fields: Set, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 def sorted_set(fields: Set) -> Set:
     """Return the same set in the order in which it is printed."""
-    return {key: sorted_set(fields[key]) if fields[key] else LEAF for key in _sorted_elements(fields)}
+    elements = _sorted_elements(fields) if len(fields) > 1 else fields
+    return {key: sorted_set(node) if (node := fields[key]) else LEAF for key in elements}
 
 
 def _sorted_elements(keys: Iterable[str]) -> list[str]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
 from math import isinf, isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import GoFloat, encode
@@ -35,8 +34,7 @@ _ESCAPED = regex(r"""[^ -~]|[\\'"]""")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The size that a body may have: levels of arrays, maps and tags, elements of an array, pairs of a map."""
 
     levels: int

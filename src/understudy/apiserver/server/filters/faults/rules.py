@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.faults.fault import Fault
@@ -37,8 +36,7 @@ CHAOS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(NamedTuple):
     """Chooses requests. `given` are the texts that it was made of.
 
     resource    (group, resource), None for any
