@@ -44,7 +44,7 @@ def with_declared_errors(kind: Kind, obj: Obj, old: Obj | None, ctx: Context, er
     steps = Program.of(ctx.release).of_request(gvk.group, gvk.version, gvk.kind, ctx.subresource)
     if steps is None:
         return errors
-    new, stored = (None if each is None else _versioned(kind, ctx.version, each) for each in (obj, old))
+    new, stored = _versioned(kind, ctx.version, obj), None if old is None else _versioned(kind, ctx.version, old)
     declared = steps(Run(old is not None, _options(ctx, stored)), Path(), new, stored)
     if not declared and not errors:
         return errors

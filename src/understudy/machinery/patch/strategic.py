@@ -11,6 +11,7 @@ on the order in which Go walks a map, this module walks in the order of the patc
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
@@ -117,13 +118,7 @@ class PatchMeta(NamedTuple):
         if not isinstance(self.shape, Struct | Custom):
             kind = PatchMeta(self.shape).go_kind()
             raise unknown_error(f"merging an object in json but data type is not struct, instead is: {kind}")
-        fields = self.shape.fields if isinstance(self.shape, Struct) else {}
-        field = fields.get(key) or next((f for name, f in fields.items() if name.lower() == key.lower()), None)
-        if field is None:
-            name = self.shape.type_name if isinstance(self.shape, Struct) else self.shape.name
-            raise unknown_error(f"unable to find api field in struct {name} for the json field {go_quote(key)}")
-        strategy = next((s for s in field.patch_strategies if s != "retainKeys"), "")
-        return PatchMeta(field.type, field.pointer, strategy, field.merge_key)
+        return _meta_of_field(self.shape, key)
 
     def for_slice(self, key: str) -> PatchMeta:
         """Return the metadata of the elements of a list under `key` (upstream: `LookupPatchMetadataForSlice`). Raises
@@ -136,6 +131,18 @@ class PatchMeta(NamedTuple):
         if isinstance(field.shape.element, List):
             raise unknown_error("unexpected slice of slice")
         return PatchMeta(field.shape.element, field.shape.pointer, field.strategy, field.merge_key)
+
+
+@lru_cache(4096)
+def _meta_of_field(shape: Struct | Custom, key: str) -> PatchMeta:
+    """Return the metadata of a field of a struct. Raises StatusError 500."""
+    fields = shape.fields if isinstance(shape, Struct) else {}
+    field = fields.get(key) or next((f for name, f in fields.items() if name.lower() == key.lower()), None)
+    if field is None:
+        name = shape.type_name if isinstance(shape, Struct) else shape.name
+        raise unknown_error(f"unable to find api field in struct {name} for the json field {go_quote(key)}")
+    strategy = next((s for s in field.patch_strategies if s != "retainKeys"), "")
+    return PatchMeta(field.type, field.pointer, strategy, field.merge_key)
 
 
 def _merge_map(current: Obj, patch: Obj, meta: PatchMeta) -> Obj:

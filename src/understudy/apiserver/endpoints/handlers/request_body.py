@@ -54,7 +54,7 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
         raise errors.bad_request(_refusal(sent.kind, sent.version, expected, error)) from None
     if strict and validation == STRICT:
         raise errors.bad_request(_strict_refusal(decoder, sent, strict))
-    if validation != IGNORE:
+    if strict and validation != IGNORE:
         lines = (line for text in strict for line in text.removeprefix(TWICE).split("\n  "))
         request.warnings += shown_warnings(lines)
     return Sent(obj, sent)

@@ -217,6 +217,8 @@ def _json(raw: bytes, pretty: bool) -> bytes:
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
     """Return Warning headers (RFC 7234) for those of the warnings that are shown, all cut if they are too long."""
+    if not warnings:
+        return []
     texts = shown_warnings(warnings)
     if sum(map(len, texts)) > _WARNINGS_LENGTH:
         texts = [text[:_WARNING_LENGTH] for text in texts]
