@@ -70,6 +70,7 @@ from understudy.apiserver.server.pages import control, healthz, held, process, z
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.exposition import Family, negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.pages.metric_options import MetricSettings
 from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.open_pages import PREFIX as UI
@@ -197,6 +198,7 @@ class Director:
         limiter: Limiter | None = None,
         storage_versions: StorageVersionManager | None = None,
         traces: Traces | None = None,
+        metric_settings: MetricSettings | None = None,
     ) -> None:
         self.state = state
         self._pauses = pauses or LoopPauses()
@@ -215,7 +217,7 @@ class Director:
         self._counts = RequestCounts(
             lambda: state.clock.now(), state.release.version, native=state.gates[features.NATIVE_HISTOGRAMS]
         )
-        self._metrics = Metrics(self._counts)
+        self._metrics = Metrics(self._counts, state.release.version, metric_settings or MetricSettings())
         self._request_metrics = RequestMetrics(state, self._counts)
         users, decisions = state.authentication_metrics, state.authorization_metrics
         self._times = FilterTimes(users, decisions, self._request_metrics.terminations)
@@ -514,7 +516,7 @@ class Director:
             size = await store.size()
         families = self._metrics.families(
             held=(
-                *held.families(state, objects, size, self._counts.requested),
+                *held.families(state, objects, size, self._counts.requested, hidden=self._metrics.shows_hidden),
                 *process.families(state.release.version),
             ),
             admission=(*state.counted_families, self._request_metrics.terminations, *self._times.families),

@@ -8,6 +8,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from understudy.apiserver.server.options.config import ServerConfig
+from understudy.apiserver.server.options.values import pair_texts
 from understudy.apiserver.serving.release import DEFAULT
 from understudy.cli.envtest.command_line import Flags, last
 
@@ -67,6 +68,8 @@ def _value(option: Field[Any], values: list[str], folder: str) -> Any:
     metavar, type_ = option.metadata["metavar"] or "", str(option.type)
     if type_ == "Sequence[Manifest]":
         return [path if os.path.exists(path) else each for each in values for path in [os.path.join(folder, each)]]
+    if type_ == "Mapping[str, str] | None":
+        return [pair for value in values for pair in pair_texts(value)]
     if not type_.startswith(("Sequence", "Mapping")):
         values = values[-1:]
     if "PATH" in metavar or "FILE" in metavar:

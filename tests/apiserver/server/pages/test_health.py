@@ -16,6 +16,7 @@ from understudy.apiserver.flowcontrol.seats import SeatLimits
 from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.exposition import negotiate, written
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.pages.metric_options import MetricSettings
 from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.apiserver.server.pages.request_counts import RequestCounts
 from understudy.apiserver.serving.release import Release
@@ -112,7 +113,7 @@ async def test_metrics_count_requests() -> None:
     counts.observe(pods, 200, 0.02)
     counts.observe(pods, 200, 70.0)
     counts.open(("WATCH", *pods[1:]))
-    families = Metrics(counts).families(
+    families = Metrics(counts, V1_32, MetricSettings()).families(
         held=[],
         admission=AdmissionMetrics(V1_32).families,
         flow_control=Usage({"exempt": SeatLimits(0, 0, 600), "b": SeatLimits(10, 5, 12)}, {("probes", "exempt"): 3}),

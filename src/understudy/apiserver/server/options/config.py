@@ -25,6 +25,7 @@ from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import host_and_port, option_value
+from understudy.apiserver.server.pages.metric_options import MetricsOptions
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, release_names
 from understudy.apiserver.serving.runtime_config import served
@@ -66,11 +67,12 @@ class ServerConfig(
     StorageOptions,
     ReplicaOptions,
     ShutdownOptions,
+    MetricsOptions,
     TracingOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `FrontProxyOptions`, `TokenWebhookOptions`,
     `AuthorizationOptions`, `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`,
-    `StorageOptions`, `ReplicaOptions`, `ShutdownOptions` and `TracingOptions`.
+    `StorageOptions`, `ReplicaOptions`, `ShutdownOptions`, `MetricsOptions` and `TracingOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -258,7 +260,7 @@ class ServerConfig(
         self.check_http2()
         self.check_storage()
         self.check_replicas()
-        _ = self.termination
+        _ = self.termination, self.metric_settings(self.release.version)
         if self.is_read_only and (self.load or self.controllers):
             raise ValueError("--load and --controllers write: with --etcd-snapshot they need --writable")
         if self.enable_admission_plugins or self.disable_admission_plugins:

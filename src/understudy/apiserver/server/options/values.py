@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field
@@ -64,9 +65,15 @@ def switches(value: object) -> dict[str, bool]:
 def pairs(value: object) -> dict[str, str]:
     """Return {"A": "b", "C": "d"} of "A=b,C=d", ["A=b", "C=d"] or itself. Raises ValueError.
 
-    Upstream: `MapStringString`.
+    Upstream: `StringToString`.
     """
-    return _mapping(value, _text, "NAME=VALUE")
+    return _mapping(pair_texts(value) if isinstance(value, str) else value, _text, "NAME=VALUE")
+
+
+def pair_texts(text: str) -> list[str]:
+    """Return ["A=b", "C=d,e"] of 'A=b,"C=d,e"': a text with one equals sign is one pair, with its commas."""
+    texts = [text.strip().strip('"')] if text.count("=") == 1 else next(csv.reader([text]), [])
+    return [each.strip() for each in texts if each.strip()]
 
 
 def names(value: object) -> list[str]:

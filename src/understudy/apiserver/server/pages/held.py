@@ -51,19 +51,28 @@ _ABOUT_DEPRECATED = (
 
 
 def families(
-    state: ServerState, objects: Mapping[tuple[str, str], int], size: int | None, requested: Iterable[Requested]
+    state: ServerState,
+    objects: Mapping[tuple[str, str], int],
+    size: int | None,
+    requested: Iterable[Requested],
+    *,
+    hidden: bool = False,
 ) -> Iterator[Family]:
     """Yield the families of a server; that of deprecated APIs only if one was asked for.
 
     objects    {(group, resource): how many are stored}
     size       bytes of the file in which they are, None if there is none
     requested  what clients have asked for
+    hidden     whether families are among them that are hidden, since they are deprecated
     """
     release = state.release.version
-    if release < V1_35:
+    if hidden or release < V1_35:
         names = {errors.group_resource_text(*named): count for named, count in objects.items()}
         stored = [Sample({"resource": name}, count) for name, count in sorted(names.items())]
-        yield Family("apiserver_storage_objects", GAUGE, _ABOUT_STORAGE_OBJECTS[release], stored)
+        about = _ABOUT_STORAGE_OBJECTS[release]
+        if release >= V1_35:
+            about = about.replace("[STABLE] ", "[STABLE] (Deprecated since 1.34.0) ")
+        yield Family("apiserver_storage_objects", GAUGE, about, stored)
     if release >= V1_34:
         counted = [Sample({"group": group, "resource": name}, n) for (group, name), n in sorted(objects.items())]
         yield Family("apiserver_resource_objects", GAUGE, f"[ALPHA] {_ABOUT_OBJECTS}", counted)

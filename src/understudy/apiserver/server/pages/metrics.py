@@ -1,15 +1,21 @@
-"""Metrics: the families of /metrics and /metrics/slis (Prometheus)."""
+"""Metrics: the families of /metrics and /metrics/slis (Prometheus), as the options of a server want them.
+
+Source of the options: k8s.io/component-base/metrics, which leaves out what is registered after they have been read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from understudy.apiserver.flowcontrol.classification import Usage
 from understudy.apiserver.server.pages.exposition import COUNTER, GAUGE, HISTOGRAM, Family, Observations, Sample
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.apiserver.server.pages.loop_pauses import BUCKETS as PAUSES
 from understudy.apiserver.server.pages.loop_pauses import LoopPauses
+from understudy.apiserver.server.pages.metric_options import MetricSettings
 from understudy.apiserver.server.pages.request_counts import RequestCounts
+from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
 from understudy.machinery.util.metrics import AnyFamily, Histogram
 
 _DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
@@ -30,6 +36,23 @@ _ABOUT_PAUSES = "Times in which understudy's event loop answered nobody, measure
 
 _ABOUT_SLIS = "[STABLE] This metric records the result of a single healthcheck."
 
+_UNEXPECTED = "unexpected"
+_EARLY = (
+    *("aggregator_unavailable_*", "apiserver_audit_*", "apiserver_storage_size_bytes", "authentication_token_cache_*"),
+    *("kubernetes_build_info", "kubernetes_feature_enabled", "process_*", "version_info"),
+)
+# Patterns of the families that are registered before the options are read.
+_REGISTERED_EARLY = ByRelease(
+    {
+        V1_37: _EARLY,
+        V1_31: (
+            *_EARLY,
+            *("apiserver_client_certificate_expiration_seconds", "authenticated_user_requests"),
+            *("authentication_attempts", "authentication_duration_seconds", "authorization_*"),
+        ),
+    }
+)
+
 
 class Metrics:
     """The metrics of one server. Families are made when they are asked for.
@@ -37,8 +60,10 @@ class Metrics:
     requests  counts them
     """
 
-    def __init__(self, requests: RequestCounts) -> None:
+    def __init__(self, requests: RequestCounts, version: Version, settings: MetricSettings) -> None:
         self._requests = requests
+        self._settings = Constraints(settings, version)
+        self.shows_hidden = settings.shows_hidden
 
     def families(
         self,
@@ -73,7 +98,7 @@ class Metrics:
                 _PAUSES, HISTOGRAM, _ABOUT_PAUSES, [Sample({}, Observations(PAUSES, pauses.counts, pauses.seconds))]
             ),
         )
-        return sorted(families, key=lambda family: family.name)
+        return sorted(self._settings.constrained(families), key=lambda family: family.name)
 
 
 def slis(checks: Checks, failing: Collection[str] = ()) -> Family:
@@ -114,3 +139,67 @@ def _flow_control(usage: Usage) -> Iterator[Family]:
 def _dispatched(dispatched: Mapping[tuple[str, str], int]) -> Iterator[Sample]:
     for (schema, level), count in sorted(dispatched.items()):
         yield Sample({"flow_schema": schema, "priority_level": level}, count)
+
+
+class Constraints:
+    """Applies the options of one server to its families."""
+
+    def __init__(self, settings: MetricSettings, version: Version) -> None:
+        self._settings = settings
+        self._early = _REGISTERED_EARLY[version]
+
+    def constrained(self, families: Iterable[Family]) -> Iterator[Family]:
+        """Yield the families that are not left out, and those about all this."""
+        unexpected = 0
+        for family in families:
+            if self._is_disabled(family.name):
+                continue
+            allowed = self._settings.allowed.get(family.name)
+            if allowed:
+                samples, others = _merged(family, allowed)
+                family, unexpected = family._replace(samples=samples), unexpected + others
+            yield family
+        about = "[ALPHA] The count of unexpected categorizations during cardinality enforcement."
+        name = "cardinality_enforcement_unexpected_categorizations_total"
+        yield Family(name, COUNTER, about, [Sample({}, unexpected)])
+        disabled = len(self._settings.disabled)
+        yield Family("disabled_metrics_total", COUNTER, "[BETA] The count of disabled metrics.", [Sample({}, disabled)])
+
+    def _is_disabled(self, name: str) -> bool:
+        return name in self._settings.disabled and not any(fnmatchcase(name, early) for early in self._early)
+
+
+def _merged(family: Family, allowed: Mapping[str, frozenset[str]]) -> tuple[list[Sample], int]:
+    """Return the samples of a family with allowed values of labels, and how many values of others it has counted."""
+    merged: dict[tuple[tuple[str, str], ...], Sample] = {}
+    unexpected = 0
+    for sample in family.samples:
+        labels = {name: _allowed(value, allowed.get(name)) for name, value in sample.labels.items()}
+        others = sum(labels[name] != value for name, value in sample.labels.items())
+        unexpected += others * _times(family.kind, sample)
+        key, constrained = tuple(labels.items()), sample._replace(labels=labels)
+        merged[key] = _sum(merged[key], constrained) if key in merged and family.kind != GAUGE else constrained
+    return [*merged.values()], unexpected
+
+
+def _allowed(value: str, values: frozenset[str] | None) -> str:
+    return value if values is None or value in values else _UNEXPECTED
+
+
+def _times(kind: str, sample: Sample) -> int:
+    """Return the number of times that a sample has been counted, one for a gauge."""
+    if isinstance(sample.value, Observations):
+        return sum(sample.value.counts)
+    return 1 if kind == GAUGE else int(sample.value)
+
+
+def _sum(one: Sample, other: Sample) -> Sample:
+    """Return the sum of two samples of a counter or of a histogram, whose native buckets are left out."""
+    left, right = one.value, other.value
+    created = min(one.created, other.created)
+    if isinstance(left, Observations) and isinstance(right, Observations):
+        counts = [a + b for a, b in zip(left.counts, right.counts, strict=True)]
+        return Sample(one.labels, Observations(left.bounds, counts, left.sum + right.sum), created)
+    assert not isinstance(left, Observations)
+    assert not isinstance(right, Observations)
+    return Sample(one.labels, left + right, created)
