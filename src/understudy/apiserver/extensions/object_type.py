@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.patch.apply.object_type import UnconvertibleError
+from understudy.machinery.patch.apply.object_type import UnconvertibleError, check_converted
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType
+from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj, split_api_version
@@ -47,13 +47,12 @@ class CustomObjectType:
         return {"apiVersion": api_version, "kind": self.kind, "metadata": {}}
 
     def decoded(self, obj: Obj) -> Obj:
-        """Return the object. Raises UnconvertibleError if the schema of this version does not know all of its
-        fields."""
-        try:
-            validate(self.merge_type, obj)
-        except InvalidValue as error:
-            raise UnconvertibleError(str(error)) from None
+        """Return the object: it is as it was decoded."""
         return obj
+
+    def check_converted(self, obj: Obj) -> None:
+        """Raise UnconvertibleError for an object of another version that does not fit the schema of this one."""
+        check_converted(self.merge_type, obj)
 
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the

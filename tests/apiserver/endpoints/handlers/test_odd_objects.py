@@ -21,11 +21,13 @@ WIDGET: Obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"n
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 
-def definition(schema: Obj) -> Obj:
-    """Return a definition of widgets with a field `spec.a`."""
-    spec = {"type": "object", "properties": {"a": schema}}
-    version = {"name": "v1", "served": True, "storage": True}
-    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+def definition(*schemas: Obj) -> Obj:
+    """Return a definition of widgets with a field `spec.a`, of one schema in each version; the first one is stored."""
+    versions = []
+    for number, schema in enumerate(schemas, 1):
+        spec = {"type": "object", "properties": {"a": schema}}
+        version = {"name": f"v{number}", "served": True, "storage": number == 1}
+        versions.append(version | {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}})
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -34,7 +36,7 @@ def definition(schema: Obj) -> Obj:
             "group": "example.com",
             "scope": "Namespaced",
             "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version],
+            "versions": versions,
         },
     }
 
@@ -81,6 +83,38 @@ def test_apply_to_an_object_that_its_definition_has_left_behind(apiserver: Serve
     answer = send(apiserver, "PATCH", f"{WIDGETS}/w?fieldManager=m", WIDGET | labels, APPLY).json()
     first = "failed to create manager for existing fields: failed to convert new object "
     assert answer["message"] == first + why.replace("): ", ") to smd typed: ", 1)
+
+
+def test_owners_in_another_version_of_an_object_with_duplicates(apiserver: Server) -> None:
+    """Duplicates cannot be converted into the version of an owner: nobody is added to the owners, nothing applied."""
+    scaled: Obj = {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}
+    scaler: Obj = {"metadata": {"name": "h", "finalizers": ["a.b/c"] * 2}}
+    scaler["spec"] = {"maxReplicas": 3, "scaleTargetRef": scaled}
+    path = "/apis/autoscaling/v{}/namespaces/default/horizontalpodautoscalers"
+    owners = exchange(apiserver, "POST", path.format(2), scaler)[1]["metadata"]["managedFields"]
+    labels: Obj = {"metadata": {"name": "h", "labels": {"a": "b"}}}
+    patched = send(apiserver, "PATCH", path.format(1) + "/h", labels, MERGE).json()
+    assert (patched["metadata"]["labels"], patched["metadata"]["managedFields"]) == ({"a": "b"}, owners)
+    applied: Obj = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", **labels}
+    answer = send(apiserver, "PATCH", path.format(1) + "/h?fieldManager=m&force=true", applied, APPLY).json()
+    assert (answer["code"], answer["message"]) == (500, '.metadata.finalizers: duplicate entries for key [="a.b/c"]')
+    applied["apiVersion"] = "autoscaling/v2"
+    assert send(apiserver, "PATCH", path.format(2) + "/h?fieldManager=m&force=true", applied, APPLY).status == 200
+
+
+def test_duplicates_that_only_another_version_knows(apiserver: Server) -> None:
+    """Duplicates in a list that is a set in the version of an owner alone are refused where it is converted."""
+    old: Obj = {"type": "array", "items": {"type": "string"}}
+    apiserver.apply(definition(old, {**old, "x-kubernetes-list-type": "set"}))
+    created = {**WIDGET, "apiVersion": "example.com/v1", "spec": {"a": ["q", "q"]}}
+    assert exchange(apiserver, "POST", WIDGETS, created)[0] == 201
+    other = WIDGETS.replace("v1", "v2")
+    labels: Obj = {"metadata": {"name": "w", "labels": {"a": "b"}}}
+    assert send(apiserver, "PATCH", f"{other}/w?fieldManager=m", labels, MERGE).status == 200
+    applied = WIDGET | labels | {"apiVersion": "example.com/v2"}
+    assert send(apiserver, "PATCH", f"{other}/w?fieldManager=m&force=true", applied, APPLY).status == 200
+    answer = send(apiserver, "PATCH", f"{WIDGETS}/w?fieldManager=m&force=true", WIDGET | labels, APPLY).json()
+    assert (answer["code"], answer["message"]) == (500, '.spec.a: duplicate entries for key [="q"]')
 
 
 def test_change_of_data_that_are_no_utf8(apiserver: Server) -> None:

@@ -155,7 +155,8 @@ class Updater:
         """Return `obj`, which has no managed fields, in the form of a version, or None if that is gone.
 
         In another version it is complete as if it had been decoded: nulls become empty, fields that are always written
-        come back. Raises InvalidValue for an object that cannot be decoded, as only one can be that apply has merged.
+        come back. Raises InvalidValue for an object that cannot be decoded, as only one can be that apply has merged,
+        UnconvertibleError for one that is not what the schema of that version allows: duplicates are no longer.
         """
         source = obj["apiVersion"]
         if version == source:
@@ -164,7 +165,11 @@ class Updater:
         if type_ is None or own_type is None:
             return None
         converted = self._convert(own_type.decoded(obj), source, version)
-        return None if converted is None else type_.decoded({**converted, "apiVersion": version})
+        if converted is None:
+            return None
+        converted = type_.decoded({**converted, "apiVersion": version})
+        type_.check_converted(converted)
+        return converted
 
     def type_of(self, version: str) -> ObjectType | None:
         """Return the type of the kind in an API version, None if that is gone. Raises UnconvertibleError.

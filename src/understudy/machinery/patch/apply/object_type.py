@@ -55,7 +55,10 @@ class ObjectType(Protocol):
         """Return an object before anything is set: the fields that are always written."""
 
     def decoded(self, obj: Obj) -> Obj:
-        """Return an object as if it had been decoded. Raises InvalidValue and UnconvertibleError."""
+        """Return an object as if it had been decoded. Raises InvalidValue."""
+
+    def check_converted(self, obj: Obj) -> None:
+        """Raise UnconvertibleError for an object of another version that does not fit the schema of this one."""
 
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the
@@ -112,6 +115,10 @@ class GoObjectType:
             raise InvalidValue(str(error)) from None
         return _note_empty_fields(obj, decoded)
 
+    def check_converted(self, obj: Obj) -> None:
+        """Raise UnconvertibleError for an object with duplicates, or an element of a list that has no key."""
+        check_converted(self.merge_type, obj)
+
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise nothing: an object whose fields have other types is not decoded."""
 
@@ -130,6 +137,14 @@ class GoObjectType:
         rewritten: Obj = rewrite_raw(obj, self.struct, encode_sorted)
         noted: Obj = note_empty_fields(merged, rewritten)
         return noted
+
+
+def check_converted(kind: MapType, obj: Obj) -> None:
+    """Raise UnconvertibleError for an object of another version that is not what the schema of a type allows."""
+    try:
+        validate(kind, obj)
+    except InvalidValue as error:
+        raise UnconvertibleError(str(error)) from None
 
 
 def are_managed_fields(value: Any, metadata: Struct) -> bool:
