@@ -46,7 +46,7 @@ class OfflinePolicies:
         ]
         self._chain = Chain(plugins)
         for plugin in plugins:
-            plugin.source.changed = self._chain.forget
+            plugin.source.on_change(self._chain.forget)
 
     def add(self, kind: Kind, obj: Obj) -> None:
         """Store a valid internal object. The first of a name counts."""

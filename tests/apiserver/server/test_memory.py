@@ -28,6 +28,7 @@ from understudy.machinery.util.memory import SMALL, give_back
 
 MANY = 10_000
 MAPS = "/api/v1/namespaces/default/configmaps"
+LARGE: Obj = {"metadata": {"name": "a"}, "data": {"a": "x" * 100_000}}
 
 
 async def test_store_gives_back() -> None:
@@ -146,12 +147,18 @@ def test_wanted_flow_schemas_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
         ("GET", f"{MAPS}/b", None, None, 404),
         ("GET", f"{MAPS}?labelSelector=%21", None, None, 400),
         ("PATCH", MAPS, {}, "application/json", 405),
+        ("POST", f"{MAPS}?dryRun=All", {**LARGE, "metadata": {"name": "b"}}, "application/json", 201),
+        ("PUT", f"{MAPS}/a?dryRun=All", LARGE, "application/json", 200),
+        ("PATCH", f"{MAPS}/a?dryRun=All", LARGE, "application/merge-patch+json", 200),
     ],
 )
-def test_refused_requests_are_freed(
+def test_requests_are_freed_at_once(
     apiserver: Server, method: str, path: str, body: Any, media_type: str | None, status: int
 ) -> None:
-    """A request that is refused is freed at once, with its body: no search for cycles has to find it."""
+    """A request that is refused, or so large that a thread answers it, is freed with its body when it is answered.
+
+    No search for cycles has to find it: what is frozen after one would be kept for good.
+    """
     apiserver.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
     send(apiserver, method, path, body, media_type)  # what is needed for the first time is there now
     gc.collect()

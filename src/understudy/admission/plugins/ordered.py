@@ -180,7 +180,7 @@ def new_chain(
     enabled = [plugin for plugin in plugins if plugin.name not in disable and plugin.name in known]
     chain = Chain(sorted(enabled, key=lambda plugin: known.index(plugin.name)))
     for plugin in configurable:
-        plugin.source.changed = chain.forget
+        plugin.source.on_change(chain.forget)
     return chain
 
 

@@ -37,11 +37,10 @@ class MutatingAdmissionPolicy:
         version: Version,
         manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = PolicySource("mutating", self._compile, objects, partial(manifests.of, self.name))
+        self.source = PolicySource("mutating", partial(_compile, version), objects, partial(manifests.of, self.name))
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
-        self._version = version
 
     def handles(self, point: Point) -> bool:
         """Report whether a policy could be about requests of a kind; nothing is to be changed in a deletion."""
@@ -56,7 +55,8 @@ class MutatingAdmissionPolicy:
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
         await dispatcher.dispatch(self.source.hooks(attributes.point))
 
-    def _compile(self, policy: Obj) -> Mutator:
-        from understudy.admission.plugins.policy.mutator import Mutator
 
-        return Mutator.of(policy, self._version)
+def _compile(version: Version, policy: Obj) -> Mutator:
+    from understudy.admission.plugins.policy.mutator import Mutator
+
+    return Mutator.of(policy, version)

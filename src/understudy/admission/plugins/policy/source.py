@@ -55,9 +55,8 @@ class PolicyHook(Generic[E]):
 class PolicySource(Generic[E]):
     """The policies of one kind that are in force.
 
-    kind     "validating" or "mutating"
-    static   returns those that stand in files: the same sequence, until others do
-    changed  called when other stored policies are in force than before
+    kind    "validating" or "mutating"
+    static  returns those that stand in files: the same sequence, until others do
     """
 
     def __init__(
@@ -72,13 +71,15 @@ class PolicySource(Generic[E]):
         self._objects = objects
         self._hooks: tuple[PolicyHook[E], ...] | None = None
         self._static = StaticHooks(static, lambda policy: [PolicyHook(policy.object, policy.bindings, compile_policy)])
-        self.changed: Callable[[], None] = lambda: None
+        self.on_change(self._forget)
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call a function when other stored policies are in force than before, as `ObjectInterfaces.on_change` does."""
         for resource in (self._policies, self._bindings):
-            objects.on_change(GROUP, resource, self._forget)
+            self._objects.on_change(GROUP, resource, call)
 
     def _forget(self) -> None:
         self._hooks = None
-        self.changed()
 
     def hooks(self, point: Point) -> Sequence[PolicyHook[E]]:
         """Return the policies to ask about a kind of request: those that stand in files, then stored ones.

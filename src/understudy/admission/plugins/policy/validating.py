@@ -39,12 +39,12 @@ class ValidatingAdmissionPolicy:
         gates: Gates,
         manifests: StaticManifests = NO_MANIFESTS,
     ) -> None:
-        self.source = PolicySource("validating", self._compile, objects, partial(manifests.of, self.name))
+        self.source = PolicySource(
+            "validating", partial(_compile, version, gates), objects, partial(manifests.of, self.name)
+        )
         self._objects = objects
         self._authorizer = authorizer
         self._metrics = metrics
-        self._version = version
-        self._gates = gates
 
     def handles(self, point: Point) -> bool:
         return self.source.handles(point)
@@ -56,7 +56,8 @@ class ValidatingAdmissionPolicy:
         dispatcher = Dispatcher(attributes, ctx, self._objects, self._authorizer, self._metrics)
         await dispatcher.dispatch(self.source.hooks(attributes.point))
 
-    def _compile(self, policy: Obj) -> Validator:
-        from understudy.admission.plugins.policy.validator import Validator
 
-        return Validator.of(policy, self._version, strict_cost=self._gates[features.STRICT_COST_ENFORCEMENT_FOR_VAP])
+def _compile(version: Version, gates: Gates, policy: Obj) -> Validator:
+    from understudy.admission.plugins.policy.validator import Validator
+
+    return Validator.of(policy, version, strict_cost=gates[features.STRICT_COST_ENFORCEMENT_FOR_VAP])

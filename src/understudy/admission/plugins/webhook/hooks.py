@@ -78,7 +78,6 @@ class HookSource:
     resource  "validatingwebhookconfigurations" or "mutatingwebhookconfigurations"
     type_     of admission, as metrics call it: VALIDATING or ADMIT
     static    returns the configurations that stand in files: the same sequence, until others do
-    changed   called when other webhooks of stored configurations are in force than before
     """
 
     def __init__(
@@ -97,12 +96,15 @@ class HookSource:
         self._authorizer = authorizer
         self._hooks: tuple[Hook, ...] | None = None
         self._static = StaticHooks(static, lambda configuration: _webhooks_of(configuration.object, "manifest/"))
-        self.changed: Callable[[], None] = lambda: None
-        objects.on_change(GROUP, resource, self._forget)
+        self.on_change(self._forget)
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call a function when other webhooks of stored configurations are in force than before, as
+        `ObjectInterfaces.on_change` does."""
+        self._objects.on_change(GROUP, self._resource, call)
 
     def _forget(self) -> None:
         self._hooks = None
-        self.changed()
 
     def hooks(self, point: Point) -> Sequence[Hook]:
         """Return the webhooks that may be asked about a kind of request: those of configurations in files, then of
