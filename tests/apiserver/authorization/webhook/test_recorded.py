@@ -16,6 +16,7 @@ from tests.stories import cases, recorded_stories
 RECORDED = recorded_stories(Path(__file__).with_name("recorded"))
 
 
+@pytest.mark.maintenance
 @pytest.mark.parametrize(("release", "name"), cases(RECORDED))
 def test_stories_go_as_with_the_real_server(release: str, name: str) -> None:
     """Every answer agrees, and every review that the webhook got: path, headers, body."""

@@ -32,6 +32,7 @@ def test_watches_count_when_they_end() -> None:
         assert wait_until(lambda: sorted(counted()) == [f"{opened}0", total])
 
 
+@pytest.mark.maintenance
 @pytest.mark.parametrize("release", ["1.32", "1.37"])
 def test_requests_are_counted_as_recorded(release: str, tmp_path: Path) -> None:
     """Compare the samples that requests change, and by how much, with what was recorded."""

@@ -131,6 +131,7 @@ def test_events_that_a_webhook_does_not_take_are_lost(
     assert "Error in audit plugin 'webhook' affecting 1 audit events" in caplog.text
 
 
+@pytest.mark.maintenance
 def test_errors_are_those_of_client_go(hook: WebhookServer, kubeconfig: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Any error of the webhook has it asked five times, is logged in the words of client-go, and counts one event as
     lost, as by kube-apiserver 1.32 and 1.37."""
