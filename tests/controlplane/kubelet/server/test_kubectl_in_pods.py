@@ -38,9 +38,11 @@ class Client:
         self._environment = {**os.environ, "GOGC": "off", **gates}
 
     def run(self, *args: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Return exit code and both outputs."""
+        """Return exit code and both outputs. Run it again if kubectl drops a message that came before its streams."""
         argv = [*self._argv, *args]
-        done = subprocess.run(argv, input=stdin, capture_output=True, env=self._environment, timeout=PATIENCE)
+        done = None
+        while done is None or b"Unknown stream id" in done.stderr:
+            done = subprocess.run(argv, input=stdin, capture_output=True, env=self._environment, timeout=PATIENCE)
         return done.returncode, done.stdout, done.stderr
 
     @contextmanager
