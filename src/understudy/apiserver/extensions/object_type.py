@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.patch.apply.object_type import UnconvertibleError, check_converted
+from understudy.machinery.patch.apply.object_type import UnconvertibleError
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
 from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
@@ -49,10 +49,6 @@ class CustomObjectType:
     def decoded(self, obj: Obj) -> Obj:
         """Return the object: it is as it was decoded."""
         return obj
-
-    def check_converted(self, obj: Obj) -> None:
-        """Raise UnconvertibleError for an object of another version that does not fit the schema of this one."""
-        check_converted(self.merge_type, obj)
 
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
 from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
-from understudy.machinery.patch.apply.object_type import ObjectType
+from understudy.machinery.patch.apply.object_type import ObjectType, check_converted
 from understudy.machinery.patch.structured_merge_diff.field_set import (
     Set,
     contains,
@@ -168,7 +168,7 @@ class Updater:
         if converted is None:
             return None
         converted = type_.decoded({**converted, "apiVersion": version})
-        type_.check_converted(converted)
+        check_converted(type_.merge_type, converted)
         return converted
 
     def type_of(self, version: str) -> ObjectType | None:

@@ -57,9 +57,6 @@ class ObjectType(Protocol):
     def decoded(self, obj: Obj) -> Obj:
         """Return an object as if it had been decoded. Raises InvalidValue."""
 
-    def check_converted(self, obj: Obj) -> None:
-        """Raise UnconvertibleError for an object of another version that does not fit the schema of this one."""
-
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise InvalidValue if some fields of an object, or those that validation does not look at, do not have the
         types of the schema."""
@@ -115,10 +112,6 @@ class GoObjectType:
             raise InvalidValue(str(error)) from None
         return _note_empty_fields(obj, decoded)
 
-    def check_converted(self, obj: Obj) -> None:
-        """Raise UnconvertibleError for an object with duplicates, or an element of a list that has no key."""
-        check_converted(self.merge_type, obj)
-
     def check(self, obj: Obj, fields: Set) -> None:
         """Raise nothing: an object whose fields have other types is not decoded."""
 
@@ -140,7 +133,8 @@ class GoObjectType:
 
 
 def check_converted(kind: MapType, obj: Obj) -> None:
-    """Raise UnconvertibleError for an object of another version that is not what the schema of a type allows."""
+    """Raise UnconvertibleError for an object of another version that does not fit the schema of a type: one with
+    duplicates, or with an element of a list that has no key."""
     try:
         validate(kind, obj)
     except InvalidValue as error:
