@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from contextlib import suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -69,6 +68,8 @@ def _new_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], c
 
 async def verification_error(address: str, port: int, name: str) -> str:
     """Return Go's words for the certificate of a server that could not be verified for a name."""
+    from understudy.apiserver.server.webhooks.streams.stream import close_writer  # few servers need it
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -76,9 +77,7 @@ async def verification_error(address: str, port: int, name: str) -> str:
     try:
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+        await close_writer(writer)
     from cryptography.x509 import load_der_x509_certificate  # takes a while
 
     leaf = load_der_x509_certificate(der)
