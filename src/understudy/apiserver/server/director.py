@@ -174,8 +174,8 @@ class Director:
     answers below /ui/, None where nothing is. `flow_control` classifies requests, None where they are not; `limiter`
     admits them, None where nothing is limited.
 
-    running  number of requests for resources that are being answered
-    begun    number of those that were ever begun
+    running    number of requests for resources that are being answered
+    begun      number of those that were ever begun
     is_ending  whether the server comes to its end, and is not ready for more
     """
 

@@ -373,7 +373,7 @@ def new_front_door(
         limiter,
         parts.storage_versions,
         parts.tracing,
-        config.metric_settings(state.release.version),
+        config.metric_settings(),
     )
     clients = ClientBuilder(director, state, tokens, send_watch)
     state.tokens.accounts.legacy.mark_used = partial(_mark_used, clients)

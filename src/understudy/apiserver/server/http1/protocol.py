@@ -36,9 +36,9 @@ GiveUp = Callable[[Http1Exchange], None]
 class HTTPServer:
     """All connections of a server, whose requests a handler answers.
 
-    handle   answers requests
+    handle       answers requests
     connections  are those that are open
-    give_up  answers, without waiting, a request that has no answer yet and whose client sends nothing more
+    give_up      answers, without waiting, a request that has no answer yet and whose client sends nothing more
     """
 
     def __init__(self, handle: Handler, give_up: GiveUp = lambda exchange: None) -> None:

@@ -260,7 +260,8 @@ class ServerConfig(
         self.check_http2()
         self.check_storage()
         self.check_replicas()
-        _ = self.termination, self.metric_settings(self.release.version)
+        self.check_metrics(self.release.version)
+        _ = self.termination
         if self.is_read_only and (self.load or self.controllers):
             raise ValueError("--load and --controllers write: with --etcd-snapshot they need --writable")
         if self.enable_admission_plugins or self.disable_admission_plugins:

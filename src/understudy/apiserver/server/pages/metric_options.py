@@ -64,11 +64,14 @@ class MetricsOptions:
         default="", metadata=flag("the release before, to write metrics that are hidden", "VERSION")
     )
 
-    def metric_settings(self, version: Version) -> MetricSettings:
-        """Return the settings that the options give. Raises ValueError, with the texts of kube-apiserver."""
+    def check_metrics(self, version: Version) -> None:
+        """Raise ValueError for options that make no sense, with the texts of kube-apiserver."""
         errors = [*self._wrong(version)]
         if errors:
             raise ValueError(aggregate(errors))
+
+    def metric_settings(self) -> MetricSettings:
+        """Return the settings that the options give."""
         listed = self.allow_metric_labels
         if listed is None and self.allow_metric_labels_manifest is not None:
             try:

@@ -62,7 +62,7 @@ class Metrics:
 
     def __init__(self, requests: RequestCounts, version: Version, settings: MetricSettings) -> None:
         self._requests = requests
-        self._settings = Constraints(settings, version)
+        self._constraints = Constraints(settings, version)
         self.shows_hidden = settings.shows_hidden
 
     def families(
@@ -98,7 +98,7 @@ class Metrics:
                 _PAUSES, HISTOGRAM, _ABOUT_PAUSES, [Sample({}, Observations(PAUSES, pauses.counts, pauses.seconds))]
             ),
         )
-        return sorted(self._settings.constrained(families), key=lambda family: family.name)
+        return sorted(self._constraints.applied(families), key=lambda family: family.name)
 
 
 def slis(checks: Checks, failing: Collection[str] = ()) -> Family:
@@ -148,7 +148,7 @@ class Constraints:
         self._settings = settings
         self._early = _REGISTERED_EARLY[version]
 
-    def constrained(self, families: Iterable[Family]) -> Iterator[Family]:
+    def applied(self, families: Iterable[Family]) -> Iterator[Family]:
         """Yield the families that are not left out, and those about all this."""
         unexpected = 0
         for family in families:
