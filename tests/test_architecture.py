@@ -29,6 +29,7 @@ FLOORS = [
         "admission.expressions",
         "admission.manifest",
         "admission.reloads",
+        "admission.times",
         "admission.plugins",
     ],
     ["controlplane.allocator"],

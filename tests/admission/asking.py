@@ -55,9 +55,8 @@ def ask(
         attributes.user = user.info()
 
     async def run() -> None:
-        if admission is not None:
-            await admission.admit(attributes, ctx)
-            await admission.validate(attributes, ctx)
+        await admission.admit(attributes, ctx)
+        await admission.validate(attributes, ctx)
 
     asyncio.run(run())
     return attributes.object or described

@@ -8,11 +8,13 @@ Source: k8s.io/apiserver/pkg/admission.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import perf_counter
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from understudy.admission.times import ADMIT, STEPS, VALIDATE, AdmissionTimes, Handler, Round, Step
 from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
@@ -157,46 +159,99 @@ class ValidatingPlugin(Plugin, Protocol):
         """Raise StatusError to refuse the request. The object has passed validation and is not edited any more."""
 
 
-class Admission(NamedTuple):
-    """Holds the plugins that handle one kind of request, in order."""
+class Asked(NamedTuple):
+    """A plugin by its name, and what it does in one step of admission."""
 
-    mutating: tuple[MutatingPlugin, ...]
-    validating: tuple[ValidatingPlugin, ...]
+    name: str
+    ask: Callable[[Attributes, Context], Awaitable[None]]
+
+
+def _measured(plugins: Sequence[Asked], times: Round | None) -> Sequence[Asked]:
+    """Return plugins that do the same, and note their times (`pluginHandlerWithMetrics`); as they are without any."""
+    return plugins if times is None else [_measured_one(plugin, times) for plugin in plugins]
+
+
+def _measured_one(plugin: Asked, times: Round) -> Asked:
+    async def ask(attributes: Attributes, ctx: Context) -> None:
+        begun = perf_counter()
+        try:
+            await plugin.ask(attributes, ctx)
+        finally:
+            times.seconds.append((plugin.name, perf_counter() - begun))
+
+    return Asked(plugin.name, ask)
+
+
+class Admission(NamedTuple):
+    """Holds the plugins that handle one kind of request, in order.
+
+    admitting, validation  count the requests of the operation
+    waits                  whether a plugin waits for others outside
+    """
+
+    mutating: Sequence[Asked]
+    validating: Sequence[Asked]
+    admitting: Step
+    validation: Step
+    waits: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Report whether no plugin has anything to do."""
+        return not (self.mutating or self.validating)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
         """Let the plugins edit the object of a request, twice if one asks for it. Raises what a plugin raises."""
         if self.mutating and attributes.object is not None and attributes.old_object is not None:
             attributes.object = deep_copy(attributes.object)  # an updated object shares parts with the stored one
+        times = self.admitting.begin(waits=self.waits)
+        plugins = _measured(self.mutating, times)
+        reinvocation = attributes.reinvocation
         try:
-            for plugin in self.mutating:
-                await plugin.admit(attributes, ctx)
-            if attributes.reinvocation.needed:
-                attributes.reinvocation.begun = True
-                for plugin in self.mutating:
-                    await plugin.admit(attributes, ctx)
+            for plugin in plugins:
+                await plugin.ask(attributes, ctx)
+            if reinvocation.needed:
+                reinvocation.begun = True
+                for plugin in plugins:
+                    await plugin.ask(attributes, ctx)
         except StatusError as error:
+            self.admitting.end(times, plugin.name, again=reinvocation.begun)
             error.by(f"admission plugin {plugin.name}")
             raise
+        self.admitting.end(times, again=reinvocation.begun)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Ask the plugins whether they refuse a request. Raises what the first of them raises."""
+        times = self.validation.begin(waits=self.waits)
+        plugins = _measured(self.validating, times)
         try:
-            for plugin in self.validating:
-                await plugin.validate(attributes, ctx)
+            for plugin in plugins:
+                await plugin.ask(attributes, ctx)
         except StatusError as error:
+            self.validation.end(times, plugin.name)
             error.by(f"admission plugin {plugin.name}")
             raise
+        self.validation.end(times)
+
+    async def pass_over(self, *_: object) -> None:
+        """Count a request for which no plugin has anything to do."""
+        self.admitting.skipped += 1
+        self.validation.skipped += 1
 
 
 class Chain:
-    """Finds the plugins that handle a request. `plugins` are those that are enabled, in the order they are asked."""
+    """Finds the plugins that handle a request. `plugins` are those that are enabled, in the order they are asked.
 
-    def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
+    times  measures them, None where nobody wants to know
+    """
+
+    def __init__(self, plugins: Iterable[Plugin] = (), times: AdmissionTimes | None = None) -> None:
         self.plugins: Sequence[Plugin] = tuple(plugins)
-        self._resolved: dict[Point, Admission | None] = {}
+        self._times = times or AdmissionTimes({plugin.name: Handler(Operation, STEPS) for plugin in self.plugins})
+        self._resolved: dict[Point, Admission] = {}
 
-    def of(self, point: Point) -> Admission | None:
-        """Return the plugins for a kind of request, None if no plugin handles it."""
+    def of(self, point: Point) -> Admission:
+        """Return the plugins for a kind of request."""
         try:
             return self._resolved[point]
         except KeyError:
@@ -207,10 +262,10 @@ class Chain:
         """Forget which plugins handle which requests, since one of them handles others than before."""
         self._resolved.clear()
 
-    def _resolve(self, point: Point) -> Admission | None:
+    def _resolve(self, point: Point) -> Admission:
         plugins = [plugin for plugin in self.plugins if plugin.handles(point)]
-        if not plugins:
-            return None
-        mutating = tuple(plugin for plugin in plugins if isinstance(plugin, MutatingPlugin))
-        validating = tuple(plugin for plugin in plugins if isinstance(plugin, ValidatingPlugin))
-        return Admission(mutating, validating)
+        mutating = [Asked(plugin.name, plugin.admit) for plugin in plugins if isinstance(plugin, MutatingPlugin)]
+        validating = [Asked(plugin.name, plugin.validate) for plugin in plugins if isinstance(plugin, ValidatingPlugin)]
+        admitting, validation = (self._times.step(type_, point.operation) for type_ in (ADMIT, VALIDATE))
+        waits = self._times.waits([plugin.name for plugin in plugins])
+        return Admission(mutating, validating, admitting, validation, waits)

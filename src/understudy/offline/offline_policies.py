@@ -59,15 +59,13 @@ class OfflinePolicies:
     def mutate(self, kind: Kind, version: str, obj: Obj, ctx: Context) -> Obj:
         """Return a new internal object as mutating policies change it. Raises StatusError."""
         attributes = _attributes(kind, version, obj)
-        if (admission := self._chain.of(attributes.point)) is not None:
-            run_to_end(admission.admit(attributes, self._context(ctx)))
+        run_to_end(self._chain.of(attributes.point).admit(attributes, self._context(ctx)))
         return attributes.new
 
     def validate(self, kind: Kind, version: str, obj: Obj, ctx: Context) -> None:
         """Raise StatusError for a new internal object that a validating policy refuses."""
         attributes = _attributes(kind, version, obj)
-        if (admission := self._chain.of(attributes.point)) is not None:
-            run_to_end(admission.validate(attributes, self._context(ctx)))
+        run_to_end(self._chain.of(attributes.point).validate(attributes, self._context(ctx)))
 
     def _context(self, ctx: Context) -> Context:
         return replace(ctx, requester=_USER, lookup=self._lookup, listing=self._registry.listing)

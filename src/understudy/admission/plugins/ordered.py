@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
-from understudy.admission.chain import Chain, Plugin
+from understudy.admission.chain import Chain, Operation, Plugin
 from understudy.admission.manifest.settings import AdmissionSettings, Reader
 from understudy.admission.manifest.webhook_users import NOBODY
 from understudy.admission.metrics import AdmissionMetrics
@@ -59,6 +59,7 @@ from understudy.admission.plugins.storage.persistent_volume_claim_resize import 
 from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebhook
 from understudy.admission.plugins.webhook.plugin import WebhookPlugin
 from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
+from understudy.admission.times import ADMIT, STEPS, VALIDATE, AdmissionTimes, Handler
 from understudy.admission.webhooks import WebhookClient
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.golang.text import go_quote
@@ -97,6 +98,58 @@ READERS: Mapping[str, Reader] = {
     PodSecurity.name: read_pod_security,
     PodTolerationRestriction.name: read_tolerations,
     ResourceQuota.name: read_limited_resources,
+}
+
+
+_WRITES = Operation.CREATE, Operation.UPDATE
+_CHANGES = *_WRITES, Operation.DELETE
+_MUTATES_NEW, _VALIDATES_NEW = Handler((Operation.CREATE,), (ADMIT,)), Handler((Operation.CREATE,), (VALIDATE,))
+_MUTATES_WRITES, _VALIDATES_WRITES = Handler(_WRITES, (ADMIT,)), Handler(_WRITES, (VALIDATE,))
+_VALIDATES_UPDATES = Handler((Operation.UPDATE,), (VALIDATE,))
+_WITHOUT_EFFECT = ("AlwaysAdmit", "NamespaceAutoProvision")  # the plugins without a class here
+# What kube-apiserver asks each plugin about, and counts, be it that the plugin has nothing to do then.
+_HANDLERS: Mapping[str, Handler] = {
+    "AlwaysAdmit": Handler(Operation, STEPS),
+    "NamespaceAutoProvision": _MUTATES_NEW,
+    NamespaceLifecycle.name: Handler(_CHANGES, (ADMIT,)),
+    NamespaceExists.name: Handler(_CHANGES, (VALIDATE,)),
+    LimitPodHardAntiAffinityTopology.name: _VALIDATES_WRITES,
+    LimitRanger.name: Handler(_WRITES, STEPS),
+    ServiceAccount.name: Handler(_WRITES, STEPS),
+    NodeRestriction.name: Handler(_CHANGES, (ADMIT,)),
+    TaintNodesByCondition.name: _MUTATES_NEW,
+    AlwaysPullImages.name: Handler(_WRITES, STEPS),
+    ImagePolicyWebhook.name: Handler(_WRITES, (VALIDATE,), waits=True),
+    PodSecurity.name: _VALIDATES_WRITES,
+    PodNodeSelector.name: Handler((Operation.CREATE,), STEPS),
+    Priority.name: Handler(_CHANGES, STEPS),
+    DefaultTolerationSeconds.name: _MUTATES_WRITES,
+    PodTolerationRestriction.name: Handler(_WRITES, STEPS),
+    EventRateLimit.name: _VALIDATES_WRITES,
+    ExtendedResourceToleration.name: _MUTATES_WRITES,
+    DEFAULT_STORAGE_CLASS.name: _MUTATES_NEW,
+    StorageObjectInUseProtection.name: _MUTATES_NEW,
+    PodGroupProtection.name: _MUTATES_NEW,
+    OwnerReferencesPermissionEnforcement.name: _VALIDATES_WRITES,
+    PersistentVolumeClaimResize.name: _VALIDATES_UPDATES,
+    RuntimeClass.name: Handler((Operation.CREATE,), STEPS),
+    CertificateApproval.name: _VALIDATES_UPDATES,
+    CertificateSigning.name: _VALIDATES_UPDATES,
+    ClusterTrustBundleAttest.name: _VALIDATES_WRITES,
+    CertificateSubjectRestriction.name: _VALIDATES_NEW,
+    DEFAULT_INGRESS_CLASS.name: _MUTATES_NEW,
+    DenyServiceExternalIPs.name: _VALIDATES_WRITES,
+    PodTopologyLabels.name: _MUTATES_NEW,
+    PodGroupWorkloadExists.name: _VALIDATES_NEW,
+    NodeDeclaredFeatureValidator.name: _VALIDATES_WRITES,
+    JobValidation.name: _VALIDATES_UPDATES,
+    PodResizeValidator.name: _VALIDATES_UPDATES,
+    MutatingAdmissionPolicy.name: Handler((*_WRITES, Operation.CONNECT), (ADMIT,)),
+    MutatingAdmissionWebhook.name: Handler(Operation, (ADMIT,), waits=True),
+    ValidatingAdmissionPolicy.name: Handler(Operation, (VALIDATE,)),
+    ValidatingAdmissionWebhook.name: Handler(Operation, (VALIDATE,), waits=True),
+    ResourceQuota.name: _VALIDATES_WRITES,
+    AlwaysDeny.name: Handler(Operation, STEPS),
 }
 
 
@@ -178,7 +231,10 @@ def new_chain(
     plugins += (plugin for plugin in opt_in if plugin.name in enable)
     known = all_ordered_plugins(version)
     enabled = [plugin for plugin in plugins if plugin.name not in disable and plugin.name in known]
-    chain = Chain(sorted(enabled, key=lambda plugin: known.index(plugin.name)))
+    if metrics.times is None:
+        names = {plugin.name for plugin in enabled} | {name for name in enable if name in _WITHOUT_EFFECT}
+        metrics.times = AdmissionTimes({name: _HANDLERS[name] for name in known if name in names})
+    chain = Chain(sorted(enabled, key=lambda plugin: known.index(plugin.name)), metrics.times)
     for plugin in configurable:
         plugin.source.on_change(chain.forget)
     return chain

@@ -10,7 +10,9 @@ from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from math import exp, log, nan
+from time import monotonic
+from typing import NamedTuple, TypeAlias
 
 # Upper bounds of the buckets of durations, in seconds: those of match conditions and of requests.
 CONDITION_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
@@ -20,6 +22,10 @@ REQUEST_SECONDS = (0.005, 0.025, *SLI_SECONDS)
 DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # of Prometheus
 # Of authentication and authorization.
 ACCESS_SECONDS = tuple(0.001 * 2**power for power in range(15))
+
+_HOUR, _HOURS = 3600, 5  # the quantiles of a summary are those of the last five hours
+_FINE = 50  # parts of a factor of e in which summaries count values: quantiles are right to one percent
+_LEAST = 1e-9  # as which summaries count lower values
 
 Labels = tuple[str, ...]  # the values of a family's labels, in their order
 
@@ -92,12 +98,19 @@ class Histogram:
 class SampledHistogram(Histogram):
     """A family of histograms of which some values are measured: each stands for all since the one before.
 
-    `totals` returns how many values there are by now, so that all count, and none of the others costs anything.
+    totals   returns how many values there are by now, so that all count, and none of the others costs anything
+    summary  counts the same values, None where there is none
     """
 
     totals: Callable[[], Mapping[Labels, int]]
+    summary: Summary | None = None
     _counted: Counts[Labels] = field(default_factory=Counts)
     _last: float = 0.0
+
+    def observe(self, value: float, *values: str) -> None:
+        """Count a value that stands for itself, and is among the totals by now."""
+        self._counted[values] += 1
+        self.add(value, values)
 
     def measure(self, value: float) -> None:
         """Count a value that was measured, and those since the one before as if they were the same."""
@@ -109,7 +122,89 @@ class SampledHistogram(Histogram):
         for labels, total in self.totals().items():
             if more := total - self._counted[labels]:
                 self._counted[labels] = total
-                self.series[labels].observe(self._last, self.buckets, more)
+                self.add(self._last, labels, more)
+
+    def add(self, value: float, labels: Labels, times: int = 1) -> None:
+        """Count a value that is not among the totals, once or as often as it was there."""
+        self.series[labels].observe(value, self.buckets, times)
+        if self.summary is not None:
+            self.summary.observe(value, labels, times)
 
 
-AnyFamily: TypeAlias = Counter | Gauge | Histogram
+def merged(histograms: Sequence[SampledHistogram]) -> Histogram:
+    """Return one family with the series of several that have the same name and different labels."""
+    first = histograms[0]
+    family = Histogram(first.name, first.about, first.labels, first.buckets)
+    for each in histograms:
+        each.settle()
+        family.series.update(each.series)
+    return family
+
+
+class Quantiles(NamedTuple):
+    """Some observations: how many in all, their sum, and in `recent` how many of late, by fine buckets of values."""
+
+    count: int
+    sum: float
+    recent: Mapping[int, int]
+
+    def at(self, share: float) -> float:
+        """Return the value that a share of the recent observations does not exceed, NaN if there are none."""
+        wanted, seen = share * sum(self.recent.values()), 0
+        for bucket, count in sorted(self.recent.items()):
+            seen += count
+            if seen >= wanted:
+                return exp(bucket / _FINE)
+        return nan
+
+
+@dataclass
+class _Summed:
+    """The observations with the same labels: how many, their sum, and by hour how many fell into each fine bucket."""
+
+    count: int = 0
+    sum: float = 0.0
+    hours: defaultdict[int, Counts[int]] = field(default_factory=lambda: defaultdict(Counts))
+
+    def forget_until(self, hour: int) -> None:
+        for old in [each for each in self.hours if each <= hour]:
+            del self.hours[old]
+
+
+@dataclass
+class Summary:
+    """A family of summaries: number and sum of values, and quantiles of those of late.
+
+    now  returns a time in seconds
+    """
+
+    name: str
+    about: str
+    labels: Labels
+    now: Callable[[], float] = monotonic
+    _summed: defaultdict[Labels, _Summed] = field(default_factory=lambda: defaultdict(_Summed))
+
+    def observe(self, value: float, labels: Labels, times: int = 1) -> None:
+        """Count a value under these values of the labels, once or as often as it was there."""
+        summed, hour = self._summed[labels], self._hour()
+        summed.count += times
+        summed.sum += value * times
+        summed.hours[hour][round(log(max(value, _LEAST)) * _FINE)] += times
+        summed.forget_until(hour - _HOURS)
+
+    @property
+    def series(self) -> Mapping[Labels, Quantiles]:
+        """Return what was counted by now."""
+        hour = self._hour()
+        return {labels: _quantiles(summed, hour) for labels, summed in self._summed.items()}
+
+    def _hour(self) -> int:
+        return int(self.now() // _HOUR)
+
+
+def _quantiles(summed: _Summed, hour: int) -> Quantiles:
+    summed.forget_until(hour - _HOURS)
+    return Quantiles(summed.count, summed.sum, sum(summed.hours.values(), Counts[int]()))
+
+
+AnyFamily: TypeAlias = Counter | Gauge | Histogram | Summary

@@ -21,7 +21,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 from understudy.apiserver.endpoints.scope import RequestScope, selector_of
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.registry.corrupt_objects import unreadable_list
-from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
+from understudy.apiserver.registry.delete import Deletion, ValidateDeletion
 from understudy.apiserver.storage.interface import Entry, UnreadableError
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.context import Context
@@ -113,8 +113,8 @@ def _validate(
     were `sent`, which each deletion copies.
     """
     admission = state.chain.of(scope.point(Operation.DELETE))
-    if admission is None:
-        return validate_all
+    if admission.is_empty:
+        return admission.pass_over
 
     async def validate(old: Obj) -> None:
         if scope.behavior.begin_termination:

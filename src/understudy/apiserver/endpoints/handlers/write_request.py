@@ -114,7 +114,9 @@ class WriteRequest:
         if old is None:
             self._check_creatable(obj)
         admission = self._admission(old)
-        if admission is not None:
+        if admission.is_empty:
+            admission.admitting.skipped += 1
+        else:
             owners = obj["metadata"].get("managedFields")
             attributes = self._attributes(obj, old)
             await admission.admit(attributes, self.ctx)
@@ -158,7 +160,9 @@ class WriteRequest:
         if old is None and self.request.info.verb in ("update", "patch"):
             self._authorize_create()
         admission = self._admission(old)
-        if admission is not None:
+        if admission.is_empty:
+            admission.validation.skipped += 1
+        else:
             await admission.validate(self._attributes(obj, old), self.ctx)
 
     def _authorize_create(self) -> None:
@@ -199,8 +203,8 @@ class WriteRequest:
 
         return await self.admit(await self.request.read(prepare), None)
 
-    def _admission(self, old: Obj | None) -> chain.Admission | None:
-        """Return the plugins to ask about a new object or an update, None if there are none."""
+    def _admission(self, old: Obj | None) -> chain.Admission:
+        """Return the plugins to ask about a new object or an update."""
         return self.state.chain.of(self.scope.point(chain.Operation.CREATE if old is None else chain.Operation.UPDATE))
 
     def _attributes(self, obj: Obj, old: Obj | None) -> chain.Attributes:

@@ -44,7 +44,9 @@ def admitted(handler: Handler) -> Handler:
         if "dryRun" in request.query:
             raise errors.bad_request("dryRun is not supported")
         admission = state.chain.of(scope.point(Operation.CONNECT))
-        if admission is not None:
+        if admission.is_empty:
+            await admission.pass_over()
+        else:
             ctx = state.context(request, scope)
             attributes = scope.attributes(Operation.CONNECT, ctx, _connect_options(state, request, scope))
             await admission.admit(attributes, ctx)

@@ -16,9 +16,11 @@ from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.golang.text import go_float, go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.serializer.protobuf_wire import encode_varint, length_delimited
+from understudy.machinery.util.metrics import Quantiles
 
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-_TYPES = {COUNTER: 0, GAUGE: 1, HISTOGRAM: 4}
+COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
+_TYPES = {COUNTER: 0, GAUGE: 1, SUMMARY: 2, HISTOGRAM: 4}
+_QUANTILES = (0.5, 0.9, 0.99)  # of summaries
 
 _DIGITS = 6  # that a number has without an exponent
 _MILLION = 10**_DIGITS
@@ -48,12 +50,12 @@ class Sample(NamedTuple):
     """One series. `created` is since when it is counted, in seconds since 1970; 0 is not said."""
 
     labels: Mapping[str, str]
-    value: float | Observations
+    value: float | Observations | Quantiles
     created: float = 0.0
 
 
 class Family(NamedTuple):
-    """The series of one name. `kind` is COUNTER, GAUGE or HISTOGRAM."""
+    """The series of one name. `kind` is COUNTER, GAUGE, HISTOGRAM or SUMMARY."""
 
     name: str
     kind: str
@@ -109,16 +111,21 @@ def _lines(family: Family) -> Iterator[bytes]:
 
 def _lines_of(name: str, sample: Sample) -> Iterator[str]:
     labels, value = _pairs(sample.labels), sample.value
-    if not isinstance(value, Observations):
+    if not isinstance(value, Observations | Quantiles):
         yield f"{name}{_in_braces(labels)} {_number(value)}"
         return
-    begin, seen = f"{name}_bucket{{{labels},le=" if labels else f"{name}_bucket{{le=", 0
-    for bound, count in zip((*value.bounds, inf), value.counts, strict=True):
-        seen += count
-        text = "+Inf" if bound == inf else f"{bound:g}"
-        yield f'{begin}"{text}"}} {_number(seen)}'
+    more, total = f"{labels}," if labels else "", 0
+    if isinstance(value, Quantiles):
+        total = value.count
+        for share in _QUANTILES:
+            yield f'{name}{{{more}quantile="{share:g}"}} {_number(value.at(share))}'
+    else:
+        for bound, count in zip((*value.bounds, inf), value.counts, strict=True):
+            total += count
+            text = "+Inf" if bound == inf else f"{bound:g}"
+            yield f'{name}_bucket{{{more}le="{text}"}} {_number(total)}'
     yield f"{name}_sum{_in_braces(labels)} {_number(value.sum)}"
-    yield f"{name}_count{_in_braces(labels)} {_number(seen)}"
+    yield f"{name}_count{_in_braces(labels)} {_number(total)}"
 
 
 def _pairs(labels: Mapping[str, str]) -> str:
@@ -155,6 +162,8 @@ def _metric(kind: str, sample: Sample) -> bytes:
     value = sample.value
     if isinstance(value, Observations):
         return pairs + _bytes(7, _histogram(value) + _created(15, sample.created))
+    if isinstance(value, Quantiles):
+        return pairs + _bytes(4, _summary(value))
     if kind == GAUGE:
         return pairs + _bytes(2, _double(1, value))
     return pairs + _bytes(3, _double(1, value) + _created(3, sample.created))
@@ -169,6 +178,11 @@ def _histogram(value: Observations) -> bytes:
     if value.native is not None:
         parts += _native(value.native)
     return b"".join(parts)
+
+
+def _summary(value: Quantiles) -> bytes:
+    quantiles = (_bytes(3, _double(1, share) + _double(2, value.at(share))) for share in _QUANTILES)
+    return b"".join((_varint(1, value.count), _double(2, value.sum), *quantiles))
 
 
 def _native(native: NativeHistogram) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ Source of the options: k8s.io/component-base/metrics, which leaves out what is r
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -16,7 +17,7 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.metric_options import MetricSettings
 from understudy.apiserver.server.pages.request_counts import RequestCounts
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
-from understudy.machinery.util.metrics import AnyFamily, Histogram
+from understudy.machinery.util.metrics import AnyFamily, Histogram, Quantiles
 
 _DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
 _ABOUT_DISPATCHED = "[BETA] Number of requests executed by API Priority and Fairness subsystem"
@@ -188,18 +189,23 @@ def _allowed(value: str, values: frozenset[str] | None) -> str:
 
 def _times(kind: str, sample: Sample) -> int:
     """Return the number of times that a sample has been counted, one for a gauge."""
+    if isinstance(sample.value, Quantiles):
+        return sample.value.count
     if isinstance(sample.value, Observations):
         return sum(sample.value.counts)
     return 1 if kind == GAUGE else int(sample.value)
 
 
 def _sum(one: Sample, other: Sample) -> Sample:
-    """Return the sum of two samples of a counter or of a histogram, whose native buckets are left out."""
+    """Return the sum of two samples of a counter, a summary or a histogram, whose native buckets are left out."""
     left, right = one.value, other.value
     created = min(one.created, other.created)
     if isinstance(left, Observations) and isinstance(right, Observations):
         counts = [a + b for a, b in zip(left.counts, right.counts, strict=True)]
         return Sample(one.labels, Observations(left.bounds, counts, left.sum + right.sum), created)
-    assert not isinstance(left, Observations)
-    assert not isinstance(right, Observations)
+    if isinstance(left, Quantiles) and isinstance(right, Quantiles):
+        recent = Counts(left.recent) + Counts(right.recent)
+        return Sample(one.labels, Quantiles(left.count + right.count, left.sum + right.sum, recent), created)
+    assert isinstance(left, int | float)
+    assert isinstance(right, int | float)
     return Sample(one.labels, left + right, created)

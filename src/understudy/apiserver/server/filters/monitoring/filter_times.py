@@ -11,7 +11,7 @@ from time import perf_counter
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
 from understudy.apiserver.endpoints.request import Request
-from understudy.machinery.util.metrics import Counter, Histogram, SampledHistogram
+from understudy.machinery.util.metrics import Counter, Histogram, SampledHistogram, merged
 
 Filter = Callable[[Request], None]
 MEASURED = 128  # one of so many requests is measured
@@ -82,10 +82,4 @@ class FilterTimes:
     @property
     def families(self) -> Sequence[Histogram]:
         """Return the family of all filters, none where nothing is measured."""
-        histograms = [*self._by_name.values()]
-        for each in histograms:
-            each.settle()
-        merged = Histogram(histograms[0].name, histograms[0].about, histograms[0].labels, _SECONDS)
-        for each in histograms:
-            merged.series.update(each.series)
-        return (merged,)
+        return (merged([*self._by_name.values()]),)

@@ -1,0 +1,94 @@
+"""How long admission takes: which requests are measured, for which others they stand, and quantiles of late."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from understudy.admission.times import ADMIT, STEPS, AdmissionTimes, Handler, Step
+from understudy.machinery.util.metrics import Summary
+
+HANDLERS = {"first": Handler(("CREATE",), STEPS), "deletes": Handler(("DELETE",), STEPS)}
+HANDLERS |= {"second": Handler(("CREATE",), (ADMIT,)), "asks": Handler(("CREATE",), (ADMIT,), waits=True)}
+
+
+def sums(times: AdmissionTimes) -> dict[tuple[str, ...], tuple[int, float]]:
+    """Return count and sum of each series, without the summary."""
+    families = [*times.families][:2]
+    series = {labels: each for family in families for labels, each in family.series.items()}
+    return {labels: (sum(each.counts), round(each.sum, 6)) for labels, each in series.items()}
+
+
+def take(step: Step, *seconds: tuple[str, float], waits: bool = False, refused: str = "") -> bool:
+    """Take a step whose plugins need some seconds; return whether it was measured."""
+    times = step.begin(waits=waits)
+    if times is not None:
+        times.seconds += seconds
+    step.end(times, refused)
+    return times is not None
+
+
+def test_one_of_many_requests_is_measured() -> None:
+    """One of 128 requests is measured, and stands for those before it; one that is slow only for itself."""
+    times = AdmissionTimes(HANDLERS)
+    step = times.step(ADMIT, "CREATE")
+    assert [take(step, ("first", seconds)) for seconds in (0.25, 0.5)] == [True, True]  # slow ones
+    assert [take(step, ("first", 0.004)) for _ in range(129)] == [True, *[False] * 127, True]
+    step.skipped += 69
+    passed, seconds = ("CREATE", "false", ADMIT), round(0.75 + 129 * 0.004, 6)
+    assert sums(times) == {
+        ("first", *passed): (200, seconds),
+        ("second", *passed): (200, 0),
+        ("asks", *passed): (200, 0),
+        passed: (200, seconds),
+    }
+
+
+def test_requests_that_wait_stand_for_themselves() -> None:
+    """Where a plugin asks others, each request is measured; what refuses one counts apart, and those behind it not."""
+    times = AdmissionTimes(HANDLERS)
+    step = times.step(ADMIT, "CREATE")
+    for _ in range(3):
+        take(step, ("first", 0.001))
+    assert take(step, ("first", 0.125), ("asks", 4.0), waits=True)
+    assert take(step, ("first", 0.125), ("second", 0.25), waits=True, refused="second")
+    passed, refused = ("CREATE", "false", ADMIT), ("CREATE", "true", ADMIT)
+    assert sums(times) == {
+        ("first", *passed): (5, 0.253),
+        ("second", *passed): (4, 0),
+        ("second", *refused): (1, 0.25),
+        ("asks", *passed): (4, 4.0),
+        passed: (4, 4.128),
+        refused: (1, 0.375),
+    }
+
+
+def test_plugins_that_are_asked_twice_count_twice() -> None:
+    """A plugin counts each time that it is asked, the step once."""
+    times = AdmissionTimes(HANDLERS)
+    step = times.step(ADMIT, "CREATE")
+    step.begin(waits=False)
+    step.end(None, again=True)
+    counted = {labels: count for labels, (count, _) in sums(times).items()}
+    passed = "CREATE", "false", ADMIT
+    assert counted == {**{(name, *passed): 2 for name in ("first", "second", "asks")}, passed: 1}
+
+
+@pytest.mark.parametrize(("hours", "count"), [(0, 6), (4.9, 6), (5.1, 4), (9.8, 0)])
+def test_quantiles_are_those_of_late(hours: float, count: int) -> None:
+    """Number and sum of a summary are those since the start, its quantiles those of the last five hours."""
+    now = 0.0
+    summary = Summary("seconds", "", (), lambda: now * 3600)
+    summary.observe(1.0, (), 2)
+    now = 4.8
+    summary.observe(0.001, (), 3)
+    summary.observe(20.0, ())
+    now = hours if hours > now else now
+    told = summary.series[()]
+    assert (told.count, told.sum) == (6, 22.003)
+    assert sum(told.recent.values()) == count
+    half = told.at(0.5)
+    assert math.isnan(half) if count == 0 else half == pytest.approx(0.001, rel=0.01)
+    if count:
+        assert told.at(0.99) == pytest.approx(20, rel=0.01)
