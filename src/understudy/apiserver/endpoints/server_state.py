@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.extensions.availability_metrics import AvailabilityMetrics
+from understudy.apiserver.extensions.metrics import AvailabilityMetrics
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
