@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.extensions.metrics import AvailabilityMetrics
+from understudy.apiserver.extensions.metrics import AvailabilityMetrics, DocumentMetrics
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
@@ -94,6 +94,7 @@ class ServerState:
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
     availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)
     certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
+    document_metrics: DocumentMetrics = field(default_factory=DocumentMetrics, init=False)
     watch_metrics: WatchMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
@@ -144,7 +145,8 @@ class ServerState:
     @property
     def counted_families(self) -> Sequence[AnyFamily]:
         """Return the metrics of admission, of users and their rights, of the audit log, of files that are read again,
-        of tokens of service accounts, of certificates, of APIServices, of events, and of storage."""
+        of tokens of service accounts, of certificates, of APIServices, of events, of custom resources and of storage.
+        """
         files = (family for file in self.reloaded for family in file.families)
         manifests = self.settings.manifests.metrics.families
         tokens, certificates = self.tokens.accounts.uses.families, self.certificate_metrics.families
@@ -152,8 +154,8 @@ class ServerState:
         users = *self.authentication_metrics.families, *self.tokens.cache.families, *self.authorization_metrics.families
         listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
         available = self.availability_metrics.families(listed)
-        watches = self.watch_metrics.families
-        return [*chain(*counted, users, available, watches, self.registry.metrics.families(self.release.version))]
+        served = *self.watch_metrics.families, *self.document_metrics.families
+        return [*chain(*counted, users, available, served, self.registry.metrics.families(self.release.version))]
 
     @property
     def release(self) -> Release:

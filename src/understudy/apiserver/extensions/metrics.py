@@ -1,9 +1,14 @@
-"""The metrics that tell which APIServices are unavailable. Upstream: k8s.io/kube-aggregator/pkg/controllers/status."""
+"""The metrics of APIServices, and of the documents of custom resources.
+
+Upstream: k8s.io/kube-aggregator/pkg/controllers/status; k8s.io/apiextensions-apiserver/pkg/controller, openapi and
+openapiv3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from understudy.apiserver.extensions.definition import Definition
 from understudy.machinery.types import Obj, condition_of
 from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge
 
@@ -33,3 +38,58 @@ class AvailabilityMetrics:
             if status := condition_of(each, "Available").get("status"):
                 gauge.set(float(status != "True"), each["metadata"]["name"])
         return gauge, self._counter
+
+
+ADD, REMOVE, UPDATE = "add", "remove", "update"
+_SHOWN = ("schema", "subresources", "selectableFields")  # the fields of a version that its document of OpenAPI v3 shows
+
+
+class DocumentMetrics:
+    """Names the definitions whose documents of OpenAPI have changed, and why.
+
+    All series are 0, as kube-apiserver's: it makes them, and never counts.
+    """
+
+    def __init__(self) -> None:
+        about = "[ALPHA] Counter of OpenAPI {} spec regeneration count broken down by {} and reason."
+        self._v2 = Counter(
+            "apiextensions_openapi_v2_regeneration_count", about.format("v2", "causing CRD name"), ("crd", "reason")
+        )
+        self._v3 = Counter(
+            "apiextensions_openapi_v3_regeneration_count",
+            about.format("v3", "group, version, causing CRD"),
+            ("crd", "group", "reason", "version"),
+        )
+        self._known: dict[str, dict[str, object]] = {}  # what v3 shows of a version, by names of definitions
+
+    @property
+    def families(self) -> Sequence[Counter]:
+        """Return all families."""
+        return self._v2, self._v3
+
+    def change(self, definition: Definition) -> None:
+        """Note a definition that was written; one that is not established has no document (`sync`)."""
+        name, group = definition.name, definition.group
+        if not definition.is_established:
+            self.remove(definition)
+            return
+        self._v2.series[name, UPDATE if name in self._known else ADD] = 0
+        shown = self._known.setdefault(name, {})
+        for version in definition.served_versions:
+            spec, declared = definition.obj["spec"], definition.versions[version]
+            new = spec["names"], spec["scope"], spec.get("preserveUnknownFields"), *map(declared.get, _SHOWN)
+            if shown.get(version) != new:
+                reason = UPDATE if self._has(group, version) else ADD
+                self._v3.series[name, group, reason, version] = 0
+                shown[version] = new
+
+    def remove(self, definition: Definition) -> None:
+        """Note a definition that was removed, or is established no more."""
+        if definition.name in self._known:
+            self._v2.series[definition.name, REMOVE] = 0
+            for version in self._known.pop(definition.name):
+                self._v3.series[definition.name, definition.group, REMOVE, version] = 0
+
+    def _has(self, group: str, version: str) -> bool:
+        """Report whether a definition of a group has a document of a version."""
+        return any(version in shown for name, shown in self._known.items() if name.partition(".")[2] == group)

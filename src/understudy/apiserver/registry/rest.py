@@ -213,6 +213,20 @@ def is_unchanged(kind: Kind, obj: Obj, old: Obj) -> bool:
     return all({**a, "time": ""} == {**b, "time": ""} for a, b in zip(after, before, strict=True))
 
 
+def differs_at_once(obj: Obj, old: Obj) -> bool:
+    """Report whether managed fields tell that an update changes more than their times, or that those stay.
+
+    Upstream: the fast path of `IgnoreManagedFieldsTimestampsTransformer`.
+    """
+    after, before = obj["metadata"].get("managedFields") or (), old["metadata"].get("managedFields") or ()
+    if after == before or len(after) != len(before):
+        return True
+    pairs = [*zip(after, before, strict=True)]
+    return all(a.get("time") == b.get("time") for a, b in pairs) or any(
+        {**a, "time": ""} != {**b, "time": ""} for a, b in pairs
+    )
+
+
 def _equal(kind: Kind, a: Obj, b: Obj) -> bool:
     """Report whether two objects are equal. Custom resources may have 1 in place of true, its equal in Python."""
     return a == b and (kind.custom is None or same_json(a, b))

@@ -28,6 +28,7 @@ from understudy.apiserver.registry.rest import (
     before_create,
     before_update,
     check_version,
+    differs_at_once,
     is_unchanged,
     sent_version,
     should_delete_during_update,
@@ -40,7 +41,16 @@ from understudy.apiserver.storage.interface import (
     Store,
     UnreadableError,
 )
-from understudy.apiserver.storage.metrics import CREATE, DELETE, GET, UPDATE, StorageMetrics
+from understudy.apiserver.storage.metrics import (
+    CREATE,
+    DELETE,
+    EQUAL,
+    GET,
+    UNEQUAL_FAST,
+    UNEQUAL_SLOW,
+    UPDATE,
+    StorageMetrics,
+)
 from understudy.kinds.context import Context
 from understudy.kinds.declarations.kind import Kind, Resources
 from understudy.machinery import errors
@@ -306,6 +316,9 @@ class Registry:
     async def _store_changed(self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate) -> Entry:
         """Ask validating admission about a complete update, and store it, or remove the object."""
         kind, old = target.kind, internal(current, target.kind)
+        started = perf_counter()
+        if is_quick := differs_at_once(obj, old):
+            self.metrics.observe_comparison(UNEQUAL_FAST, perf_counter() - started)
         await validate(obj, old)
         if should_delete_during_update(kind, obj, old):
             if not target.dry_run:
@@ -315,7 +328,11 @@ class Registry:
         if not target.dry_run:
             obj["metadata"].pop("selfLink", None)
         obj = stored(kind, obj)
-        if is_unchanged(kind, obj, current.value):
+        started = perf_counter()
+        is_same = is_unchanged(kind, obj, current.value)
+        if not is_quick:
+            self.metrics.observe_comparison(EQUAL if is_same else UNEQUAL_SLOW, perf_counter() - started)
+        if is_same:
             if target.dry_run or not current.is_outdated:
                 return current
             obj = current.value  # it is stored in the form of now

@@ -25,6 +25,7 @@ from understudy.apiserver.authentication.errors import (
 from understudy.apiserver.authorization.webhook.awaited import decided
 from understudy.apiserver.controllers.replicas.storage_versions import StorageVersionManager
 from understudy.apiserver.endpoints import routing
+from understudy.apiserver.endpoints.discovery.aggregations import Aggregations
 from understudy.apiserver.endpoints.discovery.documents import (
     OPENID_CONFIGURATION,
     OPENID_KEYS,
@@ -113,15 +114,17 @@ class _Served:
 
     address     address of the server, which discovery publishes
     aggregator  has the documents of aggregated servers, None where there are none
+    counted     counts the documents of aggregated discovery
     """
 
-    def __init__(self, state: ServerState, address: str, aggregator: Aggregator | None) -> None:
+    def __init__(self, state: ServerState, address: str, aggregator: Aggregator | None, counted: Aggregations) -> None:
         self.serving = state.serving
         self._find_route = partial(routing.find, state.serving)
         self._kept_route = cache_results(ROUTES, self._find_route)
         self._state = state
         self._address = address
         self._aggregator = aggregator
+        self._counted = counted
 
     def route(self, method: str, info: RequestInfo) -> Route | None:
         """Return the route of a request, None if there is none. Raises 405."""
@@ -134,7 +137,7 @@ class _Served:
         render = partial(render_document, schemas=state.schemas)
         checks = healthz.started(state.release.health_checks, state.gates)
         pages = [*healthz.paths(checks), *zpages.paths(state)]
-        return Discovery(self.serving, state.gates, self._address, render, pages)
+        return Discovery(self.serving, state.gates, self._address, render, pages, self._counted)
 
     @property
     def openapi(self) -> OpenAPI:
@@ -246,7 +249,8 @@ class Director:
         self._executor = Executor(state)
         self._key_fetches: dict[Callable[[], None], asyncio.Task[None]] = {}
         self._address = url.partition("//")[2]
-        self._newest = _Served(state, self._address, aggregator)
+        self._aggregations = Aggregations()
+        self._newest = _Served(state, self._address, aggregator, self._aggregations)
         self._zpages = ZPages(state, flags or {})
         self._ui = ui
         self._pages = self._page_mux(state, url, control)
@@ -492,7 +496,7 @@ class Director:
     def _served(self) -> _Served:
         """Return routes and documents made of the resources that are served now."""
         if self._newest.serving is not self.state.serving:
-            self._newest = _Served(self.state, self._address, self._aggregator)
+            self._newest = _Served(self.state, self._address, self._aggregator, self._aggregations)
         return self._newest
 
     async def _health(self, checks: healthz.Checks, request: Request) -> Response:
@@ -502,6 +506,10 @@ class Director:
         """Return the checks that fail since the server has not begun, or comes to its end, with the reason."""
         begins = {} if self._storage_versions is None else self._storage_versions.unfinished()
         return {**begins, healthz.SHUTDOWN: "process is shutting down"} if self.is_ending else begins
+
+    def count_tls_error(self) -> None:
+        """Count a connection without an agreement on TLS."""
+        self._request_metrics.tls_errors.add()
 
     async def _metrics_page(self, request: Request) -> Response:
         state = self.state
@@ -514,12 +522,13 @@ class Director:
         size = None
         with suppress(StorageError):  # then the family is missing, as kube-apiserver's
             size = await store.size()
+        requests = *self._request_metrics.families, *self._times.families, self._aggregations.counter
         families = self._metrics.families(
             held=(
                 *held.families(state, objects, size, self._counts.requested, hidden=self._metrics.shows_hidden),
                 *process.families(state.release.version),
             ),
-            admission=(*state.counted_families, self._request_metrics.terminations, *self._times.families),
+            admission=(*state.counted_families, *requests),
             flow_control=None if self._flow_control is None else self._flow_control.usage,
             limiter=() if self._limiter is None else self._limiter.families(),
             pauses=self._pauses,

@@ -23,6 +23,9 @@ from understudy.machinery.util.metrics import REQUEST_SECONDS, AnyFamily, Counte
 T = TypeVar("T")
 
 CREATE, DELETE, GET, LIST, UPDATE = "create", "delete", "get", "list", "update"
+# How an updated object is found to be equal to the old one but for the times of managed fields, or unequal.
+EQUAL, UNEQUAL_FAST, UNEQUAL_SLOW = "equal_objects", "unequal_objects_fast", "unequal_objects_slow"
+_COMPARISON_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0)
 CONSISTENT_READ = ByRelease({V1_37: "getCurrentResourceVersion", V1_31: GET})
 
 _LABELS = ByRelease({V1_34: ("group", "resource"), V1_31: ("resource",)})  # that name a kind
@@ -73,6 +76,12 @@ class StorageMetrics:
         self._requests: dict[Operation, Series] = {}
         self._errors: Counts[Operation] = Counts()
         self._lists: dict[tuple[str, str, bool], Lists] = {}  # by group, resource, and whether the watch cache answers
+        self._comparisons = Histogram(
+            "apiserver_request_timestamp_comparison_time",
+            "[ALPHA] Time taken for comparison of old vs new objects in UPDATE or PATCH requests",
+            ("code_path",),
+            _COMPARISON_SECONDS,
+        )
 
     async def timed(self, name: str, kind: Kind, request: Coroutine[Any, Any, T]) -> T:
         """Make a request and count it, and its error if the storage fails."""
@@ -96,6 +105,10 @@ class StorageMetrics:
         if series is None:
             series = self._requests[key] = Series.of(REQUEST_SECONDS)
         series.observe(seconds, REQUEST_SECONDS)
+
+    def observe_comparison(self, how: str, seconds: float) -> None:
+        """Count an update by how its object was compared with the old one (`RecordTimestampComparisonLatency`)."""
+        self._comparisons.observe(seconds, how)
 
     def observe_list(self, kind: Kind, prefix: str, fetched: int, returned: int, *, is_cached: bool) -> None:
         """Count a list that was answered, by the watch cache or not (`RecordStorageListMetrics`).
@@ -121,7 +134,7 @@ class StorageMetrics:
 
     def families(self, version: Version) -> list[AnyFamily]:
         """Return all families of a release."""
-        return [*self._request_families(version), *self._list_families(version)]
+        return [*self._request_families(version), *self._list_families(version), self._comparisons]
 
     def _request_families(self, version: Version) -> list[AnyFamily]:
         labels = ("operation", *_LABELS[version]) if version >= V1_34 else ("operation", "type")

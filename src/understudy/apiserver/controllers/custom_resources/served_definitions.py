@@ -39,6 +39,7 @@ class ServedDefinitions:
         for entry in self._store.scan(self._prefix):
             if (definition := _definition(entry)) is not None:
                 serving = serving.with_definition(definition)
+                self._state.document_metrics.change(definition)
         self._state.serve(serving)
         watch = self._store.watch(self._prefix, self._store.revision)
         watch.wake = self._follow
@@ -61,8 +62,10 @@ class ServedDefinitions:
         old = before.custom(definition.group, definition.plural)
         if event.deleted:
             self._state.serve(before.without_definition(definition))
+            self._state.document_metrics.remove(definition)
         else:
             self._state.serve(before.with_definition(definition))
+            self._state.document_metrics.change(definition)
         new = self._state.serving.custom(definition.group, definition.plural)
         is_same = old is not None and new is not None and old.storage.custom is new.storage.custom  # kept with schemas
         if old is not None and (event.deleted or not (is_same or old.definition.defines_the_same(definition))):

@@ -14,6 +14,7 @@ from hashlib import sha512
 import orjson
 
 from understudy.apiserver.endpoints import negotiation
+from understudy.apiserver.endpoints.discovery.aggregations import Aggregations
 from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import group_version_path
@@ -64,16 +65,24 @@ class Discovery:
     address  address of the server, which /api publishes
     render   encodes a document in the negotiated form
     pages    paths of the server that are no resources
+    counted  counts the documents that have everything
     """
 
     def __init__(
-        self, serving: Serving, gates: Gates, address: str, render: Render = to_json, pages: Sequence[str] = ()
+        self,
+        serving: Serving,
+        gates: Gates,
+        address: str,
+        render: Render = to_json,
+        pages: Sequence[str] = (),
+        counted: Aggregations | None = None,
     ) -> None:
         self.serving = serving
         self.gates = gates
         self.address = address
         self.render = render
         self.pages = pages
+        self._counted = counted or Aggregations()
         self._bytes: dict[tuple[str, Output], bytes] = {}
         self._etags: dict[str, str] = {}
 
@@ -164,6 +173,7 @@ class Discovery:
         if where not in self._etags:
             document = aggregated(self.serving, core=where == "/api", version="v2")
             self._etags[where] = f'"{sha512(orjson.dumps(document)).hexdigest().upper()}"'
+            self._counted.note(where, self._etags[where])
         etag = self._etags[where]
         headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
         if request.headers.get("If-None-Match") == etag:

@@ -75,7 +75,8 @@ class Listener:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         if self._context is not None:
-            self._listener = TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context)
+            failed = self._director.count_tls_error
+            self._listener = TLSListener(self._sock, lambda: _Negotiated(self._connect), self._context, failed)
             return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
         self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)

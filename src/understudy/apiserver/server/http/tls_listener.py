@@ -11,6 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 log = logging.getLogger("understudy")
@@ -41,12 +42,22 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 class TLSListener:
-    """Accepts the connections of a `listening_socket` in the running event loop, and shakes hands over TLS."""
+    """Accepts the connections of a `listening_socket` in the running event loop, and shakes hands over TLS.
 
-    def __init__(self, sock: socket.socket, connect: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
+    failed  is called for each connection on which that fails
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        connect: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._sock = sock
         self._connect = connect
         self._context = context
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._accepting = asyncio.create_task(self._accept())
         self._greeting: set[asyncio.Task[None]] = set()
@@ -81,23 +92,29 @@ class TLSListener:
     async def _greet(self, connection: socket.socket) -> None:
         """Shake hands with a client, or tell one that speaks plain HTTP that TLS is expected."""
         connection.setblocking(False)
+        speaks_http = False
         try:
             async with asyncio.timeout(HANDSHAKE):
                 start = await self._first_bytes(connection)
-                if len(start) < len(HTTP_STARTS[0]):
-                    connection.close()
-                    return
-                if start not in HTTP_STARTS:
+                speaks_http = start in HTTP_STARTS
+                if len(start) == len(HTTP_STARTS[0]) and not speaks_http:
                     await self._loop.connect_accepted_socket(self._connect, connection, ssl=self._context)
                     return
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            log.debug("no TLS connection: %s", error)
+        self._failed()
+        if speaks_http:
+            await self._refuse_http(connection)
+        connection.close()
+
+    async def _refuse_http(self, connection: socket.socket) -> None:
+        """Tell a client that TLS is expected, and wait until it has read that."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(HANDSHAKE):
                 await self._loop.sock_sendall(connection, HTTP_TO_HTTPS)
                 connection.shutdown(socket.SHUT_WR)
                 while await self._loop.sock_recv(connection, 1 << 16):  # unread bytes would reset the connection
                     pass
-            connection.close()
-        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
-            log.debug("no TLS connection: %s", error)
-            connection.close()
 
     async def _first_bytes(self, connection: socket.socket) -> bytes:
         """Return the first bytes of a connection without taking them; fewer if the client has closed it before."""

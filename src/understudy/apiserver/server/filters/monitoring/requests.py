@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
+from collections.abc import Sequence
 from functools import partial
 from time import monotonic
 
@@ -27,7 +29,11 @@ _V3 = "/openapi/v3"
 
 
 class RequestMetrics:
-    """Counts the requests of one server in `counts`, and those that it gives up or refuses in `terminations`."""
+    """Counts the requests of one server in `counts`.
+
+    terminations  count those that it gives up or refuses
+    tls_errors    counts connections on which no TLS was agreed upon
+    """
 
     def __init__(self, state: ServerState, counts: RequestCounts) -> None:
         self._state = state
@@ -37,6 +43,13 @@ class RequestMetrics:
             "[ALPHA] Number of requests which apiserver terminated in self-defense.",
             ("code", "component", *TERMINATED),
         )
+        about = "[ALPHA] Number of requests dropped with 'TLS handshake error from' error"
+        self.tls_errors = Counter("apiserver_tls_handshake_errors_total", about, (), Counts({(): 0}))
+
+    @property
+    def families(self) -> Sequence[Counter]:
+        """Return the families of requests that are not answered."""
+        return self.terminations, self.tls_errors
 
     def observe(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Count a request that was answered after some seconds; a watch when it ends."""
