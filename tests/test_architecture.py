@@ -355,6 +355,8 @@ REAL_TIME = {
     },
     "keys that etcd deletes after a time": {"apiserver.controllers.replicas"},
     "measuring of the process": {
+        "admission.chain",
+        "machinery.util.metrics",
         "apiserver.registry.list",
         "apiserver.registry.store",
         "apiserver.storage.metrics",

@@ -37,7 +37,7 @@ def _about_steps(kind: str) -> str:
 
 
 class Handler(NamedTuple):
-    """What a plugin of kube-apiserver is asked about, whatever the resource (`admission.Handler`).
+    """Say what a plugin of kube-apiserver is asked about, whatever the resource (`admission.Handler`).
 
     operations  CREATE, UPDATE, DELETE or CONNECT
     steps       ADMIT, VALIDATE or both
@@ -148,7 +148,7 @@ class Step:
         }
 
     def _totals_of(self, name: str, later: Sequence[str]) -> Mapping[Labels, int]:
-        """Return how often a plugin let a request pass, and how often it refused one."""
+        """Return the numbers of requests that a plugin let pass, and that it refused."""
         passed = self._passed + self._again + sum(self._refused[each] for each in later)
         return {
             (name, *self._labels(is_refused=False)): passed,
@@ -165,7 +165,7 @@ class AdmissionTimes:
         self._steps: dict[tuple[str, str], Step] = {}
 
     def step(self, type_: str, operation: str) -> Step:
-        """Return what counts a step, ADMIT or VALIDATE, of an operation."""
+        """Return the counts and times of a step, ADMIT or VALIDATE, of an operation."""
         step = self._steps.get((type_, operation))
         if step is None:
             asked = [

@@ -87,6 +87,7 @@ from understudy.machinery.errors import StatusError, without_frames
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.util.caches import SHORT_KEPT, cache_results
+from understudy.machinery.util.metrics import AnyFamily
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
@@ -522,7 +523,7 @@ class Director:
         size = None
         with suppress(StorageError):  # then the family is missing, as kube-apiserver's
             size = await store.size()
-        requests = *self._request_metrics.families, *self._times.families, self._aggregations.counter
+        requests: list[AnyFamily] = [*self._request_metrics.families, *self._times.families, self._aggregations.counter]
         families = self._metrics.families(
             held=(
                 *held.families(state, objects, size, self._counts.requested, hidden=self._metrics.shows_hidden),

@@ -142,18 +142,18 @@ def merged(histograms: Sequence[SampledHistogram]) -> Histogram:
 
 
 class Quantiles(NamedTuple):
-    """Some observations: how many in all, their sum, and in `recent` how many of late, by fine buckets of values."""
+    """Some observations: their number, their sum, and in `recent` how many of late, by fine buckets of values."""
 
-    count: int
+    number: int
     sum: float
     recent: Mapping[int, int]
 
     def at(self, share: float) -> float:
         """Return the value that a share of the recent observations does not exceed, NaN if there are none."""
-        wanted, seen = share * sum(self.recent.values()), 0
+        rank, seen = share * sum(self.recent.values()), 0
         for bucket, count in sorted(self.recent.items()):
             seen += count
-            if seen >= wanted:
+            if seen >= rank:
                 return exp(bucket / _FINE)
         return nan
 
@@ -194,7 +194,7 @@ class Summary:
 
     @property
     def series(self) -> Mapping[Labels, Quantiles]:
-        """Return what was counted by now."""
+        """Return the observations by now, by their labels."""
         hour = self._hour()
         return {labels: _quantiles(summed, hour) for labels, summed in self._summed.items()}
 

@@ -22,7 +22,11 @@ OPT_IN = (
 )
 HOME = "/api/v1/namespaces/default"
 MAP: dict[str, Any] = {"metadata": {"name": "one"}}
-OUTSIDE: dict[str, Any] = {"metadata": {"name": "out"}, "spec": {"ports": [{"port": 80}], "externalIPs": ["10.1.1.1"]}}
+# Has no IP address, for which kube-apiserver 1.33 and later would send itself requests.
+OUTSIDE: dict[str, Any] = {
+    "metadata": {"name": "out"},
+    "spec": {"ports": [{"port": 80}], "clusterIP": "None", "externalIPs": ["10.1.1.1"]},
+}
 REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", f"{HOME}/configmaps", MAP),
     ("POST", f"{HOME}/configmaps", MAP),  # 409

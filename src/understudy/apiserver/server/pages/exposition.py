@@ -116,7 +116,7 @@ def _lines_of(name: str, sample: Sample) -> Iterator[str]:
         return
     more, total = f"{labels}," if labels else "", 0
     if isinstance(value, Quantiles):
-        total = value.count
+        total = value.number
         for share in _QUANTILES:
             yield f'{name}{{{more}quantile="{share:g}"}} {_number(value.at(share))}'
     else:
@@ -182,7 +182,7 @@ def _histogram(value: Observations) -> bytes:
 
 def _summary(value: Quantiles) -> bytes:
     quantiles = (_bytes(3, _double(1, share) + _double(2, value.at(share))) for share in _QUANTILES)
-    return b"".join((_varint(1, value.count), _double(2, value.sum), *quantiles))
+    return b"".join((_varint(1, value.number), _double(2, value.sum), *quantiles))
 
 
 def _native(native: NativeHistogram) -> Iterator[bytes]:

@@ -190,7 +190,7 @@ def _allowed(value: str, values: frozenset[str] | None) -> str:
 def _times(kind: str, sample: Sample) -> int:
     """Return the number of times that a sample has been counted, one for a gauge."""
     if isinstance(sample.value, Quantiles):
-        return sample.value.count
+        return sample.value.number
     if isinstance(sample.value, Observations):
         return sum(sample.value.counts)
     return 1 if kind == GAUGE else int(sample.value)
@@ -205,7 +205,7 @@ def _sum(one: Sample, other: Sample) -> Sample:
         return Sample(one.labels, Observations(left.bounds, counts, left.sum + right.sum), created)
     if isinstance(left, Quantiles) and isinstance(right, Quantiles):
         recent = Counts(left.recent) + Counts(right.recent)
-        return Sample(one.labels, Quantiles(left.count + right.count, left.sum + right.sum, recent), created)
+        return Sample(one.labels, Quantiles(left.number + right.number, left.sum + right.sum, recent), created)
     assert isinstance(left, int | float)
     assert isinstance(right, int | float)
     return Sample(one.labels, left + right, created)
