@@ -357,6 +357,7 @@ REAL_TIME = {
     "measuring of the process": {
         "admission.chain",
         "machinery.util.metrics",
+        "apiserver.extensions.conversion",
         "apiserver.registry.list",
         "apiserver.registry.store",
         "apiserver.storage.metrics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -294,6 +295,42 @@ def test_deletion_of_what_is_not_converted(webhook: Webhook) -> None:
     assert collection[1]["message"].endswith(
         "is not allowed with DELETECOLLECTION, try again after removing the option"
     )
+
+
+def test_conversions_are_counted(server: Server, webhook: Webhook) -> None:
+    """Each call of a webhook counts with what is wrong with its answer, each conversion with its versions."""
+    exchange(server, "POST", V2, widget("v2", width=1))
+    before = conversions(server)
+    answers: list[Callable[[Obj], Any]] = [
+        lambda review: [],
+        lambda review: converted(review, result={"status": "Failure"}),
+        lambda review: converted(review, convertedObjects=[]),
+        changing(kind="Other"),
+        with_metadata(labels=1),
+        converted,
+    ]
+    for webhook.convert in answers:
+        exchange(server, "GET", f"{V2}/a")
+    counted = {sample: count - before.get(sample, 0) for sample, count in conversions(server).items()}
+    failed = 'conversion_webhook_request_total{failure_type="conversion_webhook_%s_failure",result="failure"}'
+    conversion = 'crd_conversion_webhook_duration_seconds_count{crd_name="widgets.example.com",from_version="v1"'
+    assert {sample: count for sample, count in counted.items() if count} == {
+        failed % "call": 1,
+        failed % "malformed_response": 1,
+        failed % "partial_response": 1,
+        failed % "invalid_converted_object": 2,
+        'conversion_webhook_request_total{failure_type="",result="success"}': 1,
+        f'{conversion},succeeded="false",to_version="v2"}}': 5,
+        f'{conversion},succeeded="true",to_version="v2"}}': 1,
+    }
+
+
+def conversions(server: Server) -> dict[str, int]:
+    """Return the numbers of calls of webhooks, and of conversions of definitions, in /metrics."""
+    text = send(server, "GET", "/metrics").body.decode()
+    counted = "conversion_webhook_request_total|crd_conversion_webhook_duration_seconds_count"
+    samples = re.findall(rf"^apiserver_((?:{counted}){{\S+}}) (\d+)$", text, re.MULTILINE)
+    return {sample: int(count) for sample, count in samples}
 
 
 def test_a_failure_does_not_write(server: Server, webhook: Webhook) -> None:

@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.extensions.metrics import AvailabilityMetrics, DocumentMetrics
+from understudy.apiserver.extensions.metrics import AvailabilityMetrics, ConversionMetrics, DocumentMetrics
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
@@ -94,6 +94,7 @@ class ServerState:
     audit_metrics: AuditMetrics = field(default_factory=AuditMetrics, init=False)
     availability_metrics: AvailabilityMetrics = field(default_factory=AvailabilityMetrics, init=False)
     certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
+    conversion_metrics: ConversionMetrics = field(default_factory=ConversionMetrics, init=False)
     document_metrics: DocumentMetrics = field(default_factory=DocumentMetrics, init=False)
     watch_metrics: WatchMetrics = field(init=False)
     versions: Versions = field(init=False)
@@ -154,7 +155,7 @@ class ServerState:
         users = *self.authentication_metrics.families, *self.tokens.cache.families, *self.authorization_metrics.families
         listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
         available = self.availability_metrics.families(listed)
-        served = *self.watch_metrics.families, *self.document_metrics.families
+        served = *self.watch_metrics.families, *self.document_metrics.families, *self.conversion_metrics.families
         return [*chain(*counted, users, available, served, self.registry.metrics.families(self.release.version))]
 
     @property

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.webhooks import Call, CallError, WebhookClient, read_review, target_of
 from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.metrics import ConversionMetrics
 from understudy.kinds.apiextensions.structural_schema.json_values import json_type, with_go_numbers
 from understudy.kinds.common.objectmeta import annotation_errors, label_errors
-from understudy.machinery.errors import unknown_error
+from understudy.machinery.errors import StatusError, unknown_error
 from understudy.machinery.golang.fmt import type_name
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import go_interface
@@ -29,6 +31,11 @@ from understudy.machinery.validation.field import Errors, Path
 _GROUP = "apiextensions.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _TIMEOUT = 30  # seconds
+# What may be wrong with a call of a webhook, as metrics call it (`ConversionWebhookErrorType`).
+_CALL, _MALFORMED, _PARTIAL, _INVALID = (
+    f"conversion_webhook_{what}_failure"
+    for what in ("call", "malformed_response", "partial_response", "invalid_converted_object")
+)
 
 
 # Whether certificates that are nothing but space count as none when the webhook is called.
@@ -44,14 +51,16 @@ class Converter(Protocol):
         """Return objects in a version. Raises 500, and LoopWouldWaitError on the event loop."""
 
 
-def new_converter(definition: Definition, webhooks: WebhookClient, version: Version) -> Converter:
+def new_converter(
+    definition: Definition, webhooks: WebhookClient, version: Version, metrics: ConversionMetrics
+) -> Converter:
     """Return the converter for objects of a definition."""
     webhook = definition.conversion_webhook
     if webhook is None:
         return _NopConverter()
     if _has_blank_bundle(definition, version):
         webhook = {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": ""}}
-    return _WebhookConverter(webhook, webhooks, version)
+    return _WebhookConverter(definition.name, webhook, webhooks, version, metrics)
 
 
 def cannot_convert(definition: Definition, version: Version) -> bool:
@@ -86,11 +95,15 @@ class _InvalidObjectError(Exception):
 
 
 class _WebhookConverter:
-    """Asks the webhook of a definition."""
+    """Asks the webhook of a definition. `metrics` count that."""
 
     calls_webhook = True
 
-    def __init__(self, webhook: Obj, webhooks: WebhookClient, version: Version) -> None:
+    def __init__(
+        self, name: str, webhook: Obj, webhooks: WebhookClient, version: Version, metrics: ConversionMetrics
+    ) -> None:
+        self._name = name
+        self._metrics = metrics
         self._target = target_of(webhook["clientConfig"])
         self._review_versions: Sequence[str] = webhook["conversionReviewVersions"]
         self._webhooks = webhooks
@@ -102,30 +115,50 @@ class _WebhookConverter:
         Raises 500, and LoopWouldWaitError on the event loop.
         """
         asked = [obj for obj in objects if not _is_empty(obj)]
-        converted = iter(self._ask(asked, api_version) if asked else ())
+        converted = iter(self._timed(asked, api_version) if asked else ())
         return [{**obj, "apiVersion": api_version} if _is_empty(obj) else next(converted) for obj in objects]
+
+    def _timed(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
+        """Return objects as the webhook converts them, and count that. Raises 500."""
+        versions = named_kind(objects[0]).version, split_api_version(api_version)[1]
+        begun = perf_counter()
+        try:
+            converted = self._ask(objects, api_version)
+        except StatusError:
+            self._metrics.observe(self._name, versions, perf_counter() - begun, succeeded=False)
+            raise
+        self._metrics.observe(self._name, versions, perf_counter() - begun, succeeded=True)
+        return converted
 
     def _ask(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
         """Return objects as the webhook converts them. Errors name the type of the first one. Raises 500."""
         webhook = f"conversion webhook for {named_kind(objects[0]).text}"
         review = self._review(objects, api_version)
+        begun = perf_counter()
+        reply = self._webhooks.call_and_wait(review.call)
+        failure = _CALL
         try:
-            answer = self._webhooks.call_and_wait(review.call)
-            if isinstance(answer, CallError):
-                raise answer
-            converted = _converted(read_review(answer, review.kind, go_types.Schemas.of(self._version)), review)
+            if isinstance(reply, CallError):
+                raise reply
+            answer = read_review(reply, review.kind, go_types.Schemas.of(self._version))
+            failure = _MALFORMED
+            converted = _converted(answer, review)
+            failure = _PARTIAL
+            if len(converted) != len(objects):
+                raise unknown_error(f"{webhook} returned {len(converted)} objects, expected {len(objects)}")
+            failure = _INVALID
+            pairs = zip(objects, converted, strict=True)
+            checked = [self._checked(obj, _unstructured(out), api_version) for obj, out in pairs]
+            failure = ""
         except CallError as error:
             raise unknown_error(f"{webhook} failed: {error}") from None
-        if len(converted) != len(objects):
-            raise unknown_error(f"{webhook} returned {len(converted)} objects, expected {len(objects)}")
-        try:
-            return [
-                self._checked(obj, _unstructured(out), api_version) for obj, out in zip(objects, converted, strict=True)
-            ]
         except DecodeError as error:
             raise unknown_error(str(error)) from None
         except _InvalidObjectError as error:
             raise unknown_error(f"{webhook} returned invalid {error}") from None
+        finally:
+            self._metrics.observe_call(failure, perf_counter() - begun)
+        return checked
 
     def _review(self, objects: Sequence[Obj], api_version: str) -> _Review:
         """Return the review that asks for objects in a version. Raises 500 if the webhook reads no known version."""

@@ -11,6 +11,7 @@ from understudy.apiserver.extensions.conversion import new_converter
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.fields.printer_columns import column_definitions, parsed_columns, table_row
 from understudy.apiserver.extensions.fields.selectable_fields import selectable
+from understudy.apiserver.extensions.metrics import ConversionMetrics
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.apiserver.extensions.storage import Storage
 from understudy.apiserver.extensions.strategies import CustomResource
@@ -38,9 +39,16 @@ class Defined(NamedTuple):
     storage: Kind
 
     @staticmethod
-    def by(definition: Definition, version: Version, webhooks: WebhookClient, *, keeps_floats: bool = False) -> Defined:
+    def by(
+        definition: Definition,
+        version: Version,
+        webhooks: WebhookClient,
+        conversions: ConversionMetrics,
+        *,
+        keeps_floats: bool = False,
+    ) -> Defined:
         """Return a definition with the kinds that it defines. `keeps_floats`: see `Storage`."""
-        schemas, converter = Schemas(definition, version), new_converter(definition, webhooks, version)
+        schemas, converter = Schemas(definition, version), new_converter(definition, webhooks, version, conversions)
 
         def kind(version: str) -> Kind:
             return _kind(schemas, version, Storage(schemas, version, converter, keeps_floats=keeps_floats))

@@ -1,7 +1,7 @@
-"""The metrics of APIServices, and of the documents of custom resources.
+"""The metrics of APIServices, and of the documents and conversions of custom resources.
 
-Upstream: k8s.io/kube-aggregator/pkg/controllers/status; k8s.io/apiextensions-apiserver/pkg/controller, openapi and
-openapiv3.
+Upstream: k8s.io/kube-aggregator/pkg/controllers/status; k8s.io/apiextensions-apiserver/pkg, controller/openapi,
+controller/openapiv3 and apiserver/conversion.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from understudy.apiserver.extensions.definition import Definition
 from understudy.machinery.types import Obj, condition_of
-from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge
+from understudy.machinery.util.metrics import ACCESS_SECONDS, AnyFamily, Counter, Gauge, Histogram
 
 
 class AvailabilityMetrics:
@@ -93,3 +93,43 @@ class DocumentMetrics:
     def _has(self, group: str, version: str) -> bool:
         """Report whether a definition of a group has a document of a version."""
         return any(version in shown for name, shown in self._known.items() if name.partition(".")[2] == group)
+
+
+_CONVERSION_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60)
+
+
+class ConversionMetrics:
+    """Counts and times the calls of webhooks that convert custom resources."""
+
+    def __init__(self) -> None:
+        name, labels = "apiserver_conversion_webhook", ("failure_type", "result")
+        self._requests = Counter(
+            f"{name}_request_total",
+            "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type",
+            labels,
+        )
+        self._seconds = Histogram(
+            f"{name}_duration_seconds", "[ALPHA] Conversion webhook request latency", labels, _CONVERSION_SECONDS
+        )
+        self._of_definitions = Histogram(
+            "apiserver_crd_conversion_webhook_duration_seconds",
+            "[ALPHA] CRD webhook conversion duration in seconds",
+            ("crd_name", "from_version", "succeeded", "to_version"),
+            ACCESS_SECONDS,
+        )
+
+    @property
+    def families(self) -> Sequence[Counter | Histogram]:
+        """Return all families."""
+        return self._requests, self._seconds, self._of_definitions
+
+    def observe_call(self, failure: str, seconds: float) -> None:
+        """Count a call that took some seconds. `failure`: what was wrong with the answer, "" for none."""
+        labels = failure, "failure" if failure else "success"
+        self._requests.add(*labels)
+        self._seconds.observe(seconds, *labels)
+
+    def observe(self, name: str, versions: tuple[str, str], seconds: float, *, succeeded: bool) -> None:
+        """Count the conversion of objects of a definition from one version to another."""
+        before, after = versions
+        self._of_definitions.observe(seconds, name, before, "true" if succeeded else "false", after)

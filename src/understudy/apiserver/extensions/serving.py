@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.extensions.aggregated import AggregatedVersion
 from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.metrics import ConversionMetrics
 from understudy.apiserver.extensions.version_order import priority_key
 from understudy.apiserver.serving import priorities
 from understudy.apiserver.serving.priorities import Priorities
@@ -31,6 +32,7 @@ class Serving:
     """The kinds that are served. Immutable.
 
     webhooks      calls the webhooks that convert objects of custom resources
+    conversions   count that
     aggregated    the versions that API services add, by their names; their objects are elsewhere
     keeps_floats  whether custom resources are stored in a form that tells 1.0 from 1
     """
@@ -41,6 +43,7 @@ class Serving:
         definitions: Mapping[str, Defined] | None = None,
         *,
         webhooks: WebhookClient | None = None,
+        conversions: ConversionMetrics | None = None,
         aggregated: Mapping[str, AggregatedVersion] | None = None,
         keeps_floats: bool = False,
     ) -> None:
@@ -48,6 +51,7 @@ class Serving:
         self.keeps_floats = keeps_floats
         self.definitions: Mapping[str, Defined] = definitions or {}
         self.webhooks: WebhookClient = webhooks or NoWebhooks()
+        self.conversions = conversions or ConversionMetrics()
         self.aggregated: Mapping[str, AggregatedVersion] = aggregated or {}
 
     def with_definition(self, definition: Definition) -> Serving:
@@ -59,7 +63,7 @@ class Serving:
             defined = before._replace(definition=definition)
         elif before is None or definition.conversion_webhook or not before.definition.defines_the_same(definition):
             version, webhooks = self.release.version, self.webhooks
-            defined = Defined.by(definition, version, webhooks, keeps_floats=self.keeps_floats)
+            defined = Defined.by(definition, version, webhooks, self.conversions, keeps_floats=self.keeps_floats)
         else:
             defined = before.with_verbs_of(definition)
         return self._with_definitions({**self.definitions, definition.name: defined})
@@ -84,6 +88,7 @@ class Serving:
             self.release,
             definitions,
             webhooks=self.webhooks,
+            conversions=self.conversions,
             aggregated=aggregated,
             keeps_floats=self.keeps_floats,
         )

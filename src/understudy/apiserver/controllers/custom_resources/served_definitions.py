@@ -26,7 +26,12 @@ class ServedDefinitions:
         self._store = state.registry.store
         keeps_floats = state.gates[features.CBOR_SERVING_AND_STORAGE]
         # kept, with all that is made of it
-        self._without = Serving(state.release, webhooks=state.webhooks, keeps_floats=keeps_floats)
+        self._without = Serving(
+            state.release,
+            webhooks=state.webhooks,
+            conversions=state.conversion_metrics,
+            keeps_floats=keeps_floats,
+        )
         self._prefix = ""
         definitions = state.release.of_resource(GROUP, RESOURCE)
         if definitions is not None:
