@@ -15,7 +15,6 @@ from understudy.machinery.errors import bad_request
 from understudy.machinery.options import ListOptions
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.selector import Selector
-from understudy.machinery.selectors.shards import Shards
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -99,7 +98,7 @@ class RequestScope:
         )
 
 
-def selector_of(scope: RequestScope, options: ListOptions, shards: Shards | None = None) -> Selector:
+def selector_of(scope: RequestScope, options: ListOptions) -> Selector:
     """Return the selector of a list, a watch or a deletecollection. Raises 400 for fields without a selector."""
     terms = options.fields
     for term in terms:
@@ -109,7 +108,7 @@ def selector_of(scope: RequestScope, options: ListOptions, shards: Shards | None
         if terms and named not in terms:
             raise bad_request("fieldSelector metadata.name doesn't match requested name")
         terms = terms or (named,)
-    return Selector(options.labels, terms, scope.behavior.selectable, shards)
+    return Selector(options.labels, terms, scope.behavior.selectable)
 
 
 def _check_label(scope: RequestScope, term: FieldTerm) -> None:

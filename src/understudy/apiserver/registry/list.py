@@ -30,7 +30,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33, V1_34
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_37, ByRelease
 from understudy.machinery.selectors.selector import Selector
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -45,6 +45,7 @@ AT_ONCE = 64  # entries that are looked at until the time is
 MANY = 1000  # entries that it takes about a quarter of a millisecond to read
 FEW = 200  # entries that it takes no index to find some of
 LATER_BATCH = 1024  # entries that are read at least where the first ones did not all match; twice as many each time
+_COUNTS_OTHER_SHARDS = ByRelease({V1_37: False, V1_31: True})  # whether what remains of a list is in any shard
 
 
 class Page(NamedTuple):
@@ -198,6 +199,7 @@ class Listing:
         if self.selector.everything:
             token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
             return Page(batch.entries, batch.revision, token, batch.remaining or None)
+        everywhere = len(batch.entries) + batch.remaining
         entries, size = await self._matching(batch.entries, self.selector), limit
         while batch.remaining > 0 and len(entries) < limit:
             more, size = batch.entries[-1].key + "\0", max(2 * size, LATER_BATCH)
@@ -209,7 +211,8 @@ class Listing:
                 left = len(batch.entries) - read + batch.remaining
                 batch = batch._replace(entries=batch.entries[:read], remaining=left)
         token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
-        return Page(entries, batch.revision, token, None)
+        ignores = self.selector.has_shards_only and _COUNTS_OTHER_SHARDS[self.kind.release]
+        return Page(entries, batch.revision, token, everywhere - limit if token and ignores else None)
 
     async def _range(self, start: str, limit: int, revision: int) -> Range:
         """Return stored entries from a key on, ready to be read in the version of the kind."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.util.metrics import SLI_SECONDS, AnyFamily, Counter, Histogram, Series
+from understudy.machinery.util.metrics import SLI_SECONDS, AnyFamily, Counter, Gauge, Histogram, Series
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
 # "All" or "".
@@ -82,13 +82,24 @@ class WatchMetrics:
             ("group", "resource", "scope", "version"),
             _LIST_SECONDS[version],
         )
+        self._shards = Gauge(
+            "apiserver_watch_shards_total",
+            "[ALPHA] Number of active sharded watch connections broken by resource type.",
+            ("group", "resource"),
+        )
+        self._filtered = Counter(
+            "apiserver_watch_filtered_events_total",
+            "[ALPHA] Counter of events filtered out by shard selector during watch dispatch, broken by resource type.",
+            ("group", "resource"),
+        )
 
     @property
     def families(self) -> Sequence[AnyFamily]:
         """Return all families, in the order of their names."""
         for labels, series in self._sizes.series.items():
             self._events.series[labels] = sum(series.counts)
-        return self._sizes, self._events, self._lists
+        of_shards = (family for family in (self._filtered, self._shards) if family.series)
+        return self._sizes, self._events, *of_shards, self._lists
 
     def events(self, kind: Kind, version: str) -> Series:
         """Return the sizes of the events of a kind, in which a watch counts its own."""
@@ -98,3 +109,21 @@ class WatchMetrics:
         """Count a watch that has sent what was stored when it began (`RecordWatchListLatency`)."""
         _, group, version, resource, _, scope, _ = labels
         self._lists.observe(seconds, group, resource, scope, version)
+
+    def count_sharded_start(self, kind: Kind) -> None:
+        """Count a watch of shards that begins (`RecordShardedWatchStarted`)."""
+        self._count_sharded(kind, 1)
+
+    def count_sharded_end(self, kind: Kind) -> None:
+        """Count a watch of shards that ends (`RecordShardedWatchStopped`): twice, since the handler of the request and
+        the goroutine of the watch both stop it, so that the number falls below 0."""
+        self._count_sharded(kind, -2)
+
+    def _count_sharded(self, kind: Kind, more: int) -> None:
+        labels = kind.group, kind.resource
+        self._shards.set(self._shards.series.get(labels, 0.0) + more, *labels)
+
+    def count_filtered(self, kind: Kind) -> None:
+        """Count an object before or after a write, or at the beginning, that a watch of other shards was asked about
+        (`RecordWatchFilteredEvent`)."""
+        self._filtered.add(kind.group, kind.resource)

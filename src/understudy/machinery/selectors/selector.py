@@ -67,7 +67,12 @@ class Selector:
     @property
     def everything(self) -> bool:
         """Report whether every object matches (upstream: `Everything`)."""
-        return not self._labels and not self._fields and self.shards is None
+        return self.has_shards_only and self.shards is None
+
+    @property
+    def has_shards_only(self) -> bool:
+        """Report whether it asks for no labels and fields (upstream: `labelFieldEmpty`)."""
+        return not self._labels and not self._fields
 
     @property
     def name(self) -> str:

@@ -81,10 +81,11 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     """Delete the objects of a list with the same parameters, and answer with that list (`DeleteCollection`)."""
     form_of(request, scope)
     listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
-    selector = selector_of(scope, listing, shards_of(state, listing))
+    selector = selector_of(scope, listing)
     options = await request.read(partial(delete_options, state, request))
     if options.ignore_read_error:
         raise unsafe_delete.refused_for_collections(request.release)
+    selector.shards = shards_of(state, listing)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector, state.gates)
     ctx, turns = state.context(request, scope), Turns()

@@ -18,7 +18,7 @@ from understudy.apiserver.registry.corrupt_objects import read_anew, unreadable_
 from understudy.apiserver.storage.interface import UnreadableError
 from understudy.machinery.options import ListOptions, list_options, minimum_version, resource_version
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_32, V1_36, V1_37, ByRelease
 from understudy.machinery.selectors.shards import Shards
 
 
@@ -48,6 +48,8 @@ def shards_of(state: ServerState, options: ListOptions) -> Shards | None:
     return shard_selector.parse(options.shards, state.release.version)
 
 
+# Whether what etcd tells of kinds without a watch cache, such as events, is of the shards that are asked for alone.
+_WATCHES_SHARDS = ByRelease({V1_37: True, V1_31: False})
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
 
 
@@ -71,7 +73,8 @@ def _options(state: ServerState, request: Request, scope: RequestScope, *, watch
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of a collection (`ListResource`)."""
     options = _options(state, request, scope, watch=False)
-    selector = selector_of(scope, options, shards_of(state, options))
+    selector = selector_of(scope, options)
+    selector.shards = shards_of(state, options)
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, state.gates)
     try:
         return await list_response(request, scope, page)
@@ -82,7 +85,10 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:
     """Answer GET of a collection with `watch=true` (`ListResource`), which sends events until it ends."""
     options = _options(state, request, scope, watch=True)
-    selector = selector_of(scope, options, shards_of(state, options))
+    selector = selector_of(scope, options)
+    selector.shards = shards_of(state, options)
+    if selector.has_shards_only and not (_WATCHES_SHARDS[request.release] or state.registry.has_cache(scope.kind)):
+        selector.shards = None
     resource_version(options.version)
     endpoint = with_cbor(list_endpoint(scope.kind)) if request.serves_cbor else list_endpoint(scope.kind)
     form = watch_output(request.headers.get("Accept", ""), endpoint)

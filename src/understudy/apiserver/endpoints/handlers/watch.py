@@ -114,6 +114,8 @@ class EventSource:
         self._options = options
         self._selector = selector
         self._wants_all = selector.everything
+        shards = selector.shards
+        self._counted = shards if shards and state.registry.has_cache(scope.kind) else None  # by the watch cache
         self._form = form
         self._watch: Watch | None = None
         self._out: list[bytes] = []
@@ -173,13 +175,16 @@ class EventSource:
             self.fail(error)
             return
         self._watch.wake = self._woken
+        if self._counted is not None:
+            self._state.watch_metrics.count_sharded_start(kind)
         self._seen = after
         if initial:
             await self._send_initial_events(prefix)
 
     def _interest(self) -> Interest:
-        """Return the writes to be told of: all of them if a webhook may have to convert an object first."""
-        if self._wants_all or self._cache is not None:
+        """Return the writes to be told of: all of them if a webhook may have to convert an object first, or those of
+        other shards are counted."""
+        if self._wants_all or self._cache is not None or self._counted is not None:
             return ALL_WRITES
         return self._state.interests.of(self._selector, self._scope.kind)
 
@@ -224,6 +229,8 @@ class EventSource:
         if self._watch is not None:
             self._store.unwatch(self._watch)
             self._watch = None
+            if self._counted is not None:
+                self._state.watch_metrics.count_sharded_end(self._scope.kind)
         if self._cache is not None:
             self._cache.readers.discard(self._woken)
         self.ended = True
@@ -374,8 +381,12 @@ class EventSource:
             self._send("DELETED", gone, previous.packed_size)
 
     def _matches(self, entry: Entry) -> bool:
-        """Report whether the selector matches an entry."""
-        return matches(self._selector, entry, self._scope.kind)
+        """Report whether the selector matches an entry, and count it if it is in another shard."""
+        kind = self._scope.kind
+        is_matched = matches(self._selector, entry, kind)
+        if self._counted is not None and not (is_matched or self._counted.matches(entry.value["metadata"])):
+            self._state.watch_metrics.count_filtered(kind)
+        return is_matched
 
     def _send(self, type_: str, entry: Entry, size: int = 0) -> None:
         """Send an event, later if it takes long to make its frame. `size` is that of the object if it is not stored."""

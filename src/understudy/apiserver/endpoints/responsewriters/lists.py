@@ -83,7 +83,7 @@ async def list_response(request: Request, scope: RequestScope, page: Page) -> Re
         metadata["continue"] = page.token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
-    if page.shards and not form.target:
+    if page.shards and not form.target and scope.kind.custom is None:  # no field of an `UnstructuredList`
         metadata["shardInfo"] = {"selector": page.shards}
     make = partial_function(_made, request, scope, form, metadata, page.entries)
     if len(page.entries) < SHARED or form.target or request.beside is None:
