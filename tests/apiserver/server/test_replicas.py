@@ -90,6 +90,20 @@ def test_endpoints_are_the_servers_that_live(etcd: Etcd, monkeypatch: pytest.Mon
         wait_until(lambda: [each["metadata"]["name"] for each in one.list("services")], lambda names: names)
 
 
+def test_endpoints_are_as_many_servers_as_said(etcd: Etcd) -> None:
+    """A server takes the place of the one that follows it, and leaves its own when it ends."""
+
+    def counted(address: str) -> Server:
+        options: Any = {"endpoint_reconciler_type": "master-count", "apiserver_count": 1}
+        return Server(etcd_servers=etcd.url, etcd_prefix="/counted", advertise_address=address, **options)
+
+    with counted(FIRST) as one:
+        wait_until(lambda: endpoints(one), lambda seen: seen == [FIRST])
+        with counted(SECOND):
+            wait_until(lambda: endpoints(one), lambda seen: seen == [SECOND])
+        wait_until(lambda: endpoints(one), lambda seen: SECOND not in seen)
+
+
 def leases(server: Server) -> list[Obj]:
     return server.list("leases", namespace="kube-system", labels=IDENTITY)
 

@@ -358,7 +358,7 @@ class Lifecycle:
             from understudy.apiserver.controllers.replicas.replica import Replica
 
             address = self._config.endpoint_address if self._config.etcd_servers else None
-            self._replica = Replica(state, client, address, self._port)
+            self._replica = Replica(state, client, address, self._port, self._config.endpoint_count)
             periodic += self._replica.tasks(lambda: self.is_listening)
         if versions is not None:
             periodic.append(versions.run(client))

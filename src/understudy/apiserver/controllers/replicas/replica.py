@@ -9,8 +9,10 @@ from typing import Any
 
 from understudy.admission.reloads import server_identity
 from understudy.apiserver.client.verbs import Verbs
+from understudy.apiserver.controllers.replicas.counted_endpoints import MasterCountReconciler
 from understudy.apiserver.controllers.replicas.identity_lease import IdentityLease
 from understudy.apiserver.controllers.replicas.kubernetes_service import EndpointReconciler
+from understudy.apiserver.controllers.replicas.lease_endpoints import LeaseReconciler
 from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.kinds.core.services.held_numbers import SERVICE_CIDR
 from understudy.machinery.errors import StatusError
@@ -27,14 +29,19 @@ class Replica:
     client   writes as kube-apiserver does
     address  of the server for clients in the cluster, "" if it has none; None if no endpoints are kept
     port     where the server listens
+    count    how many servers there are; None if those that hold leases are
     """
 
-    def __init__(self, state: ServerState, client: Verbs, address: str | None, port: int) -> None:
+    def __init__(
+        self, state: ServerState, client: Verbs, address: str | None, port: int, count: int | None = None
+    ) -> None:
         self._endpoints: EndpointReconciler | None = None
         self._identity: IdentityLease | None = None
         if address:
-            store, service_ip = state.registry.store, str(SERVICE_CIDR[1])
-            self._endpoints = EndpointReconciler(client, store, address, port, service_ip)
+            place = client, address, port, str(SERVICE_CIDR[1])
+            self._endpoints = (
+                LeaseReconciler(*place, state.registry.store) if count is None else MasterCountReconciler(*place, count)
+            )
         elif address is not None:
             log.warning("the Service kubernetes gets no endpoints from here: set --advertise-address")
         if state.gates[features.API_SERVER_IDENTITY]:

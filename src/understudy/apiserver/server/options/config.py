@@ -21,7 +21,7 @@ from understudy.apiserver.server.options.aggregation import AggregationOptions, 
 from understudy.apiserver.server.options.audit import AuditOptions
 from understudy.apiserver.server.options.authorization import AuthorizationOptions
 from understudy.apiserver.server.options.limits import Http2Options, LimitOptions
-from understudy.apiserver.server.options.replicas import LEASE, ReplicaOptions
+from understudy.apiserver.server.options.replicas import MASTER_COUNT, NONE, ReplicaOptions
 from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import host_and_port, option_value
@@ -402,8 +402,12 @@ class ServerConfig(
     @property
     def endpoint_address(self) -> str | None:
         """Return the address that the Service `kubernetes` gets, "" if there is none; None if nobody keeps it."""
-        keeps = self.endpoint_reconciler_type == LEASE
-        return self.advertised_address(self.bind_address) if keeps else None
+        return self.advertised_address(self.bind_address) if self.endpoint_reconciler_type != NONE else None
+
+    @property
+    def endpoint_count(self) -> int | None:
+        """Return the number of servers that the Service `kubernetes` has, None if it has those that hold leases."""
+        return self.apiserver_count if self.endpoint_reconciler_type == MASTER_COUNT else None
 
     @cached_property
     def accepted_hosts(self) -> Sequence[re.Pattern[str]] | None:

@@ -15,7 +15,7 @@ from understudy.machinery.golang.times import parse_duration
 if TYPE_CHECKING:
     from understudy.apiserver.controllers.framework.leader_election import Election
 
-LEASE, NONE = "lease", "none"
+LEASE, MASTER_COUNT, NONE = "lease", "master-count", "none"
 COORDINATED = "coordinated-leadership"
 _TIMES = "lease-duration", "renew-deadline", "retry-period"
 _ELSEWHERE = "198.51.100.1", 9  # an address behind the default route, to which nothing is sent
@@ -28,7 +28,9 @@ class ReplicaOptions:
     advertise_address         the address of this server for clients in the cluster; by default `bind_address`, or that
                               of the machine where this is a loopback address or stands for all
     endpoint_reconciler_type  "lease": the Service `kubernetes` has the address among its endpoints while the server
-                              lives; "none": nobody writes them
+                              lives; "master-count", which is deprecated: it has those of `apiserver_count` servers;
+                              "none": nobody writes them
+    apiserver_count           how many servers there are, for "master-count"; deprecated as well
     leader_elect              whether `controllers` run at one of the servers only, which holds the Leases
                               `kube-controller-manager` and `kube-scheduler`; another takes them over when it ends
     leader_elect_lease_duration
@@ -50,7 +52,10 @@ class ReplicaOptions:
     )
     endpoint_reconciler_type: str = field(
         default=LEASE,
-        metadata=flag("lease or none: whether endpoints of `kubernetes` are kept, on etcd (default: lease)", "TYPE"),
+        metadata=flag("lease, master-count or none: who is an endpoint of `kubernetes` (default: %(default)s)", "TYPE"),
+    )
+    apiserver_count: int = field(
+        default=1, metadata=flag("servers on an etcd, for master-count (default: %(default)s)", "N")
     )
 
     leader_elect: bool = field(
@@ -112,8 +117,10 @@ class ReplicaOptions:
 
     def check_replicas(self) -> None:
         """Raise ValueError for options that make no sense."""
-        if self.endpoint_reconciler_type not in (LEASE, NONE):
-            raise ValueError(f"--endpoint-reconciler-type: want lease or none, not {self.endpoint_reconciler_type!r}")
+        if (kept := self.endpoint_reconciler_type) not in (LEASE, MASTER_COUNT, NONE):
+            raise ValueError(f"Reconciler not implemented: {kept} (--endpoint-reconciler-type)")
+        if (count := self.apiserver_count) <= 0:
+            raise ValueError(f"--apiserver-count should be a positive number, but value '{count}' provided")
         _ = self.leader_election, self.coordinated_election
         if self.advertise_address and (problem := _problem(self.advertise_address)):
             raise ValueError(f"--advertise-address: {self.advertise_address} {problem}")
