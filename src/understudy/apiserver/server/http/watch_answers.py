@@ -58,17 +58,13 @@ class Chunks(Answer):
     async def begin(self) -> None:
         await self._exchange.begin(200, self._headers)
 
-    def _body(self, frames: Sequence[bytes]) -> bytes:
-        """Return encoded events as a part of the body."""
+    async def send(self, frames: Sequence[bytes]) -> None:
         if self._is_gzipped:
             frames = compressed(frames, flush=True)
-        return frames[0] if len(frames) == 1 else b"".join(frames)
-
-    async def send(self, frames: Sequence[bytes]) -> None:
-        await self._exchange.send_chunk(self._body(frames))
+        await self._exchange.send_chunk(b"".join(frames))
 
     def send_now(self, frames: Sequence[bytes]) -> bool:
-        return not self._is_gzipped and self._exchange.send_chunk_now(self._body(frames))
+        return not self._is_gzipped and self._exchange.send_chunk_now(b"".join(frames))
 
     async def end(self) -> None:
         await self._exchange.end()

@@ -162,14 +162,10 @@ class Http1Exchange(Exchange):
 
     def send_chunk(self, data: bytes) -> Coroutine[Any, Any, None]:
         """Send the next bytes of a body."""
-        return self._connection.write(self._chunk(data))
+        return self._connection.write(_chunk(data) if self.version == HTTP_1_1 else data)
 
     def send_chunk_now(self, data: bytes) -> bool:
-        return self._connection.write_if_ready(self._chunk(data))
-
-    def _chunk(self, data: bytes) -> bytes:
-        """Return bytes of a body as HTTP/1.1 sends them."""
-        return b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data
+        return self._connection.write_if_ready(_shared_chunk(data) if self.version == HTTP_1_1 else data)
 
     async def end(self) -> None:
         """End a body in chunks."""
@@ -211,6 +207,14 @@ class Http1Exchange(Exchange):
             headers[CONNECTION] = "close" if self.closes else "keep-alive"
         line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {PHRASES.get(status, '')}"
         return _encoded(line, headers.items())
+
+
+def _chunk(data: bytes) -> bytes:
+    """Return bytes of a body as HTTP/1.1 sends them."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+_shared_chunk = lru_cache(4)(_chunk)  # events, which all watchers get one after the other
 
 
 def _encoded(line: str, headers: Iterable[tuple[str, str]]) -> bytes:
