@@ -154,7 +154,7 @@ def test_path_has_not_become_longer(director: Director, name: str) -> None:
 
 
 WATCHED = "/api/v1/namespaces/default/configmaps"
-CALLS_PER_WATCHER = 11
+CALLS_PER_WATCHER = 9
 
 
 async def calls_of_a_write(director: Director, watchers: int) -> int:

@@ -89,7 +89,7 @@ class EventSource:
     """The frames of one watch.
 
     take()  returns the frames to send now
-    wake    is called, from the store, when there may be more frames
+    wake    is called when there may be more frames: by the watch of the store, and by `_woken`
     ended   is set once no frames will follow
     due     is the time (monotonic, seconds) at which take() has something to do even without a write: that of the next
             bookmark, of the next try to convert an object or of the end; 0 if there is something to look at now
@@ -137,7 +137,7 @@ class EventSource:
         self._is_idle = False  # whether nothing but a write, or the time `due`, gives it anything to do
         self.ended = self.must_load = False
         self.due = 0.0
-        self.wake: Callable[[], None] = lambda: None
+        self._wake: Callable[[], None] = lambda: None
         now = self._begun = self._clock.monotonic()
         lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
         self._end = now + lasts
@@ -174,7 +174,7 @@ class EventSource:
         except errors.StatusError as error:
             self.fail(error)
             return
-        self._watch.wake = self._woken
+        self._watch.wake = self._wake
         if self._counted is not None:
             self._state.watch_metrics.count_sharded_start(kind)
         self._seen = after
@@ -220,9 +220,21 @@ class EventSource:
                 seconds = self._clock.monotonic() - self._begun
                 self._state.watch_metrics.observe_list(self._request.monitored.labels, seconds)
 
+    @property
+    def wake(self) -> Callable[[], None]:
+        """Return the function that is called when there may be more frames."""
+        return self._wake
+
+    @wake.setter
+    def wake(self, wake: Callable[[], None]) -> None:
+        """Set that function here and in the watch of the store, which calls it for each write."""
+        self._wake = wake
+        if self._watch is not None:
+            self._watch.wake = wake
+
     def _woken(self) -> None:
-        """Pass a wake-up of the store or of the watch cache on to whoever has set `wake` by now."""
-        self.wake()
+        """Pass a wake-up of the watch cache on to whoever has set `wake` by now."""
+        self._wake()
 
     def close(self) -> None:
         """End the watch, and release that of the store."""
@@ -254,8 +266,8 @@ class EventSource:
                 # Too slow, or cut off with the watch cache: the client watches again from the version that it has seen.
                 if watch.overflown or (self._cache is not None and self._cache.problem):
                     self.close()
-                elif self._is_idle and len(watch.queue) == 1 and not watch.ended and self._clock.monotonic() < self.due:
-                    self._on_write(watch.take())  # as mostly, and nothing else is due
+                elif self._is_idle and len(watch.queue) == 1 and not watch.ended:
+                    self._on_write(watch.take())  # as mostly; what is due follows when there is nothing to take
                     if self._make is not None:
                         self._take_from(watch)
                 else:

@@ -153,31 +153,31 @@ class Signal:
 class Alarm:
     """Calls `ring` at a time that can be set again and again.
 
-    The time is mostly the same from event to event: setting it again to the same time costs nothing.
+    at  when it rings, 0.0 if it is not set. Mostly that is the same from event to event, and need not be set again
     """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
         self._ring = ring
         self._timer: timers.Alarm | None = None
-        self._at = 0.0
+        self.at = 0.0
 
     def set(self, at: float) -> None:
         """Let the alarm ring at a time, in seconds of `Clock.monotonic`, and at no other."""
-        if self._timer is not None and self._at == at:
+        if self.at == at:
             return
         self.stop()
-        self._at = at
+        self.at = at
         self._timer = timers.call_later(self._clock, max(at - self._clock.monotonic(), 0), self._rung)
 
     def stop(self) -> None:
         """Let the alarm not ring any more."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self.at = None, 0.0
 
     def _rung(self) -> None:
-        self._timer = None  # a loop's clock may be early, then it is set again
+        self._timer, self.at = None, 0.0  # a loop's clock may be early, then it is set again
         self._ring()
 
 
@@ -284,8 +284,9 @@ class Pump:
             return
         if frames and not self._answer.send_now(frames):
             self._unsent = frames
-        elif source.due and not source.ended and not source.must_load:
-            self._alarm.set(source.due)
+        elif (due := source.due) and not source.ended and not source.must_load:
+            if due != self._alarm.at:
+                self._alarm.set(due)
             return
         signal.set()
 
