@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+import orjson
+
 from understudy.machinery.golang.json_reader import DecodeError, Node, check_depth, parse, to_text
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.serializer.json_exact import Decoder
@@ -45,6 +47,7 @@ __all__ = [
 # Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
 _TELLING_ESCAPE = regex(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
 LARGE = 512 * 1024  # bytes of a body that others would notice if it were read at once
+_SPACES = b" \t\r\n"
 _TYPE_META_GO_TYPE = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -106,11 +109,28 @@ def parse_json(body: bytes) -> Parsed:
         text = body.decode()
         if "\\u" in text and _TELLING_ESCAPE.search(text):
             raise NeedsExactDecoder
-        value = (_loads if len(body) < LARGE else _loads_large)(text)
+        value = _read(body, text) if len(body) < LARGE else _loads_large(text)
         check_depth(text, value)
         return Parsed(body, text, value)
     except (NeedsExactDecoder, ValueError, RecursionError):
         return Parsed(body, None, None)
+
+
+def _read(body: bytes, text: str) -> Any:
+    """Return the value of a JSON text that is not large. Raises NeedsExactDecoder, ValueError.
+
+    orjson, which takes a third of the time, keeps the last of several fields of one name, and changes some numbers. It
+    has done neither if it writes the value as it was sent, but for spaces.
+    """
+    if "\\u" not in text:  # orjson writes most of these escapes as characters
+        try:
+            value = orjson.loads(body)
+            is_as_sent = orjson.dumps(value).translate(None, _SPACES) == body.translate(None, _SPACES)
+        except (ValueError, TypeError):  # it does not read, or write, what nests deep
+            is_as_sent = False
+        if is_as_sent:
+            return value
+    return _loads(text)
 
 
 def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
