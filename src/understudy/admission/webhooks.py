@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from understudy.machinery.auth.exec_plugin import ExecPlugin
-from understudy.machinery.auth.impersonation import Headers
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
@@ -24,6 +22,10 @@ from understudy.machinery.typeinfo.scheme import (
     unknown_conversion,
 )
 from understudy.machinery.types import GroupVersionKind, Obj
+
+if TYPE_CHECKING:
+    from understudy.machinery.auth.exec_plugin import ExecPlugin
+    from understudy.machinery.auth.impersonation import Headers
 
 _LONGEST_TEXT = 2048  # bytes of an answer that an error quotes
 _DEFAULT_PORT = 443

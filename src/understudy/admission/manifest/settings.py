@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from understudy.admission.manifest.configuration import AdmissionConfiguration, read_configuration
-from understudy.admission.manifest.loader import ManifestLoader
 from understudy.admission.manifest.plugin_configuration import MUTATING_POLICY, POLICIES, NamedFiles, named_files
 from understudy.admission.manifest.source import NO_MANIFESTS, ManifestSource, StaticManifests
 from understudy.admission.reloads import ReloadMetrics
@@ -21,6 +20,9 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from understudy.admission.manifest.loader import ManifestLoader
 
 T = TypeVar("T")
 # Reads the configuration of a plugin in some bytes, None for none. Raises ValueError, InitializationError.
@@ -71,6 +73,8 @@ def load_settings(
     readers  of their configurations
     clock    that of the server
     """
+    from understudy.admission.manifest.loader import ManifestLoader  # and the rules of what it loads, for few servers
+
     sources: dict[str, ManifestSource] = {}
     read: dict[str, object] = {}
     try:

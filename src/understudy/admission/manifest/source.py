@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from understudy.admission.manifest.loader import ManifestLoader, Manifests, StaticObject
 from understudy.admission.reloads import LOOK_EVERY, MANIFESTS, Looks, ReloadMetrics
+
+if TYPE_CHECKING:
+    from understudy.admission.manifest.loader import ManifestLoader, Manifests, StaticObject
 
 log = logging.getLogger("understudy")
 

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from understudy.machinery.auth.exec_plugin import ExecPlugin
-from understudy.machinery.auth.impersonation import Headers
-
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from understudy.apiserver.endpoints.request import Response, WatchResponse
+    from understudy.machinery.auth.exec_plugin import ExecPlugin
+    from understudy.machinery.auth.impersonation import Headers
 
 # Answers a request (method, path, headers, body, query) in the event loop of the server.
 AskInside = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, str]], "Awaitable[Response | WatchResponse]"]

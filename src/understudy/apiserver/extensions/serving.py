@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
-from understudy.apiserver.extensions.aggregated import AggregatedVersion
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.metrics import ConversionMetrics
 from understudy.apiserver.extensions.version_order import priority_key
@@ -25,6 +24,7 @@ from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:
+    from understudy.apiserver.extensions.aggregated import AggregatedVersion
     from understudy.apiserver.extensions.kinds import Defined
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from understudy.apiserver.flowcontrol.fairqueuing.levels import PriorityLevels
 from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
 from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
@@ -24,6 +23,9 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.util.caches import are_short
 from understudy.machinery.util.memory import gives_back
+
+if TYPE_CHECKING:
+    from understudy.apiserver.flowcontrol.fairqueuing.levels import PriorityLevels
 
 SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
 USERS = 4096  # users with remembered rules

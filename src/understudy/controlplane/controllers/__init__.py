@@ -33,6 +33,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 
 from understudy.apiserver.controllers import NewController, cancel, start
@@ -50,47 +51,36 @@ from understudy.controlplane.components import (
     load_component,
     short_name,
 )
-from understudy.controlplane.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from understudy.controlplane.controllers.garbage import GarbageCollector
-from understudy.controlplane.controllers.namespace import NamespaceController
-from understudy.controlplane.controllers.namespace_defaults import RootCAPublisher, ServiceAccountController
-from understudy.controlplane.controllers.node_lifecycle import NodeLifecycleController
-from understudy.controlplane.controllers.pod_group_protection import PodGroupProtectionController
-from understudy.controlplane.controllers.policy_status import PolicyStatusController
-from understudy.controlplane.controllers.service_account_tokens import TokensController
-from understudy.controlplane.controllers.token_cleaner import TokenCleaner
 from understudy.machinery.auth.users import AUTHENTICATED, User
 from understudy.machinery.releases.version import Version
 from understudy.machinery.util.spelling import did_you_mean
 
 
-def _node_health(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
-    from understudy.controlplane.controllers.node_health import NodeHealthController  # aiohttp
+def _later(module: str, name: str) -> NewController:
+    """Return a function that makes a controller, and imports its class only then: most servers run few, or none."""
 
-    return NodeHealthController(context, informers)
+    def new(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
+        make: NewController = getattr(import_module(f"{__name__}.{module}"), name)
+        return make(context, informers)
 
-
-def _taint_eviction(context: ControllerContext, informers: StoreInformers) -> Controller[str]:
-    from understudy.controlplane.controllers.taint_eviction import TaintEvictionController  # aiohttp
-
-    return TaintEvictionController(context, informers)
+    return new
 
 
 KNOWN: dict[str, NewController] = {
-    "namespace": NamespaceController,
-    "garbage-collector": GarbageCollector,
-    "clusterrole-aggregation": ClusterRoleAggregationController,
-    "validatingadmissionpolicy-status": PolicyStatusController,
-    "serviceaccount": ServiceAccountController,
-    "serviceaccount-token": TokensController,
-    "legacy-serviceaccount-token-cleaner": TokenCleaner,
-    "root-ca-certificate-publisher": RootCAPublisher,
-    "podgroup-protection": PodGroupProtectionController,
-    "node-lifecycle": NodeLifecycleController,
-    "taint-eviction": _taint_eviction,
+    "namespace": _later("namespace", "NamespaceController"),
+    "garbage-collector": _later("garbage", "GarbageCollector"),
+    "clusterrole-aggregation": _later("cluster_role_aggregation", "ClusterRoleAggregationController"),
+    "validatingadmissionpolicy-status": _later("policy_status", "PolicyStatusController"),
+    "serviceaccount": _later("namespace_defaults", "ServiceAccountController"),
+    "serviceaccount-token": _later("service_account_tokens", "TokensController"),
+    "legacy-serviceaccount-token-cleaner": _later("token_cleaner", "TokenCleaner"),
+    "root-ca-certificate-publisher": _later("namespace_defaults", "RootCAPublisher"),
+    "podgroup-protection": _later("pod_group_protection", "PodGroupProtectionController"),
+    "node-lifecycle": _later("node_lifecycle", "NodeLifecycleController"),
+    "taint-eviction": _later("taint_eviction", "TaintEvictionController"),
 }
 # Further parts of those that were asked for by name.
-PARTS: dict[str, NewController] = {"node-lifecycle": _node_health}
+PARTS: dict[str, NewController] = {"node-lifecycle": _later("node_health", "NodeHealthController")}
 # Those that run with a component that can do nothing without them: new nodes are tainted, and get no pods.
 COMPANIONS = {"scheduler": "node-lifecycle"}
 

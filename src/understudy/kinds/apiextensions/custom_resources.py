@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.kinds.apiextensions import embedded_resources
-from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
 from understudy.kinds.common.formats import MAX_INT32
 from understudy.kinds.common.objectmeta import PLAIN, beside_declared_rules, finalizer_warnings
 from understudy.kinds.context import Context
@@ -15,6 +14,9 @@ from understudy.machinery.golang import fmt
 from understudy.machinery.releases import features
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path, invalid
+
+if TYPE_CHECKING:
+    from understudy.kinds.apiextensions.structural_schema.schema import StructuralSchema
 
 # Errors that leave open what rules would be given (upstream: `hasBlockingErr`).
 _BLOCKING = frozenset(
