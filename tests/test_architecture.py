@@ -358,6 +358,8 @@ REAL_TIME = {
         "admission.chain",
         "machinery.util.metrics",
         "apiserver.extensions.conversion",
+        "kinds.apiextensions.schema_rules",
+        "kinds.apiextensions.structural_schema.rules",
         "apiserver.registry.list",
         "apiserver.registry.store",
         "apiserver.storage.metrics",

@@ -14,6 +14,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
+COMPILATION, EVALUATION = "compilation", "evaluation"  # of CEL in schemas, whose seconds `Context.observe` counts
 MOST_WARNINGS = 1000  # of one request; an answer has room for 4,096 characters of them, see `warning_headers`
 _NO_ACTION, _ALWAYS_ALLOW = Attributes("", ""), AlwaysAllow()
 
@@ -29,6 +30,10 @@ class Annotate(Protocol):
 
 def _annotate_nothing(key: str, value: str, *, detailed: bool = False) -> None:
     """Do nothing: there is no audit log."""
+
+
+def observe_nothing(name: str, seconds: float) -> None:
+    """Do nothing: there is no page of metrics."""
 
 
 async def _wait_for_nobody() -> None:
@@ -56,6 +61,7 @@ class Context:
     annotate sets an annotation of the request in the audit log
     track    notes there the seconds that a layer of the server took, such as "mutating-webhook"
     count    adds one to a counter of /metrics: its name, and the value of its label
+    observe  counts seconds in a histogram of /metrics, which it names
     writes   takes the entries that the request writes; None if nobody wants to know
 
     `catch_up` waits, the others read the store as this process knows it. Without a store, as in offline validation,
@@ -85,6 +91,7 @@ class Context:
     annotate: Annotate = _annotate_nothing
     track: Callable[[str, float], None] = lambda layer, seconds: None
     count: Callable[[str, str], None] = lambda name, label: None
+    observe: Callable[[str, float], None] = observe_nothing
     writes: list[Any] | None = None
 
     @property

@@ -24,7 +24,12 @@ from understudy.apiserver.endpoints.kubelets import KubeletClient, NoKubelets
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.extensions.metrics import AvailabilityMetrics, ConversionMetrics, DocumentMetrics
+from understudy.apiserver.extensions.metrics import (
+    AvailabilityMetrics,
+    ConversionMetrics,
+    DocumentMetrics,
+    RuleMetrics,
+)
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.permissions.audit.metrics import AuditMetrics
 from understudy.apiserver.permissions.log import NotingAuthorizer, PermissionLog
@@ -96,6 +101,7 @@ class ServerState:
     certificate_metrics: CertificateMetrics = field(default_factory=CertificateMetrics, init=False)
     conversion_metrics: ConversionMetrics = field(default_factory=ConversionMetrics, init=False)
     document_metrics: DocumentMetrics = field(default_factory=DocumentMetrics, init=False)
+    rule_metrics: RuleMetrics = field(default_factory=RuleMetrics, init=False)
     watch_metrics: WatchMetrics = field(init=False)
     versions: Versions = field(init=False)
     _chain: Chain | None = field(default=None, init=False)
@@ -155,7 +161,8 @@ class ServerState:
         users = *self.authentication_metrics.families, *self.tokens.cache.families, *self.authorization_metrics.families
         listed = self.registry.listing("apiregistration.k8s.io", "apiservices")
         available = self.availability_metrics.families(listed)
-        served = *self.watch_metrics.families, *self.document_metrics.families, *self.conversion_metrics.families
+        custom = *self.document_metrics.families, *self.conversion_metrics.families, *self.rule_metrics.families
+        served = *self.watch_metrics.families, *custom
         return [*chain(*counted, users, available, served, self.registry.metrics.families(self.release.version))]
 
     @property
@@ -199,6 +206,7 @@ class ServerState:
             allocate=self.registry.allocations.allocate,
             action=request.info,
             count=self.certificate_metrics.count,
+            observe=self.rule_metrics.observe,
             authorizer=self._authorizer_of(request),
         )
         context.writes, context.track = request.writes, request.track

@@ -1,7 +1,7 @@
-"""The metrics of APIServices, and of the documents and conversions of custom resources.
+"""The metrics of APIServices, and of the documents, conversions and rules of custom resources.
 
 Upstream: k8s.io/kube-aggregator/pkg/controllers/status; k8s.io/apiextensions-apiserver/pkg, controller/openapi,
-controller/openapiv3 and apiserver/conversion.
+controller/openapiv3 and apiserver/conversion; k8s.io/apiserver/pkg/cel/metrics.
 """
 
 from __future__ import annotations
@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from understudy.apiserver.extensions.definition import Definition
+from understudy.kinds.context import COMPILATION, EVALUATION
 from understudy.machinery.types import Obj, condition_of
-from understudy.machinery.util.metrics import ACCESS_SECONDS, AnyFamily, Counter, Gauge, Histogram
+from understudy.machinery.util.metrics import (
+    ACCESS_SECONDS,
+    DEFAULT_SECONDS,
+    AnyFamily,
+    Counter,
+    Gauge,
+    Histogram,
+    Series,
+)
 
 
 class AvailabilityMetrics:
@@ -133,3 +142,26 @@ class ConversionMetrics:
         """Count the conversion of objects of a definition from one version to another."""
         before, after = versions
         self._of_definitions.observe(seconds, name, before, "true" if succeeded else "false", after)
+
+
+class RuleMetrics:
+    """Times the compilation of the rules of a schema, and each look at a value by a schema that has rules inside."""
+
+    def __init__(self) -> None:
+        self._times = {
+            name: Histogram(
+                f"apiserver_cel_{name}_duration_seconds", f"[BETA] CEL {name} time in seconds.", (), DEFAULT_SECONDS
+            )
+            for name in (COMPILATION, EVALUATION)
+        }
+        for histogram in self.families:
+            histogram.series[()] = Series.of(DEFAULT_SECONDS)  # it is on the page before anything is counted
+
+    @property
+    def families(self) -> Sequence[Histogram]:
+        """Return all families."""
+        return tuple(self._times.values())
+
+    def observe(self, name: str, seconds: float) -> None:
+        """Count a COMPILATION or an EVALUATION that took some seconds."""
+        self._times[name].observe(seconds)

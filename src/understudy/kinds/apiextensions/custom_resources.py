@@ -100,7 +100,9 @@ class CustomResourceRules(NamedTuple):
             return errors
         if any(error.type in _BLOCKING for error in errors):
             return [*errors, _NOT_CHECKED]
-        outcome = self.schema.validate_rules(obj, old, ratchets=_ratchets(ctx), only_status=only_status)
+        outcome = self.schema.validate_rules(
+            obj, old, ratchets=_ratchets(ctx), only_status=only_status, observe=ctx.observe
+        )
         for warning in outcome.warnings:
             ctx.warn(warning.text(ctx.release))
         return errors + outcome.errors

@@ -94,12 +94,12 @@ def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
 def _known_rules(obj: Obj, old: Obj | None, ctx: Context) -> KnownRules:
     """Return the rules that a definition had before an update, none for a new one."""
     if old is None:
-        return KnownRules(ctx.release)
+        return KnownRules(ctx.release, observe=ctx.observe)
     before, after = (
         {version.get("name", ""): schema_of(version, "schema") for version in each["spec"].get("versions") or ()}
         for each in (old, obj)
     )
-    return KnownRules.of(ctx.release, before, after)
+    return KnownRules.of(ctx.release, before, after, ctx.observe)
 
 
 def internal(spec: Obj) -> Obj:

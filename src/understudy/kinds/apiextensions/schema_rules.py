@@ -6,10 +6,12 @@ come from maxItems, maxProperties and maxLength, or from the size of a request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from understudy.kinds.context import COMPILATION, observe_nothing
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -39,16 +41,23 @@ class KnownRules:
     """The rules of a definition before an update: they may use what CEL of this very release brought.
 
     `rules` and `messages` are expressions of any version, `unchanged` are the names of the versions whose schema is the
-    same as before: for their rules there is no limit of cost.
+    same as before: for their rules there is no limit of cost. `observe` counts the seconds that rules take to compile.
     """
 
     version: Version
     rules: frozenset[str] = frozenset()
     messages: frozenset[str] = frozenset()
     unchanged: frozenset[str] = frozenset()
+    observe: Callable[[str, float], None] = observe_nothing
 
     @classmethod
-    def of(cls, version: Version, before: Mapping[str, Obj | None], after: Mapping[str, Obj | None]) -> KnownRules:
+    def of(
+        cls,
+        version: Version,
+        before: Mapping[str, Obj | None],
+        after: Mapping[str, Obj | None],
+        observe: Callable[[str, float], None] = observe_nothing,
+    ) -> KnownRules:
         """Return the rules of a definition, given the schemas of its versions by name before and after an update."""
         known = [rule for schema in before.values() if schema for rule in _rules_within(schema)]
         return cls(
@@ -56,6 +65,7 @@ class KnownRules:
             frozenset(rule.get("rule", "") for rule in known),
             frozenset(rule["messageExpression"] for rule in known if rule.get("messageExpression")),
             frozenset(name for name, schema in after.items() if name in before and before[name] == schema),
+            observe,
         )
 
 
@@ -208,15 +218,20 @@ class _Checker:
         declared = declared_type(schema, self._known.version, resource_root=root)
         if declared is None:
             return [internal(path.child(RULES), _NO_TYPE)]
-        errors: Errors = []
-        for i, source in enumerate(schema[RULES]):
-            rule = compile_rule(
+        started = perf_counter()
+        rules = [
+            compile_rule(
                 source,
                 declared,
                 self._known.version,
                 stored=source.get("rule", "") in self._known.rules,
                 message_stored=source.get("messageExpression", "") in self._known.messages,
             )
+            for source in schema[RULES]
+        ]
+        self._known.observe(COMPILATION, perf_counter() - started)
+        errors: Errors = []
+        for i, rule in enumerate(rules):
             errors += self._rule(rule, declared, path.child(RULES).index(i), place)
         return errors
 

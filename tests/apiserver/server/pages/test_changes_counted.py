@@ -89,3 +89,33 @@ def test_connections_without_tls_are_counted() -> None:
                 while connection.recv(4096):
                     pass
         assert wait_until(lambda: counts(server, "apiserver_tls_handshake_errors_total") == {"": "3"})
+
+
+def test_rules_of_custom_resources_are_timed() -> None:
+    """Rules are compiled by schemas; each value that a schema with rules inside looks at is an evaluation."""
+    rule = {"x-kubernetes-validations": [{"rule": "self != 'no'"}]}
+    items = {"type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 9, **rule}}
+    plain = {"type": "object", "properties": {"x": {"type": "string"}}}
+    parts = {"list": items, "plain": plain}
+    spec = {"type": "object", "properties": parts, "x-kubernetes-validations": [{"rule": "has(self.list)"}]}
+    widgets = definition("widget")
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    widgets["spec"]["versions"][0]["schema"] = schema
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+    with Server() as server:
+
+        def counted() -> tuple[int, int]:
+            times = counts(server, "apiserver_cel_")
+            return int(times["compilation_duration_seconds_count"]), int(times["evaluation_duration_seconds_count"])
+
+        assert counted() == (0, 0)
+        assert send(server, "POST", DEFINITIONS, definition("plain")).status == 201
+        assert send(server, "POST", DEFINITIONS, widgets).status == 201
+        assert counted() == (2, 0)
+        assert wait_until(lambda: send(server, "GET", path).status == 200)
+        body = {**widget, "spec": {"list": ["a", "b"], "plain": {"x": "y"}}}
+        assert send(server, "POST", path, body).status == 201
+        assert counted() == (4, 5)
+        assert send(server, "PATCH", f"{path}/a", {"spec": {"list": ["c"]}}, MERGE).status == 200
+        assert counted() == (4, 9)

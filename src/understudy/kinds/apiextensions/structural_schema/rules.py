@@ -10,9 +10,11 @@ schema with rules; those inside read the parts of that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import perf_counter
 from typing import Any, Final
 
 from understudy.cel import Budget, CostLimitError, EvaluationError, OutOfBudgetError
@@ -23,6 +25,7 @@ from understudy.cel.rules import NO_DECLARATION, Rule, compile_rule
 from understudy.cel.types import with_type_and_object_meta
 from understudy.cel.values import NONE, Optional, Value
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
+from understudy.kinds.context import COMPILATION, EVALUATION, observe_nothing
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
@@ -86,11 +89,26 @@ class _StopError(Exception):
 
 @dataclass(slots=True)
 class _Evaluation:
-    """One validation of a value. `optional_rules` is true if rules with `optionalOldSelf` apply to new values."""
+    """One validation of a value.
+
+    optional_rules  whether rules with `optionalOldSelf` apply to new values
+    observe         counts the seconds of compilations and of evaluations
+    """
 
     outcome: Outcome
     budget: Budget
     optional_rules: bool
+    observe: Callable[[str, float], None]
+    _compiling: float = 0.0  # seconds
+
+    def seconds(self) -> float:
+        """Return a time in seconds that stands still while rules are compiled."""
+        return perf_counter() - self._compiling
+
+    def add_compilation(self, seconds: float) -> None:
+        """Count the compilation of the rules of a schema."""
+        self._compiling += seconds
+        self.observe(COMPILATION, seconds)
 
 
 def compile_rules(
@@ -145,6 +163,8 @@ class SchemaRules:
         self._others = others
         self._items = items
         self._go_type: str = schema.get("type") or ""
+        self._is_compiled = False
+        self._rules: tuple[Rule, ...] = ()
 
     def validate(
         self,
@@ -155,6 +175,7 @@ class SchemaRules:
         budget: Budget | None = None,
         correlation: Correlation | None = None,
         optional_rules: bool = True,
+        observe: Callable[[str, float], None] = observe_nothing,
     ) -> Outcome:
         """Run the rules on a value, and on its change from an old one.
 
@@ -163,8 +184,9 @@ class SchemaRules:
         budget          what the evaluation may cost, the budget of an object by default
         correlation     how the value changed: rules that unchanged parts break are warnings
         optional_rules  whether rules with `optionalOldSelf` apply to new values (the gate CRDValidationRatcheting)
+        observe         counts the seconds of compilations and of evaluations
         """
-        evaluation = _Evaluation(Outcome(), budget or Budget(), optional_rules)
+        evaluation = _Evaluation(Outcome(), budget or Budget(), optional_rules, observe)
         with suppress(_StopError):
             self._validate(evaluation, path or Path(), value, old, Ratcheting(correlation), _NOT_CONVERTED)
         return evaluation.outcome
@@ -172,35 +194,61 @@ class SchemaRules:
     def _validate(
         self, evaluation: _Evaluation, path: Path, value: Any, old: Any, ratcheting: Ratcheting, converted: Value
     ) -> None:
-        """Validate a value and its parts.
+        """Validate a value and its parts, and count how long that takes.
 
         converted  the value as CEL sees it, `_NOT_CONVERTED` if nothing around it needed that
         """
-        if value is None:
-            return
-        if not self._typed and self._schema.get(_RULES):
+        started = evaluation.seconds()
+        try:
+            if value is not None and self._schema.get(_RULES):
+                converted = self._run(evaluation, path, value, old, ratcheting, converted)
+            if isinstance(value, dict):
+                self._validate_object(evaluation, path, value, old, ratcheting, converted)
+            elif isinstance(value, list) and self._items is not None:
+                self._validate_list(self._items, evaluation, path, value, old, ratcheting, converted)
+        finally:
+            evaluation.observe(EVALUATION, evaluation.seconds() - started)
+
+    def _run(
+        self, evaluation: _Evaluation, path: Path, value: Any, old: Any, ratcheting: Ratcheting, converted: Value
+    ) -> Value:
+        """Run the rules of the schema itself; return the value as CEL sees it."""
+        if not self._typed:
             evaluation.outcome.errors.append(invalid(path, self._go_type, _UNTYPED))
-        elif self._rules:
-            if evaluation.budget.remaining <= 0:
-                evaluation.outcome.errors.append(invalid(path, self._go_type, str(OutOfBudgetError())))
-                raise _StopError
-            if converted is _NOT_CONVERTED:
-                converted = self._convert(value)
-            _RuleRun(self, evaluation, path, value, ratcheting).run(self._variables(converted, old))
-        if isinstance(value, dict):
-            self._validate_object(evaluation, path, value, old, ratcheting, converted)
-        elif isinstance(value, list) and self._items is not None:
-            before = self._old_items(value, old)
-            for i, item in enumerate(value):
-                old_item = before.index(i) if before is not None else None
-                self._items._validate(
-                    evaluation,
-                    path.index(i),
-                    item,
-                    old_item.old if old_item is not None else None,
-                    ratcheting.index(i),
-                    converted[i] if isinstance(converted, list) else _NOT_CONVERTED,
-                )
+            return converted
+        if not self._is_compiled:
+            self._compile(evaluation)
+        if not self._rules:
+            return converted
+        if evaluation.budget.remaining <= 0:
+            evaluation.outcome.errors.append(invalid(path, self._go_type, str(OutOfBudgetError())))
+            raise _StopError
+        if converted is _NOT_CONVERTED:
+            converted = self._convert(value)
+        _RuleRun(self, evaluation, path, value, ratcheting).run(self._variables(converted, old))
+        return converted
+
+    def _validate_list(
+        self,
+        items: SchemaRules,
+        evaluation: _Evaluation,
+        path: Path,
+        value: list[Any],
+        old: Any,
+        ratcheting: Ratcheting,
+        converted: Value,
+    ) -> None:
+        before = self._old_items(value, old)
+        for i, item in enumerate(value):
+            old_item = before.index(i) if before is not None else None
+            items._validate(
+                evaluation,
+                path.index(i),
+                item,
+                old_item.old if old_item is not None else None,
+                ratcheting.index(i),
+                converted[i] if isinstance(converted, list) else _NOT_CONVERTED,
+            )
 
     def _validate_object(
         self, evaluation: _Evaluation, path: Path, value: Obj, old: Any, ratcheting: Ratcheting, converted: Value
@@ -227,14 +275,14 @@ class SchemaRules:
     def _convert(self) -> Converter:
         return converter(with_type_and_object_meta(self._schema) if self._resource_root else self._schema)
 
-    @cached_property
-    def _rules(self) -> tuple[Rule, ...]:
-        if not self._schema.get(_RULES):
-            return ()
+    def _compile(self, evaluation: _Evaluation) -> None:
+        """Compile the rules of the schema itself, and count that."""
+        started = perf_counter()
         declared = declared_type(self._schema, self._version, resource_root=self._resource_root)
-        if declared is None:
-            return ()
-        return tuple(compile_rule(source, declared, self._version) for source in self._schema[_RULES])
+        if declared is not None:
+            self._rules = tuple(compile_rule(source, declared, self._version) for source in self._schema[_RULES])
+        self._is_compiled = True
+        evaluation.add_compilation(perf_counter() - started)
 
     @cached_property
     def _uses_old_self(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from understudy.kinds.apiextensions.structural_schema.json_values import with_go
 from understudy.kinds.apiextensions.structural_schema.list_types import Check, compile_list_types
 from understudy.kinds.apiextensions.structural_schema.merge_type import merge_type
 from understudy.kinds.apiextensions.structural_schema.pruning import Pruner
+from understudy.kinds.context import observe_nothing
 from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
@@ -137,17 +138,26 @@ class StructuralSchema:
         correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
         return values.validate(self._status_values, obj["status"], "status", correlation)
 
-    def validate_rules(self, obj: Obj, old: Obj | None, *, ratchets: bool = True, only_status: bool = False) -> Outcome:
+    def validate_rules(
+        self,
+        obj: Obj,
+        old: Obj | None,
+        *,
+        ratchets: bool = True,
+        only_status: bool = False,
+        observe: Callable[[str, float], None] = observe_nothing,
+    ) -> Outcome:
         """Run the CEL rules of the schema on an object, and on its change from `old` (None for a new object).
 
         ratchets     whether unchanged parts may break rules, and rules with `optionalOldSelf` apply to new values
         only_status  whether only the status is updated: before 1.33 it may not break rules even if it is unchanged
+        observe      counts the seconds of compilations and of evaluations
         """
         assert self.rules is not None
         correlation = None
         if old is not None and ratchets and (not only_status or _RATCHETS_STATUS[self.version]):
             correlation = Correlation(obj, old, self.schema)
-        return self.rules.validate(obj, old, correlation=correlation, optional_rules=ratchets)
+        return self.rules.validate(obj, old, correlation=correlation, optional_rules=ratchets, observe=observe)
 
     @cached_property
     def rules(self) -> SchemaRules | None:
