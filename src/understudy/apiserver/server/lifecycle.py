@@ -100,7 +100,6 @@ class Lifecycle:
         self.faults = Faults(lambda: self.state.serving, self.request_log.components, config.new_fault_rules)
         self.audit_events = KeptEvents()
         self._auditor: Auditor | None = None
-        self._audit_client = HttpWebhookClient(NO_SERVICES, config.release.version)
         self._pauses = LoopPauses()
         self.url = ""
         self._port = config.port
@@ -114,6 +113,7 @@ class Lifecycle:
         """Build the parts of a server that has not started yet."""
         self.functions = FunctionWebhooks()
         self._parts = new_parts(self._config)
+        self._audit_client = HttpWebhookClient(NO_SERVICES, self._config.release.version, self._parts.egress)
         self._door: FrontDoor | None = None
         self._initial = NOTHING_STORED
 
@@ -280,6 +280,8 @@ class Lifecycle:
         if auditor is not None:
             await asyncio.to_thread(auditor.close)
             await self._audit_client.close()
+        if self._parts.egress is not None:
+            await self._parts.egress.close()
 
     def _send_watch(self, source: WatchSource, frames: Frames) -> Stop:
         """Begin to send a watch to a thread of this process; return what ends it, from any thread."""
@@ -476,5 +478,6 @@ class Lifecycle:
             if listener is not None:
                 await listener.finish()
         await self._stop_background_tasks()
+        await self._parts.aggregator.close()  # its controller has asked until now
         await self.functions.stop()
         await self._close()

@@ -56,6 +56,7 @@ from understudy.apiserver.server.pages.loop_pauses import LoopPauses
 from understudy.apiserver.server.pages.mux import Page
 from understudy.apiserver.server.webhooks.aggregation.aggregator import Aggregator
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.egress.dialing import CLUSTER
 from understudy.apiserver.server.webhooks.kubelets import Kubelets
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
     from understudy.apiserver.server.http.tracing.tracing import Tracing
+    from understudy.apiserver.server.webhooks.egress.tunnels import Egress
 
 _ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
 _LISTS_CERTIFICATES = ByRelease({V1_37: False, V1_31: True})  # in /metrics where there are none
@@ -91,6 +93,7 @@ class Parts(NamedTuple):
     storage_versions
                  are written by the server, None where they are not
     tracing      tells where the time of requests goes, None where nobody wants to know
+    egress       connects to other servers through proxies, None where there are no proxies
     """
 
     state: ServerState
@@ -100,21 +103,24 @@ class Parts(NamedTuple):
     aggregator: Aggregator
     storage_versions: StorageVersionManager | None
     tracing: Tracing | None
+    egress: Egress | None
 
 
 def new_parts(config: ServerConfig) -> Parts:
     """Return the parts of a server with a new store. Raises ValueError for manifests with errors."""
     serving, version, gates = Serving(config.release), config.release.version, config.gates()
-    tracing = _tracing(config, gates)
+    tracing, egress = _tracing(config, gates), _egress(config)
     registry = Registry(
         (config.store or partial(config.new_store, partial(_values, config, gates), config.event_seconds))(),
         serving,
         metrics=None if tracing is None else tracing.storage,
         caches=config.watch_cache,
     )
-    services = ServiceResolver(registry.lookup, registry.listing, config.addresses)
-    webhooks = HttpWebhookClient(services, version) if tracing is None else tracing.webhooks(services)
-    kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types, config.addresses)
+    is_routed = CLUSTER in config.proxies
+    services = ServiceResolver(registry.lookup, registry.listing, config.addresses, is_routed=is_routed)
+    webhooks = HttpWebhookClient(services, version, egress) if tracing is None else tracing.webhooks(services, egress)
+    dial = None if egress is None else egress.cluster
+    kubelets = Kubelets(config.kubelet_tls, config.kubelet_preferred_address_types, config.addresses, dial)
     objects = RegistryObjects(registry, Schemas.of(version))
     metrics = AuthorizationMetrics()
     authorization = authorization_of(config, objects, webhooks, gates, metrics)
@@ -143,9 +149,18 @@ def new_parts(config: ServerConfig) -> Parts:
         reloaded=(*_authentication_files(config, tokens, gates, users), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
-    aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid)
+    aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid, dial=dial)
     versions = _storage_versions(config, state)
-    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions, tracing)
+    return Parts(state, webhooks, kubelets, ServedDefinitions(state), aggregator, versions, tracing, egress)
+
+
+def _egress(config: ServerConfig) -> Egress | None:
+    """Return the connections through the proxies of `--egress-selector-config-file`, None without any."""
+    if not config.proxies:
+        return None
+    from understudy.apiserver.server.webhooks.egress.tunnels import Egress
+
+    return Egress(config.proxies)
 
 
 def _tracing(config: ServerConfig, gates: Gates) -> Tracing | None:

@@ -20,7 +20,7 @@ from scripts.compare.cases.aggregation_requests import UPGRADE
 from scripts.compare.cases.aggregation_steps import Write
 from scripts.compare.kubelets import PODS, STORIES, steps
 from understudy import Server
-from understudy.apiserver.server.webhooks import exchange
+from understudy.apiserver.server.webhooks import kubelets
 from understudy.apiserver.server.webhooks.aggregation import upgrade
 
 RECORDED = Path(__file__).with_name("recorded")
@@ -66,7 +66,7 @@ def test_certificates_of_kubelets_are_verified(tmp_path: Path) -> None:
 
 def test_kubelets_that_take_no_connection_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log, and a command, of a node whose kubelet takes no connection get an error when the time is up."""
-    monkeypatch.setattr(exchange, "DIAL", 0.3)
+    monkeypatch.setattr(kubelets, "DIAL", 0.3)
     monkeypatch.setattr(upgrade, "DIAL", 0.3)
     with Server() as server, Asked(server.url) as asked, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 _PATIENCE = 1.0  # seconds in which the other side may read what was sent, and as many for the event loop to close
@@ -42,6 +46,42 @@ class EndingProtocol(asyncio.Protocol):
         """End the connection now, unless it is closed. What is unsent is lost."""
         if self.transport is not None:
             self.transport.abort()
+
+
+class LentSocket(socket.socket):
+    """A socket that an event loop closes by its file descriptor.
+
+    uvloop does not tell this object if the peer resets the connection while it is made. The descriptor, which by then
+    may be that of another file, must neither be closed nor used.
+    """
+
+    def __init__(self, *address: int) -> None:
+        super().__init__(*address)
+        self._opened = self._inode()
+
+    def _inode(self) -> int:
+        return 0 if sys.platform == "win32" else os.fstat(self.fileno()).st_ino  # there is no uvloop for Windows
+
+    def __del__(self) -> None:
+        self.detach()
+
+    @property
+    def is_closed(self) -> bool:
+        """Report whether the event loop has closed the connection."""
+        try:
+            return self._inode() != self._opened
+        except OSError:
+            return True
+
+    def has_unsent(self) -> bool:
+        """Return False: nothing is written any more when a session has been closed."""
+        return False
+
+    def end(self) -> None:
+        """End the connection now, unless it is closed."""
+        if not self.is_closed:
+            with suppress(OSError):
+                self.shutdown(socket.SHUT_RDWR)
 
 
 async def end_connections(connections: Iterable[Ending]) -> None:

@@ -26,6 +26,8 @@ from understudy.apiserver.server.options.storage import StorageOptions
 from understudy.apiserver.server.options.token_webhook import TokenWebhookOptions
 from understudy.apiserver.server.options.values import host_and_port, option_value
 from understudy.apiserver.server.pages.metric_options import MetricsOptions
+from understudy.apiserver.server.webhooks.egress.dialing import Proxy
+from understudy.apiserver.server.webhooks.egress.options import EgressOptions
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.serving.release import DEFAULT, Release, release_names
 from understudy.apiserver.serving.runtime_config import served
@@ -69,10 +71,11 @@ class ServerConfig(
     ShutdownOptions,
     MetricsOptions,
     TracingOptions,
+    EgressOptions,
 ):
     """The options of a server, with those of `AuthenticationOptions`, `FrontProxyOptions`, `TokenWebhookOptions`,
     `AuthorizationOptions`, `AggregationOptions`, `KubeletOptions`, `AuditOptions`, `LimitOptions`, `Http2Options`,
-    `StorageOptions`, `ReplicaOptions`, `ShutdownOptions`, `MetricsOptions` and `TracingOptions`.
+    `StorageOptions`, `ReplicaOptions`, `ShutdownOptions`, `MetricsOptions`, `TracingOptions` and `EgressOptions`.
 
     Raises ValueError for options that make no sense.
 
@@ -245,7 +248,7 @@ class ServerConfig(
         if self.permission_report is not None and not Path(self.permission_report).absolute().parent.is_dir():
             raise ValueError(f"--permission-report: there is no folder {Path(self.permission_report).parent}")
         _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities, self.account_tokens
-        _ = self.tracing
+        _ = self.tracing, self.proxies
         _ = self.authentication, self.proxy_certificate, self.kubelet_tls, self.front_proxies
         self.check_front_proxies(self.release.version, self.gates())
         if self.faults is not None or self.chaos is not None:
@@ -346,6 +349,11 @@ class ServerConfig(
             or self.authorized
             or self.authentication is not None
         )
+
+    @cached_property
+    def proxies(self) -> Mapping[str, Proxy]:
+        """Return the proxies of `egress_selector_config_file` by the networks behind them. Raises ValueError."""
+        return self.egress_proxies(self.release.version)
 
     @cached_property
     def tracing(self) -> TracingConfiguration | None:

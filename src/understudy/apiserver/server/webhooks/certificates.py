@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.admission.webhooks import Caller
 from understudy.apiserver.client.connection import load_client_certificate
@@ -66,14 +67,17 @@ def _new_context(ca_bundle: str, server_name: str, protocols: tuple[str, ...], c
     return context
 
 
-async def verification_error(address: str, port: int, name: str) -> str:
-    """Return Go's words for the certificate of a server that could not be verified for a name."""
+async def verification_error(place: Mapping[str, Any], name: str) -> str:
+    """Return Go's words for the certificate of a server that could not be verified for a name.
+
+    `place` is where the server is, the arguments with which `create_connection` connects to it.
+    """
     from understudy.apiserver.server.webhooks.streams.stream import close_writer  # few servers need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=name)
+    _, writer = await asyncio.open_connection(ssl=context, server_hostname=name, **place)
     try:
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     finally:

@@ -16,6 +16,8 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.util.deep_recursion import is_alone
 
 if TYPE_CHECKING:
+    from understudy.apiserver.server.webhooks.egress.dialing import Dial
+    from understudy.apiserver.server.webhooks.egress.tunnels import Egress
     from understudy.apiserver.server.webhooks.exchange import Connections
     from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
     from understudy.machinery.auth.exec_plugin import ExecPlugin
@@ -29,14 +31,16 @@ class HttpWebhookClient:
     """Calls webhooks over HTTPS, on the event loop that it is opened on. Connections are kept until `close`.
 
     version  of the release, whose errors name lines of its source
+    egress   the proxies to webhooks, None where they are reached directly
 
     Other threads than the loop's may call webhooks as well: they are blocked until the loop has the answer.
     """
 
-    def __init__(self, services: ServiceResolver, version: Version) -> None:
+    def __init__(self, services: ServiceResolver, version: Version, egress: Egress | None = None) -> None:
         self._services = services
         self._version = version
-        self._connections: Connections | None = None
+        self._egress = egress
+        self._connections: dict[Dial | None, Connections] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._credentials: dict[ExecPlugin, ExecCredentials] = {}
@@ -87,8 +91,8 @@ class HttpWebhookClient:
         for credentials in self._credentials.values():
             credentials.close()
         self._credentials.clear()
-        connections, self._connections = self._connections, None
-        if connections is not None:
+        opened, self._connections = self._connections, {}
+        for connections in opened.values():
             await connections.close()
 
     def _credentials_of(self, plugin: ExecPlugin | None) -> ExecCredentials | None:
@@ -100,6 +104,12 @@ class HttpWebhookClient:
         if plugin not in self._credentials:
             self._credentials[plugin] = ExecCredentials(plugin, self._version)
         return self._credentials[plugin]
+
+    def _dial_of(self, call: Call) -> Dial | None:
+        """Return the way to a webhook through a proxy, None to connect to it directly."""
+        if self._egress is None:
+            return None
+        return self._egress.control_plane if call.target.service is None else self._egress.cluster
 
     async def _timed(self, call: Call) -> TimedReply:
         started = time.monotonic()
@@ -114,9 +124,11 @@ class HttpWebhookClient:
             OutgoingCall,
         )
 
-        if self._connections is None:
-            self._connections = Connections()
-        outgoing = OutgoingCall(self._connections, self._services, call, self._credentials_of(call.caller.plugin))
+        dial = self._dial_of(call)
+        if dial not in self._connections:
+            self._connections[dial] = Connections(dial=dial)
+        plugin = self._credentials_of(call.caller.plugin)
+        outgoing = OutgoingCall(self._connections[dial], self._services, call, plugin)
         try:
             async with asyncio.timeout(call.timeout):
                 return await outgoing.run()

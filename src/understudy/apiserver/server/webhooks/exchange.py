@@ -6,24 +6,23 @@ The texts are part of the answers of kube-apiserver, which quotes them.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
-import sys
 from base64 import b64encode
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import AddrInfoType
 from multidict import CIMultiDict
 from yarl import URL
 
 from understudy.admission.webhooks import Call, Caller, CallError, Reply, Target
-from understudy.apiserver.server.http1.ends import end_connections
+from understudy.apiserver.server.http1.ends import LentSocket, end_connections
 from understudy.apiserver.server.webhooks.certificates import load_client_context, verification_error
+from understudy.apiserver.server.webhooks.egress.dialing import Dial, DialError, joined, os_reason, place
 from understudy.apiserver.server.webhooks.exec_credentials import ExecCredentials
 from understudy.apiserver.server.webhooks.http2_connections import ALPN, Http2Connections
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
@@ -40,45 +39,40 @@ _HEADERS = {"Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
-DIAL = 30.0  # seconds until a server that does not take a connection is given up (`net.Dialer`)
-NO_TLS = "tls: first record does not look like a TLS handshake"  # for every answer without TLS
 _QUOTED_LINE = regex(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
-class _LentSocket(socket.socket):
-    """A socket that an event loop closes by its file descriptor.
+class _ProxyConnector(aiohttp.BaseConnector):
+    """Connections through a proxy."""
 
-    uvloop does not tell this object if the peer resets the connection while it is made. The descriptor, which by then
-    may be that of another file, must neither be closed nor used.
-    """
+    def __init__(self, dial: Dial) -> None:
+        super().__init__(limit=0)
+        self._dial = dial
 
-    def __init__(self, *address: int) -> None:
-        super().__init__(*address)
-        self._opened = self._inode()
-
-    def _inode(self) -> int:
-        return 0 if sys.platform == "win32" else os.fstat(self.fileno()).st_ino  # there is no uvloop for Windows
-
-    def __del__(self) -> None:
-        self.detach()
-
-    @property
-    def is_closed(self) -> bool:
-        """Report whether the event loop has closed the connection."""
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: object, timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        """Return a new connection for a request, as `TCPConnector` makes it. Raises aiohttp.ClientError."""
+        host, context = req.url.host or "", req.ssl if isinstance(req.ssl, ssl.SSLContext) else None
         try:
-            return self._inode() != self._opened
-        except OSError:
-            return True
+            connected = await self._dial(host, req.url.port or _HTTPS)
+            name = None if context is None else req.server_hostname or host
+            _, made = await self._loop.create_connection(
+                self._factory, sock=connected, ssl=context, server_hostname=name
+            )
+        except DialError as error:
+            raise _NotDialledError(str(error)) from None
+        except ssl.CertificateError as error:
+            raise aiohttp.ClientConnectorCertificateError(req.connection_key, error) from None
+        except ssl.SSLError as error:
+            raise aiohttp.ClientConnectorSSLError(req.connection_key, error) from None
+        except OSError as error:
+            raise aiohttp.ClientConnectorError(req.connection_key, error) from None
+        return made
 
-    def has_unsent(self) -> bool:
-        """Return False: nothing is written any more when a session has been closed."""
-        return False
 
-    def end(self) -> None:
-        """End the connection now, unless it is closed."""
-        if not self.is_closed:
-            with suppress(OSError):
-                self.shutdown(socket.SHUT_RDWR)
+class _NotDialledError(aiohttp.ClientConnectionError):
+    """No connection through a proxy. The text is Go's."""
 
 
 class _Request(aiohttp.ClientRequest):
@@ -91,22 +85,27 @@ class Connections:
     """Connections to other servers, which are kept. There are no limits, neither of time nor of number.
 
     decompresses  whether bodies over HTTP/1.1 are read without their compression
+    dial          connects to servers through a proxy, None to connect to them directly
     """
 
-    def __init__(self, *, decompresses: bool = True) -> None:
-        self._sockets = WeakSet[_LentSocket]()
-        self.http2 = Http2Connections()
+    def __init__(self, *, decompresses: bool = True, dial: Dial | None = None) -> None:
+        self._sockets = WeakSet[LentSocket]()
+        self.dial = dial
+        self.http2 = Http2Connections(dial)
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket),
+            connector=self._new_connector() if dial is None else _ProxyConnector(dial),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             request_class=_Request,
             auto_decompress=decompresses,
         )
 
+    def _new_connector(self) -> aiohttp.BaseConnector:
+        return aiohttp.TCPConnector(limit=0, socket_factory=self._new_socket)
+
     def _new_socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
-        made = _LentSocket(family, kind, protocol)
+        made = LentSocket(family, kind, protocol)
         self._sockets.add(made)
         return made
 
@@ -255,7 +254,7 @@ class OutgoingCall:
                 server_hostname=host,
             )
         except aiohttp.ClientError as error:
-            raise self.error(await failure_text(error, address, address_port, host)) from None
+            raise self.error(await failure_text(error, address, address_port, host, self._connections.dial)) from None
 
     async def _context(self, host: str, protocols: tuple[str, ...], caller: Caller) -> ssl.SSLContext:
         """Return the context of connections to a host: the same one for all callers that show the same certificate."""
@@ -273,11 +272,14 @@ class OutgoingCall:
             raise self.error(str(error)) from None
 
 
-async def failure_text(error: aiohttp.ClientError, address: str, port: int, name: str) -> str:
+async def failure_text(error: aiohttp.ClientError, address: str, port: int, name: str, dial: Dial | None = None) -> str:
     """Return Go's words for a request over HTTP/1.1 to an address that failed; `name` is that of the server."""
     match error:
+        case _NotDialledError():
+            return str(error)
         case aiohttp.ClientConnectorCertificateError():
-            return f"tls: failed to verify certificate: x509: {await verification_error(address, port, name)}"
+            why = await verification_error(await place(dial, address, port), name)
+            return f"tls: failed to verify certificate: x509: {why}"
         case aiohttp.ConnectionTimeoutError():
             return f"dial tcp {joined(address, port)}: i/o timeout"
         case aiohttp.ClientConnectorDNSError():
@@ -325,14 +327,3 @@ def is_on_this_machine(target: Target) -> bool:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def joined(host: str, port: int | None) -> str:
-    """Return host and port as a URL has them, with brackets around an IPv6 address."""
-    host = f"[{host}]" if ":" in host else host
-    return host if port is None else f"{host}:{port}"
-
-
-def os_reason(error: OSError) -> str:
-    """Return the words of the operating system for an error, in lower case as Go has them."""
-    return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
 from understudy.apiserver.server.http1.ends import EndingProtocol
+from understudy.apiserver.server.webhooks.egress.dialing import Dial, place
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.webhooks.http2 import Http2Connection
@@ -28,7 +29,8 @@ class Http2Connections:
     A server is asked by a connection that is closed if it does not agree: aiohttp, which is used then, makes its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dial: Dial | None = None) -> None:
+        self._dial = dial
         self._connections: dict[_Server, list[Http2Connection]] = {}
         self._without: set[_Server] = set()
         self._turns: dict[_Server, asyncio.Lock] = {}
@@ -60,7 +62,8 @@ class Http2Connections:
     async def _connect(self, server: _Server) -> Http2Connection | None:
         host, port, context = server
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(_Negotiation, host, port, ssl=context, server_hostname=host)
+        where = await place(self._dial, host, port)
+        _, made = await loop.create_connection(_Negotiation, ssl=context, server_hostname=host, **where)
         self.made.add(made.agreed or made)
         return made.agreed
 

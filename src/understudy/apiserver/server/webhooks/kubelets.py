@@ -29,6 +29,7 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
     own_headers,
 )
 from understudy.apiserver.server.webhooks.certificates import client_context
+from understudy.apiserver.server.webhooks.egress.dialing import DIAL, Dial
 from understudy.machinery import errors
 from understudy.machinery.types import Obj
 
@@ -64,14 +65,22 @@ class KubeletTLS(NamedTuple):
 
 
 class Kubelets:
-    """Asks kubelets over HTTPS, and what listens at nodes, pods and services. See `KubeletClient`."""
+    """Asks kubelets over HTTPS, and what listens at nodes, pods and services. See `KubeletClient`.
+
+    dial  connects to them through a proxy, None to connect to them directly
+    """
 
     def __init__(
-        self, tls: KubeletTLS, address_types: Sequence[str], service_addresses: Mapping[str, tuple[str, int]]
+        self,
+        tls: KubeletTLS,
+        address_types: Sequence[str],
+        service_addresses: Mapping[str, tuple[str, int]],
+        dial: Dial | None = None,
     ) -> None:
         self.address_types = address_types
         self.service_addresses = service_addresses
         self._tls = tls
+        self._dial_through = dial
         self._connections: Connections | None = None
         self._forwarding: Connections | None = None
 
@@ -104,10 +113,10 @@ class Kubelets:
         import aiohttp
         from yarl import URL
 
-        from understudy.apiserver.server.webhooks.exchange import DIAL, Connections, failure_text
+        from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
 
         if self._connections is None:
-            self._connections = Connections()
+            self._connections = Connections(dial=self._dial_through)
         try:
             received = await self._connections.session.get(
                 URL(location.url, encoded=True),
@@ -119,7 +128,7 @@ class Kubelets:
                 timeout=aiohttp.ClientTimeout(sock_connect=DIAL),
             )
         except aiohttp.ClientError as error:
-            why = await failure_text(error, location.host, location.port, location.host)
+            why = await failure_text(error, location.host, location.port, location.host, self._dial_through)
             raise CallError(f'Get "{location.url}": {why}') from None
         if 300 <= received.status <= 399 and (target := received.headers.get("Location")):
             received.close()
@@ -133,7 +142,8 @@ class Kubelets:
         """Return a new connection, on which another protocol is asked for. Raises CallError."""
         from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 
-        return await Upgrade.dial(location.host, location.port, location.host, self._context(location))
+        server = location.host, location.port, location.host, self._context(location)
+        return await Upgrade.dial(*server, self._dial_through)
 
     async def translate(self, location: Location, request: Request, options: Obj) -> Response:
         from understudy.apiserver.server.webhooks.aggregation.websockets import Translation
@@ -155,7 +165,7 @@ class Kubelets:
         from understudy.apiserver.server.webhooks.links import Links, rewrite_page
 
         if self._forwarding is None:
-            self._forwarding = Connections(decompresses=False)
+            self._forwarding = Connections(decompresses=False, dial=self._dial_through)
         headers = _passed_on(request)
         if "User-Agent" not in request.headers:
             del headers["User-Agent"]

@@ -1,7 +1,7 @@
 """The addresses of Services behind which webhooks and aggregated API servers listen.
 
 Source: k8s.io/apiserver/pkg/util/proxy (`ResolveCluster`, `ResolveEndpoint`). The real server dials cluster IPs, which
-nothing routes here: a Service that has endpoints is reached by them.
+nothing routes here: a Service that has endpoints is reached by them, unless there is a proxy to the cluster.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ class ServiceResolver:
     """Finds the address of a Service.
 
     addresses  {"NAMESPACE/NAME": address} of Services that are reached elsewhere than they say, or do not exist
+    is_routed  whether cluster IPs lead somewhere, as behind a proxy in the cluster: Services are reached by them
     """
 
-    def __init__(self, lookup: Lookup, listing: Listing, addresses: Mapping[str, Address]) -> None:
+    def __init__(
+        self, lookup: Lookup, listing: Listing, addresses: Mapping[str, Address], *, is_routed: bool = False
+    ) -> None:
         self._lookup = lookup
         self._listing = listing
         self._addresses = addresses
+        self._is_routed = is_routed
 
     def is_mapped(self, service: Service) -> bool:
         """Report whether a Service is reached elsewhere than it says."""
@@ -52,7 +56,8 @@ class ServiceResolver:
         port = next((port for port in spec.get("ports") or () if port["port"] == service.port), None)
         if port is None:
             raise CallError(f"no service port {service.port} found for service {go_quote(service.name)}")
-        return self._endpoint(service, port.get("name") or "") or (spec["clusterIP"], service.port)
+        endpoint = None if self._is_routed else self._endpoint(service, port.get("name") or "")
+        return endpoint or (spec["clusterIP"], service.port)
 
     def _endpoint(self, service: Service, port_name: str) -> Address | None:
         """Return the address of a ready endpoint of a Service, None if it has none."""

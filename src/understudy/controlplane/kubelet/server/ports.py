@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from understudy.apiserver.server.http1.exchange import Http1Exchange
-from understudy.apiserver.server.webhooks.exchange import os_reason
+from understudy.apiserver.server.webhooks.egress.dialing import os_reason
 from understudy.apiserver.server.webhooks.streams import channels as websockets
 from understudy.apiserver.server.webhooks.streams import remotecommand as names
 from understudy.apiserver.server.webhooks.streams.spdy import SpdyConnection, SpdyStream

@@ -36,6 +36,7 @@ from understudy.apiserver.server.http.tracing.webhook_spans import TracedWebhook
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.egress.tunnels import Egress
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS
 from understudy.machinery.releases.version import V1_33, V1_34, Version
@@ -71,9 +72,9 @@ class Tracing:
         if provider is not None:
             await asyncio.to_thread(provider.shutdown)
 
-    def webhooks(self, services: ServiceResolver) -> HttpWebhookClient:
+    def webhooks(self, services: ServiceResolver, egress: Egress | None) -> HttpWebhookClient:
         """Return a client of webhooks that tells of its calls."""
-        return TracedWebhookClient(services, self._release)
+        return TracedWebhookClient(services, self._release, egress)
 
     # --- what is put around a request, from the outside --------------------------------------------------------------
 

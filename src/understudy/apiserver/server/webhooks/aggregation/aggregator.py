@@ -12,6 +12,7 @@ from understudy.admission.webhooks import CallError
 from understudy.apiserver.endpoints.openapi.merging.specs import Specs
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.webhooks.aggregation.backends import UNAVAILABLE, Backend, Backends
+from understudy.apiserver.server.webhooks.egress.dialing import Dial
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import User
 
@@ -28,15 +29,19 @@ class Aggregator:
     services     finds the addresses of Services
     certificate  the front proxy's client certificate and its key (PEM), None without one
     tells_uid    whether servers learn the uid of a user
+    dial         connects to servers through a proxy, None to connect to them directly
     specs        the OpenAPI documents of the servers; replaced, never changed
     """
 
-    def __init__(self, services: ServiceResolver, certificate: Certificate, *, tells_uid: bool) -> None:
+    def __init__(
+        self, services: ServiceResolver, certificate: Certificate, *, tells_uid: bool, dial: Dial | None = None
+    ) -> None:
         self.services = services
         self.backends = Backends()
         self.specs: Specs = {}
         self._certificate = certificate
         self._tells_uid = tells_uid
+        self._dial = dial
         self._proxy: Proxy | None = None
 
     @property
@@ -48,7 +53,8 @@ class Aggregator:
                 Proxy,
             )
 
-            self._proxy = Proxy(self.services, Identity(*self._certificate), tells_uid=self._tells_uid)
+            identity = Identity(*self._certificate)
+            self._proxy = Proxy(self.services, identity, tells_uid=self._tells_uid, dial=self._dial)
         return self._proxy
 
     async def answer(self, backend: Backend, request: Request) -> Response:

@@ -21,7 +21,8 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers, answered_headers, own_headers
-from understudy.apiserver.server.webhooks.exchange import DIAL, NO_TLS, Connections, failure_text, joined
+from understudy.apiserver.server.webhooks.egress.dialing import DIAL, NO_TLS, joined
+from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
 
 Rewrite = Callable[[bytes], bytes]
 _OWN_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")  # that aiohttp would add
@@ -88,7 +89,8 @@ async def forward(connections: Connections, place: Place, request: Request, targ
         response = await send(connections, place, request.method, target, headers, request.body)
     except aiohttp.ClientError as error:
         has_tls = not isinstance(error, aiohttp.ClientConnectorSSLError)
-        why = await failure_text(error, place.address, place.port, place.name) if has_tls else NO_TLS
+        server = place.address, place.port, place.name, connections.dial
+        why = await failure_text(error, *server) if has_tls else NO_TLS
         raise CallError(f"error trying to reach service: {why}") from None
     answered = answered_headers(response.headers)
     is_gzipped = decompresses and answered.get("Content-Encoding", "").lower() == "gzip"

@@ -28,6 +28,7 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
 )
 from understudy.apiserver.server.webhooks.aggregation.upgrade import Upgrade
 from understudy.apiserver.server.webhooks.certificates import client_context
+from understudy.apiserver.server.webhooks.egress.dialing import Dial
 from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS, User
@@ -56,13 +57,16 @@ class Fetched(NamedTuple):
 
 
 class Proxy:
-    """Asks aggregated servers. `tells_uid` is whether they learn the uid of a user."""
+    """Asks aggregated servers, through a proxy if there is a `dial`. `tells_uid` is whether they learn the uid of a
+    user."""
 
-    def __init__(self, services: ServiceResolver, identity: Identity, *, tells_uid: bool) -> None:
+    def __init__(
+        self, services: ServiceResolver, identity: Identity, *, tells_uid: bool, dial: Dial | None = None
+    ) -> None:
         self._services = services
         self._identity = identity
         self._tells_uid = tells_uid
-        self._connections = Connections(decompresses=False)
+        self._connections = Connections(decompresses=False, dial=dial)
 
     async def close(self) -> None:
         """End all connections to aggregated servers."""
@@ -82,7 +86,8 @@ class Proxy:
         target = f"{path}?{_encoded(request.query)}" if request.query else path
         try:
             if request.is_upgrade:
-                connection = await Upgrade.dial(place.address, place.port, backend.service.host, place.context)
+                server = place.address, place.port, backend.service.host, place.context
+                connection = await Upgrade.dial(*server, self._connections.dial)
                 headers = upgrade_headers(request, place.host, tells_uid=self._tells_uid)
                 return await connection.ask(request.method, target, headers)
             headers = forwarded_headers(request, path, place.host, tells_uid=self._tells_uid)
@@ -142,7 +147,8 @@ class Proxy:
             text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             why = f"Get {go_quote(url)}: {text}"
         except aiohttp.ClientError as error:
-            text = await failure_text(error, place.address, place.port, backend.service.host)
+            server = place.address, place.port, backend.service.host, self._connections.dial
+            text = await failure_text(error, *server)
             why = f"Get {go_quote(url)}: {text}"
         else:
             received.release()

@@ -17,7 +17,15 @@ from understudy.apiserver.server.http1.exchange import Exchange, Http1Exchange
 from understudy.apiserver.server.http1.streamed import Send, StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers
 from understudy.apiserver.server.webhooks.certificates import verification_error
-from understudy.apiserver.server.webhooks.exchange import DIAL, NO_TLS, joined, os_reason
+from understudy.apiserver.server.webhooks.egress.dialing import (
+    DIAL,
+    NO_TLS,
+    Dial,
+    DialError,
+    joined,
+    os_reason,
+    place,
+)
 from understudy.apiserver.server.webhooks.streams.stream import SocketWire, close_writer
 
 _PORTION = 64 * 1024  # bytes that are passed on at once
@@ -33,17 +41,22 @@ class Upgrade:
         self._writer = writer
 
     @classmethod
-    async def dial(cls, address: str, port: int, name: str, context: ssl.SSLContext | None) -> Upgrade:
+    async def dial(
+        cls, address: str, port: int, name: str, context: ssl.SSLContext | None, dial: Dial | None = None
+    ) -> Upgrade:
         """Return a new connection, without TLS if there is no context for it. Raises CallError."""
         server = None if context is None else name
         try:
             async with asyncio.timeout(DIAL):
-                return cls(*await asyncio.open_connection(address, port, ssl=context, server_hostname=server))
+                where = await place(dial, address, port)
+                return cls(*await asyncio.open_connection(ssl=context, server_hostname=server, **where))
         except ssl.SSLCertVerificationError:
-            why = await verification_error(address, port, name)
+            why = await verification_error(await place(dial, address, port), name)
             text = f"tls: failed to verify certificate: x509: {why}"
         except ssl.SSLError:
             text = NO_TLS
+        except DialError as error:
+            text = str(error)
         except TimeoutError:
             text = f"dial tcp {joined(address, port)}: i/o timeout"
         except OSError as error:

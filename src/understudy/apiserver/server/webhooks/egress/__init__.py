@@ -1,0 +1,1 @@
+"""The proxies through which webhooks, aggregated API servers and kubelets are reached."""
