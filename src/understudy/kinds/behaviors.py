@@ -53,9 +53,14 @@ FAMILIES: dict[str | tuple[str, str], str] = {
 }
 
 
+def module_of(group: str, kind: str) -> str | None:
+    """Return the name of the module that has the behavior of a kind; None if it has no rules of its own."""
+    return FAMILIES.get((group, kind)) or FAMILIES.get(group)
+
+
 def behavior_of(version: Version, group: str, kind: str) -> Behavior:
     """Return the behavior of a kind in a release."""
-    module = FAMILIES.get((group, kind)) or FAMILIES.get(group)
+    module = module_of(group, kind)
     return Behavior() if module is None else _behaviors(module, version).get((group, kind), Behavior())
 
 

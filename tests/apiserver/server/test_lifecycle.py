@@ -189,7 +189,7 @@ def test_start_imports_nothing_that_takes_long() -> None:
         "understudy.apiserver.endpoints.openapi.v3",
         "understudy.cel.compiler",
         "understudy.kinds.apiextensions.schemas",
-        "understudy.kinds.behaviors",
+        "understudy.kinds.core.namespaces.strategy",
         "understudy.machinery.golang.x509.x509",
         "yarl",
         "yaml",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from understudy.cel.limits.interrupts import WORK_ON_LOOP, current_meter
 from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.field import Errors, Path, internal, invalid
 
 if TYPE_CHECKING:
     from understudy.cel.checker.policy_environments import Composed
     from understudy.cel.compiler import Compiled
+
+# The work of compiling an expression (1 ms, and less the second time), and of importing what does, in units of `Meter`.
+_WORK, _FIRST_WORK = 500, WORK_ON_LOOP + 1
+_COMPILER = "understudy.cel.checker.policy_environments"
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Expressions:
         authorizer   whether it may ask for rights
         patch_types  whether it may make `Object{…}` and `JSONPatch{…}`
         """
+        current_meter().count(_WORK if _COMPILER in sys.modules else _FIRST_WORK)
         from understudy import cel  # here, since most objects have no expressions
         from understudy.cel.checker.policy_environments import policy_environment
 

@@ -18,6 +18,7 @@ from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.server.worker import loading
 from understudy.apiserver.server.worker.executor import PLUGINS
+from understudy.kinds.behaviors import module_of
 from understudy.machinery.releases.version import V1_37
 
 NAMESPACE = "/api/v1/namespaces/default"
@@ -38,8 +39,8 @@ class Recorded:
         return self._function(*args)
 
 
-def test_plugins_are_imported_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first write of a process waits for the plugins of admission; a thread imports them, once."""
+def test_plugins_and_rules_are_imported_beside_the_loop(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write waits for the plugins of admission and the rules of its kind; a thread imports them, once."""
     recorded = Recorded(import_module)
     monkeypatch.setattr(loading, "import_module", recorded)
     monkeypatch.setattr(loading, "_loaded", set())
@@ -47,8 +48,8 @@ def test_plugins_are_imported_beside_the_loop(server: Server, monkeypatch: pytes
     assert recorded.calls == []
     for name in "ab":
         assert send(server, "POST", f"{NAMESPACE}/configmaps", {"metadata": {"name": name}}).status == 201
-    assert recorded.calls == [(PLUGINS,)]
-    assert recorded.threads[0] != LOOP
+    assert recorded.calls == [(PLUGINS,), (module_of("", "ConfigMap"),)]
+    assert LOOP not in recorded.threads
 
 
 @pytest.mark.parametrize("asked", ["/openid/v1/jwks", "/.well-known/openid-configuration", "token"])

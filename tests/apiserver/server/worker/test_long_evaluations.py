@@ -121,6 +121,20 @@ def test_others_are_answered_while_a_rule_takes_long(
     assert long.result(SECONDS).status == 201
 
 
+def test_others_are_answered_while_many_expressions_are_compiled(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The expressions of a policy that has many are compiled in a thread, and others are answered meanwhile."""
+    stop = Stop(call_deeply)
+    monkeypatch.setattr(worker, "call_deeply", stop)
+    long = beside.submit(put_in_force, server, *[f"object.data.size() < {number}" for number in range(300, 340)])
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    stop.released.set()
+    long.result(SECONDS)
+    assert create(server, "short", keys=2).status == 201
+
+
 @pytest.mark.parametrize("path", [f"{MAPS}/long", MAPS])
 def test_others_are_answered_while_a_deletion_takes_long(
     server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, path: str

@@ -84,9 +84,12 @@ class WorkQueue(Generic[K]):
 
     def add_all(self, keys: Iterable[K]) -> None:
         """Add keys, of which there may be very many."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._dirty]
+        new = dict.fromkeys(keys)
+        for key in new.keys() & self._dirty:
+            del new[key]
         self._dirty.update(new)
-        self._ready.extend(key for key in new if key not in self._processing)
+        busy = new.keys() & self._processing
+        self._ready.extend([key for key in new if key not in busy] if busy else new)
         self._changed.set()
 
     def add_after(self, key: K, delay: float) -> None:

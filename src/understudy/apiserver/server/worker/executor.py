@@ -9,6 +9,7 @@
 
     what is needed for the first time                                takes long in a thread, before the request begins
     the plugins of admission, by any write                           to import
+    the rules of a kind, by a write of it                            to import
     the key of the tokens of service accounts                        to make
 
     what turns out, before anything is written                       moves it
@@ -39,6 +40,7 @@ from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.worker.loading import is_loaded, load
 from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
+from understudy.kinds.behaviors import module_of
 from understudy.machinery.util.deep_recursion import is_limit_raised
 
 T = TypeVar("T")
@@ -80,6 +82,10 @@ class Executor:
             return await self._read(handle, request, route)
         if not is_loaded(PLUGINS):
             await load(PLUGINS)
+        if route is not None:
+            rules = module_of(route.scope.kind.group, route.scope.kind.name)
+            if rules is not None and not is_loaded(rules):
+                await load(rules)
         if route is not None and route.handler is token.create:
             await self._make_token_key()
         if self._worker.held and route is not None and _writes_one_object(route):
