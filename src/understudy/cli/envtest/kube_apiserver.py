@@ -21,9 +21,10 @@ from understudy.cli.envtest.command_line import FlagError, Flags, last, parse_pf
 ATTACH = b"GET /understudy/kube-apiserver HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: understudy\r\n\r\n"
 ATTACHED = b"HTTP/1.1 101 "
 ETCD_SECONDS = 20.0  # until an etcd that does not answer is given up
-# Flags of `understudy serve` that kube-apiserver does not have.
+# Flags of `understudy serve` that kube-apiserver does not have, or does not list: `--apiserver-count` is deprecated.
 OWN_FLAGS = {
     "accept-hosts": "strings",
+    "apiserver-count": "int",
     "chaos": "mapStringString",
     "control": "bool",
     "controllers": "strings",

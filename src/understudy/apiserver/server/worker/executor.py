@@ -41,6 +41,7 @@ from understudy.apiserver.server.worker.loading import is_loaded, load
 from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
 from understudy.kinds.behaviors import module_of
+from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.util.deep_recursion import is_limit_raised
 
 T = TypeVar("T")
@@ -82,10 +83,8 @@ class Executor:
             return await self._read(handle, request, route)
         if not is_loaded(PLUGINS):
             await load(PLUGINS)
-        if route is not None:
-            rules = module_of(route.scope.kind.group, route.scope.kind.name)
-            if rules is not None and not is_loaded(rules):
-                await load(rules)
+        if route is not None and "behavior" not in route.scope.kind.__dict__:  # a property that is found once
+            await _load_rules(route.scope.kind)
         if route is not None and route.handler is token.create:
             await self._make_token_key()
         if self._worker.held and route is not None and _writes_one_object(route):
@@ -178,6 +177,13 @@ class Executor:
     async def finish(self) -> None:
         """Wait for the requests that are answered beside the event loop."""
         await self._worker.finish()
+
+
+async def _load_rules(kind: Kind) -> None:
+    """Import the module with the rules of a kind in a thread, unless that was done before."""
+    rules = module_of(kind.group, kind.name)
+    if rules is not None and not is_loaded(rules):
+        await load(rules)
 
 
 def _has_large_body(request: Request) -> bool:
