@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.admission_webhook import validating_webhook
-from tests.apiserver.server.traces import ask_all
+from tests.apiserver.server.traces import LISTED, ask_all
 from tests.collector import Collector, Span, collector
-from tests.http import send
+from tests.http import Connection, send
 from understudy import Server
 from understudy.apiserver.server.http.tracing import options
 from understudy.machinery.types import Obj
@@ -30,13 +32,13 @@ def collected() -> Iterator[Collector]:
         yield running
 
 
-def traced(collected: Collector, folder: Path, release: str, rate: int = 1_000_000) -> Server:
+def traced(collected: Collector, folder: Path, release: str, rate: int = 1_000_000, **more: Any) -> Server:
     """Return a server whose requests are traced at a rate in a million."""
     configuration, tokens = folder / "tracing.yaml", folder / "tokens.csv"
     lines = (f"apiVersion: {VERSION}", "kind: TracingConfiguration", f"endpoint: {collected.endpoint}")
     configuration.write_text("\n".join((*lines, f"samplingRatePerMillion: {rate}")))
     tokens.write_text("admin,admin,admin,system:masters\nuser,user,user,\n")
-    options: Any = {"tracing_config_file": configuration, "token_auth_file": tokens}
+    options: Any = {"tracing_config_file": configuration, "token_auth_file": tokens, **more}
     return Server(emulated_version=release, **options)
 
 
@@ -136,6 +138,40 @@ def test_webhooks_are_told_of_traces(collected: Collector, tmp_path: Path) -> No
     assert call.events == [("Request completed", {})]
     assert (post.parent, post.kind) == (call.id, "client")
     assert headers == [f"00-{9:032x}-{post.id}-01"]
+
+
+def test_watch_list_lasts_until_everything_is_sent(collected: Collector, tmp_path: Path) -> None:
+    """The span of what a watch sends ends with the bookmark behind the stored objects, which may be sent in parts."""
+    path, token = "/api/v1/namespaces/default/configmaps", {**ADMIN, "Traceparent": f"00-{10:032x}-{10:016x}-01"}
+    with traced(collected, tmp_path, "1.37") as server:
+        for name in ("a", "b"):
+            body = {"metadata": {"name": name}, "data": {"x": "x" * 300_000}}
+            assert send(server, "POST", path, body, headers=ADMIN).status == 201
+        connection = Connection(server.url)
+        response = connection.open("GET", f"{path}?{LISTED}", headers=token)
+        kinds = [json.loads(response.readline())["type"] for _ in range(3)]
+        response.close()
+        connection.close()
+        spans = {span.name: span for span in known(collected, 10)}
+    assert kinds == ["ADDED", "ADDED", "BOOKMARK"]
+    watch, sent = spans["WatchList"], spans["WatchServer.HandleHTTP"]
+    assert (sent.parent, spans["cacher.Watch"].parent) == (watch.id, watch.id)
+    assert [name for name, _ in sent.events] == ["About to start writing response", "Writing initial events done"]
+
+
+def test_read_of_what_cannot_be_decoded(collected: Collector, tmp_path: Path) -> None:
+    """A read tells how far it came."""
+    file, path = tmp_path / "store", "/api/v1/namespaces/default/configmaps/x"
+    with Server(storage=f"sqlite:{file}") as server:
+        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}})
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE writes SET value = x'00' WHERE key = '/registry/configmaps/default/x'")
+    with traced(collected, tmp_path, "1.37", storage=f"sqlite:{file}") as server:
+        ask(server, path, 11)
+    events = next(span.events for span in known(collected, 11) if span.name == "Get etcd3")
+    names = ["Get call succeeded", "TransformFromStorage succeeded", "Decode failed"]
+    assert [name for name, _ in events] == names
+    assert events[-1][1]["err"]
 
 
 def named(kind: str, name: str) -> Obj:

@@ -3,24 +3,27 @@
     python -m tests.apiserver.server.traces 4317 URL TOKEN > RELEASE.jsonl
 
 The server exports to the collector of this script at that port, with `samplingRatePerMillion: 1000000`. What differs
-each time (times, ids, ports, sizes of answers) is left out, and what understudy does not tell of: calls of gRPC, and
-how objects are encoded for etcd.
+each time (times, ids, ports, sizes of answers) is left out, and what understudy does not tell of: addresses and
+messages of calls of etcd, sizes of watches, and what watches ask of etcd outside of their request, before 1.36.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from tests.collector import Collector, Span, collector
-from tests.http import send
+from tests.http import Connection, send
 
 MAPS, HOME = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default"
 ONE: dict[str, Any] = {"metadata": {"name": "one"}, "data": {"a": "b"}}
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+LISTED = "watch=1&sendInitialEvents=1&allowWatchBookmarks=1&resourceVersionMatch=NotOlderThan"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+WATCH = "WATCH"  # a GET of which the first event is read
 # Method, path, body, media type of the body, what is accepted.
 REQUESTS: tuple[tuple[str, str, Any, str | None, str | None], ...] = (
     ("GET", "/version", None, None, None),
@@ -33,6 +36,10 @@ REQUESTS: tuple[tuple[str, str, Any, str | None, str | None], ...] = (
     ("GET", MAPS, None, None, None),
     ("GET", f"{MAPS}?resourceVersion=0", None, None, None),
     ("GET", f"{MAPS}/none", None, None, None),
+    ("GET", f"{MAPS}/one?resourceVersion=0", None, None, None),
+    (WATCH, f"{MAPS}?watch=1", None, None, None),
+    (WATCH, f"{MAPS}?{LISTED}&fieldSelector=metadata.name%3Dx", None, None, None),
+    (WATCH, f"{HOME}/events?{LISTED}", None, None, None),
     ("PATCH", f"{MAPS}/ap", b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"ap"}}', APPLY, None),
     ("PUT", f"{MAPS}/none", {"metadata": {"name": "none"}}, None, None),
     ("POST", MAPS, b"nojson", None, None),
@@ -48,15 +55,11 @@ REQUESTS: tuple[tuple[str, str, Any, str | None, str | None], ...] = (
 FIRST = 0xABC001  # the number of the first trace
 OTHERS = ("audit-id", "net.host.port", "net.sock.peer.port", "server.port", "network.peer.port", "writer")
 SIZES = ("http.response_content_length", "http.response.body.size", "size")
-FROM_STORAGE = (
-    "About to Encode",
-    "Encode succeeded",
-    "Decode succeeded",
-    "decode succeeded",
-    "TransformToStorage succeeded",
-    "TransformFromStorage succeeded",
-    "getCurrentRV success",
-)
+FILTERS = "k8s.op/apiserver/pkg/endpoints/filterlatency"
+ETCD = "etcdserverpb."  # how the names of calls of etcd begin
+ENDLESS = "etcdserverpb.Watch/Watch"
+OF_ETCD = ("server.address", "net.sock.peer.addr")
+MESSAGE = "message"  # an event of these
 
 
 def ask_all(url: str, token: str, collected: Collector) -> Iterator[dict[str, Any]]:
@@ -66,26 +69,64 @@ def ask_all(url: str, token: str, collected: Collector) -> Iterator[dict[str, An
         headers = {"User-Agent": "tests", "Traceparent": f"00-{number:032x}-{number:016x}-01"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        statuses.append(send(url, method, path, body, media, accept=accept, headers=headers).status)
+        if method == WATCH:
+            statuses.append(watched(url, path, headers))
+        else:
+            statuses.append(send(url, method, path, body, media, accept=accept, headers=headers).status)
     for number, ((method, path, *_), status) in enumerate(zip(REQUESTS, statuses, strict=True), FIRST):
         spans = collected.of_client(f"{number:032x}")
+        if method == WATCH:
+            spans = of_watch(spans)
         yield {"method": method, "path": path, "status": status, "spans": [*lines(spans)]}
 
 
-def lines(spans: list[Span]) -> Iterator[str]:
-    """Yield a line for each span of a trace and for each of its events."""
-    spans = [span for span in spans if not span.name.startswith("etcdserverpb.")]
-    known = {span.id: span for span in spans}
+def of_watch(spans: list[Span]) -> list[Span]:
+    """Return the spans of a watch within its request, calls of etcd last: they are made beside the rest.
+
+    Its size, and the call that lasts as long as a watch, are left out.
+    """
+    known, kept = {span.id: span for span in spans}, []
     for span in spans:
-        depth, above = 0, span
-        while above.parent in known:
-            above, depth = known[above.parent], depth + 1
-        indent = "  " * depth
-        place = "" if depth else f" {'in' if span.parent else 'beside'} the client's"
-        yield f"{indent}{span.kind} {span.name} ({span.scope}){place} {shown(span.attributes)}"
+        outer = span
+        while outer.parent in known:
+            outer = known[outer.parent]
+        if span.name == ENDLESS or not (outer.kind == "server" or outer.scope == FILTERS):
+            continue
+        for name in SIZES:
+            span.attributes.pop(name, None)
+        kept.append(span)
+    return sorted(kept, key=lambda span: span.name.startswith(ETCD))
+
+
+def watched(url: str, path: str, headers: dict[str, str]) -> int:
+    """Read the first event of a watch; return the status."""
+    connection = Connection(url)
+    response = connection.open("GET", path, headers=headers)
+    response.readline()
+    response.close()
+    connection.close()
+    return response.status
+
+
+def lines(spans: list[Span]) -> Iterator[str]:
+    """Yield a line for each span of a trace and for each of its events, those within a span behind it."""
+    known, within = {span.id for span in spans}, defaultdict[str, list[Span]](list)
+    for span in spans:
+        within[span.parent if span.parent in known else ""].append(span)
+    yield from _lines(within, "", 0)
+
+
+def _lines(within: dict[str, list[Span]], outer: str, depth: int) -> Iterator[str]:
+    for span in within[outer]:
+        indent, place = "  " * depth, "" if depth else f" {'in' if span.parent else 'beside'} the client's"
+        about, is_of_etcd = span.attributes, span.name.startswith(ETCD)
+        if is_of_etcd:
+            about = {name: value for name, value in about.items() if name not in OF_ETCD}
+        yield f"{indent}{span.kind} {span.name} ({span.scope}){place} {shown(about)}"
         for name, attributes in span.events:
-            if name not in FROM_STORAGE:
+            if not is_of_etcd or name != MESSAGE:
                 yield f"{indent}  * {name} {shown(attributes)}"
+        yield from _lines(within, span.id, depth + 1)
 
 
 def shown(attributes: dict[str, Any]) -> str:

@@ -73,6 +73,8 @@ class Request:
     refused_by        the name of what has refused the request, for people; see `StatusError`
     refusal           the message of the Status that is answered, if that is an error
     user_headers      those that name users; set by authentication
+    watch_list_complete
+                      is called when a watch has sent what was stored where it begins, if it is to say so
     """
 
     method: str
@@ -106,6 +108,7 @@ class Request:
     refused_by: str = ""
     refusal: str = ""
     user_headers: UserHeaders = STANDARD
+    watch_list_complete: Callable[[], None] = lambda: None
 
     def headers_to_pass_on(self) -> Iterator[tuple[str, str]]:
         """Yield the headers that another server may see: all but credentials and those that name a user."""

@@ -169,7 +169,7 @@ def _tracing(config: ServerConfig, gates: Gates) -> Tracing | None:
         return None
     from understudy.apiserver.server.http.tracing.tracing import Tracing  # OpenTelemetry, which few servers need
 
-    return Tracing(config.tracing, _identity(gates), config.release.version)
+    return Tracing(config.tracing, _identity(gates), config.release.version, _values(config, gates).encode)
 
 
 def _storage_versions(config: ServerConfig, state: ServerState) -> StorageVersionManager | None:

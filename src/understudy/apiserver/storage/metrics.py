@@ -16,6 +16,7 @@ from operator import attrgetter
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError, group_resource_text
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.util.metrics import REQUEST_SECONDS, AnyFamily, Counter, Histogram, Labels, Series
@@ -98,8 +99,8 @@ class StorageMetrics:
         """Count a request that the storage has failed to answer."""
         self._errors[name, kind.group, kind.resource] += 1
 
-    def observe(self, name: str, kind: Kind, seconds: float) -> None:
-        """Count a request that took some seconds (`RecordEtcdRequest`)."""
+    def observe(self, name: str, kind: Kind, seconds: float, entry: Entry | None = None) -> None:
+        """Count a request that took some seconds (`RecordEtcdRequest`). A read may say which entry it has found."""
         key = name, kind.group, kind.resource
         series = self._requests.get(key)
         if series is None:
@@ -109,6 +110,9 @@ class StorageMetrics:
     def observe_comparison(self, how: str, seconds: float) -> None:
         """Count an update by how its object was compared with the old one (`RecordTimestampComparisonLatency`)."""
         self._comparisons.observe(seconds, how)
+
+    def observe_cached_get(self, kind: Kind) -> None:
+        """Note a read of an object that the watch cache answers. It is not counted."""
 
     def observe_list(self, kind: Kind, prefix: str, fetched: int, returned: int, *, is_cached: bool) -> None:
         """Count a list that was answered, by the watch cache or not (`RecordStorageListMetrics`).

@@ -219,6 +219,7 @@ class EventSource:
             if self._request.monitored is not None:
                 seconds = self._clock.monotonic() - self._begun
                 self._state.watch_metrics.observe_list(self._request.monitored.labels, seconds)
+            self._request.watch_list_complete()
 
     @property
     def wake(self) -> Callable[[], None]:

@@ -8,9 +8,9 @@ from urllib.parse import quote
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.server.http.tracing.request_trace import Attributes
+from understudy.apiserver.server.http.tracing.request_trace import Attributes, Call
 from understudy.apiserver.server.http1.exchange import Exchange
-from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.releases.version import V1_35, V1_36, Version
 
 _PORTS = {"http": 80, "https": 443}
 _CONNECTS = ("log", "exec", "attach", "portforward", "proxy")
@@ -90,6 +90,16 @@ def answer_attributes(release: Version, status: int, received: int, sent: int) -
     return {**{name: size for name, size in sizes.items() if size}, _STATUS[new]: status}
 
 
+def call_of_etcd(release: Version, method: str) -> Call:
+    """Return a call of a method of etcd's keys and values, such as `Range`, as `otelgrpc` tells of it."""
+    service = "etcdserverpb.KV"
+    name = f"{service}/{method}"
+    if release >= V1_36:
+        return Call(name, {"rpc.method": name, "rpc.response.status_code": "OK", "rpc.system.name": "grpc"})
+    names = {"rpc.service": service, "rpc.method": method, "rpc.system": "grpc"}
+    return Call(name, {**names, "rpc.grpc.status_code": 0})
+
+
 def handler_attributes(request: Request, exchange: Exchange, audit_id: str) -> Attributes:
     """Return the attributes of the span of a handler (`traceFields`)."""
     info = request.info
@@ -111,6 +121,11 @@ def handler_attributes(request: Request, exchange: Exchange, audit_id: str) -> A
     }
 
 
+def group_version(info: RequestInfo) -> str:
+    """Return the group and version that a request names, as `apiVersion` has them."""
+    return f"{info.group}/{info.version}" if info.group else info.version
+
+
 def _scope(info: RequestInfo) -> str:
     """Return the scope of a request: one object, those of a namespace, or all (`CleanScope`)."""
     if info.name or info.verb == "create":
@@ -120,6 +135,8 @@ def _scope(info: RequestInfo) -> str:
 
 def _verb(request: Request) -> str:
     """Return the verb of a request (`NormalizedVerb`)."""
+    if request.info.verb == "watch":
+        return "WATCH"
     if request.info.subresource in _CONNECTS:
         return "CONNECT"
     if request.method == "PATCH" and request.headers.get("Content-Type") == APPLY_PATCH:
@@ -129,10 +146,13 @@ def _verb(request: Request) -> str:
     return request.method
 
 
-def encoder_of(media_type: str, api_version: str, *, pretty: bool) -> str:
-    """Return the name of the encoder of an answer (`runtime.Identifier`). `api_version` is "" for errors of routes."""
+def encoder_of(media_type: str, api_version: str, *, pretty: bool = False, streams: bool = False) -> str:
+    """Return the name of the encoder of an answer or of the events of a watch (`runtime.Identifier`).
+
+    `api_version` is "" for errors of routes.
+    """
     if media_type.startswith("application/vnd.kubernetes.protobuf"):
-        encoder = "protobuf"
+        encoder = "raw-protobuf" if streams else "protobuf"
     elif media_type.startswith("application/cbor"):
         encoder = "cbor"
     else:

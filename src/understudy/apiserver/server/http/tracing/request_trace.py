@@ -4,6 +4,7 @@
       authentication, audit, impersonation, …             its filters, each within the one before
         Get                                               the handler of a resource, with events
           Get etcd3                                       what it asks of the store
+            etcdserverpb.KV/Range                         what that asks of etcd
           SerializeObject                                 its answer
 
 Before 1.33 the first of the filters is within the request, since then the request is behind authentication.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from time import time_ns
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
@@ -25,12 +27,23 @@ from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.machinery.validation.generated_names import new_uid
 
+if TYPE_CHECKING:
+    from understudy.apiserver.server.http.tracing.watch_spans import WatchSpans
+
 Attributes = Mapping[str, AttributeValue]
 NONE: Attributes = {}
 HTTP, HANDLERS = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", "k8s.io/component-base/tracing"
 FILTERS = "k8s.op/apiserver/pkg/endpoints/filterlatency"
+GRPC = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 PROPAGATOR = TraceContextTextMapPropagator()
 CURRENT: ContextVar[RequestTrace | None] = ContextVar("trace", default=None)
+
+
+class Call(NamedTuple):
+    """A call of etcd that was answered."""
+
+    name: str
+    attributes: Attributes
 
 
 class RequestTrace:
@@ -41,6 +54,8 @@ class RequestTrace:
     request   None until it is read
     listed    how many objects a list has, 0 for anything else
     handler   the span of the handler of a resource, None until it begins
+    watch     the spans of a watch, None for other requests
+    is_newest whether the newest revision was asked for, so that the watch cache has it
     is_written
               whether the request has written an object
     answered  the status and the bytes of the answer
@@ -52,7 +67,9 @@ class RequestTrace:
         self.exchange = exchange
         self.request: Request | None = None
         self.handler: Span | None = None
+        self.watch: WatchSpans | None = None
         self.listed = 0
+        self.is_newest = False
         self.is_written = False
         self.answered = 200, 0
         self._handled = self._asked = self._stored = 0
@@ -85,19 +102,44 @@ class RequestTrace:
         self._hold(HTTP, span)
 
     def add(
-        self, name: str, attributes: Attributes, begun: int, ended: int, events: Iterable[tuple[str, Attributes]] = ()
+        self,
+        name: str,
+        attributes: Attributes,
+        begun: int,
+        ended: int,
+        events: Iterable[tuple[str, Attributes]] = (),
+        *,
+        call: Call | None = None,
+        within: Span | None = None,
     ) -> None:
-        """Add a span that is over, within those that are open, with events at its end."""
-        tracer = self._provider.get_tracer(HANDLERS)
-        span = tracer.start_span(name, self._context, attributes=attributes, start_time=begun)
-        for event, about in events:
-            span.add_event(event, about, ended)
+        """Add a span that is over, within those that are open or a certain one, with events at its end.
+
+        `call` is that of etcd which takes its time.
+        """
+        span = self.begin(name, HANDLERS, SpanKind.INTERNAL, attributes, within, begun)
+        if span.is_recording():
+            for event, about in events:
+                span.add_event(event, about, ended)
+            if call is not None:
+                self.call(call, begun, ended, span)
         span.end(ended)
 
-    def begin(self, name: str, scope: str, kind: SpanKind, attributes: Attributes, within: Span | None = None) -> Span:
-        """Begin a span that does not stay open for others."""
+    def call(self, call: Call, begun: int, ended: int, within: Span | None = None) -> None:
+        """Add the span of a call of etcd, within those that are open or a certain one."""
+        self.begin(call.name, GRPC, SpanKind.CLIENT, call.attributes, within, begun).end(ended)
+
+    def begin(
+        self,
+        name: str,
+        scope: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        within: Span | None = None,
+        begun: int | None = None,
+    ) -> Span:
+        """Begin a span that does not stay open for others, now or at a time."""
         context = self._context if within is None else set_span_in_context(within, self._context)
-        return self._provider.get_tracer(scope).start_span(name, context, kind, attributes)
+        return self._provider.get_tracer(scope).start_span(name, context, kind, attributes, start_time=begun)
 
     def begin_handler(self, name: str, attributes: Attributes) -> None:
         """Begin the span of the handler of a resource, unless it has begun."""

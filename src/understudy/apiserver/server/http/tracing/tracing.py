@@ -22,6 +22,7 @@ from understudy.apiserver.server.filters.chain import Filter
 from understudy.apiserver.server.http.tracing.attributes import (
     answer_attributes,
     encoder_of,
+    group_version,
     handler_attributes,
     protocol_of,
     request_attributes,
@@ -32,6 +33,7 @@ from understudy.apiserver.server.http.tracing.options import TracingConfiguratio
 from understudy.apiserver.server.http.tracing.provider import new_provider
 from understudy.apiserver.server.http.tracing.request_trace import CURRENT, FILTERS, HANDLERS, RequestTrace
 from understudy.apiserver.server.http.tracing.storage_spans import TracedStorage
+from understudy.apiserver.server.http.tracing.watch_spans import WatchSpans
 from understudy.apiserver.server.http.tracing.webhook_spans import TracedWebhookClient
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.served import Handler
@@ -39,7 +41,8 @@ from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.egress.tunnels import Egress
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS
-from understudy.machinery.releases.version import V1_33, V1_34, Version
+from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
+from understudy.machinery.types import Obj
 
 Director: TypeAlias = Callable[[Request], Awaitable[Answer]]
 Resource: TypeAlias = Callable[[Serving, Route, ServerState, Request], Coroutine[Any, Any, Answer]]
@@ -50,11 +53,18 @@ AUTHENTICATION = "authentication"
 class Tracing:
     """Traces the requests of one server.
 
+    encode   returns the bytes of an object, given its key, that would be in etcd
     storage  counts what is asked of the store, and tells of it
     """
 
-    def __init__(self, configuration: TracingConfiguration, instance: str, release: Version) -> None:
-        self.storage = TracedStorage()
+    def __init__(
+        self,
+        configuration: TracingConfiguration,
+        instance: str,
+        release: Version,
+        encode: Callable[[str, Obj], bytes],
+    ) -> None:
+        self.storage = TracedStorage(encode)
         self._configuration = configuration
         self._instance = instance
         self._release = release
@@ -147,8 +157,12 @@ class Tracing:
 
         async def handle(serving: Serving, route: Route, state: ServerState, request: Request) -> Answer:
             trace = CURRENT.get()
-            if trace is not None and trace.request is request and (name := SPANS.get(request.info.verb)):
-                trace.begin_handler(name, handler_attributes(request, trace.exchange, trace.audit_id))
+            if trace is not None and trace.request is request:
+                if name := SPANS.get(request.info.verb):
+                    trace.begin_handler(name, handler_attributes(request, trace.exchange, trace.audit_id))
+                elif request.info.verb == "watch" and self._release >= V1_36:
+                    trace.watch = WatchSpans(trace, request, state, route.scope.kind)
+                    request.watch_list_complete = trace.watch.complete
             return await resource(serving, route, state, request)
 
         return handle
@@ -159,6 +173,8 @@ class Tracing:
         """Tell how far the handler of a request came, and that its answer is written."""
         if isinstance(answer, WatchResponse):
             trace.answered = 200, 0
+            if trace.watch is not None:
+                trace.watch.begin(answer.content_type)
             return
         size = sum(map(len, answer.parts))
         trace.answered = answer.status, size
@@ -197,10 +213,7 @@ class Tracing:
         if trace.handler is None and answer.status in (404, 405):
             return ""
         is_table = answer.status < 400 and "as=Table" in request.headers.get("Accept", "")
-        if is_table:
-            return "meta.k8s.io/v1"
-        info = request.info
-        return f"{info.group}/{info.version}" if info.group else info.version
+        return "meta.k8s.io/v1" if is_table else group_version(request.info)
 
     def _end(self, trace: RequestTrace) -> None:
         status, size = trace.answered
