@@ -12,10 +12,10 @@ Before 1.33 the first of the filters is within the request, since then the reque
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from time import time_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
@@ -26,9 +26,6 @@ from opentelemetry.util.types import AttributeValue
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.machinery.validation.generated_names import new_uid
-
-if TYPE_CHECKING:
-    from understudy.apiserver.server.http.tracing.watch_spans import WatchSpans
 
 Attributes = Mapping[str, AttributeValue]
 NONE: Attributes = {}
@@ -54,7 +51,7 @@ class RequestTrace:
     request   None until it is read
     listed    how many objects a list has, 0 for anything else
     handler   the span of the handler of a resource, None until it begins
-    watch     the spans of a watch, None for other requests
+    watching  tells of a watch that is about to be sent with a media type; does nothing for other requests
     is_newest whether the newest revision was asked for, so that the watch cache has it
     is_written
               whether the request has written an object
@@ -67,7 +64,7 @@ class RequestTrace:
         self.exchange = exchange
         self.request: Request | None = None
         self.handler: Span | None = None
-        self.watch: WatchSpans | None = None
+        self.watching: Callable[[str], None] = lambda _: None
         self.listed = 0
         self.is_newest = False
         self.is_written = False

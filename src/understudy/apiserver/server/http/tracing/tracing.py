@@ -161,8 +161,8 @@ class Tracing:
                 if name := SPANS.get(request.info.verb):
                     trace.begin_handler(name, handler_attributes(request, trace.exchange, trace.audit_id))
                 elif request.info.verb == "watch" and self._release >= V1_36:
-                    trace.watch = WatchSpans(trace, request, state, route.scope.kind)
-                    request.watch_list_complete = trace.watch.complete
+                    watch = WatchSpans(trace, request, state, route.scope.kind)
+                    trace.watching, request.watch_list_complete = watch.begin, watch.complete
             return await resource(serving, route, state, request)
 
         return handle
@@ -173,8 +173,7 @@ class Tracing:
         """Tell how far the handler of a request came, and that its answer is written."""
         if isinstance(answer, WatchResponse):
             trace.answered = 200, 0
-            if trace.watch is not None:
-                trace.watch.begin(answer.content_type)
+            trace.watching(answer.content_type)
             return
         size = sum(map(len, answer.parts))
         trace.answered = answer.status, size
