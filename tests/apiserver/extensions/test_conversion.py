@@ -248,6 +248,7 @@ def test_lists_with_objects_that_are_not_converted(webhook: Webhook, release: st
         assert body["message"] == (text + said if release == "1.37" else text)
 
 
+@pytest.mark.maintenance
 def test_a_list_names_a_hundred_objects(webhook: Webhook) -> None:
     """An error for a list names a hundred objects at most, and says that there are more."""
     with Server() as server:

@@ -244,6 +244,7 @@ def holds(text: str) -> Callable[[str], bool]:
     return lambda shown: text in shown
 
 
+@pytest.mark.maintenance
 def test_kubectl_sees_the_same_answers(kubectl: str, tmp_path: Path) -> None:
     """The server's terminal has a line for each request on which kubectl hangs or is refused."""
     log = tmp_path / "stderr"

@@ -117,6 +117,7 @@ async def test_history_is_bounded() -> None:
     assert len(store.watch(PREFIX, store.revision - 3).queue) == 3
 
 
+@pytest.mark.maintenance
 def test_history_costs_its_bytes() -> None:
     """Old revisions keep the bytes of their values, not the values and their encoded forms."""
     command = f"from {__name__} import memory_of_a_thousand_revisions as used; print(*used())"

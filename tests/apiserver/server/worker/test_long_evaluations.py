@@ -286,8 +286,8 @@ def test_short_evaluation_needs_no_thread(server: Server, monkeypatch: pytest.Mo
     async def answer(*_: object) -> None:
         raise AssertionError
 
+    put_in_force(server, PAIRS, "object.metadata.name != 'other'")  # in a thread, if it is the first of this process
     monkeypatch.setattr(Worker, "evaluate", answer)
-    put_in_force(server, PAIRS, "object.metadata.name != 'other'")
     assert create(server, "short", keys=10).status == 201
     assert create(server, "other", keys=10).status == 422
 

@@ -42,6 +42,7 @@ from understudy.apiserver.server.worker.worker import Handle, Worker
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, Meter, metered
 from understudy.kinds.behaviors import module_of
 from understudy.kinds.declarations.kind import Kind
+from understudy.machinery.types import GroupVersionKind
 from understudy.machinery.util.deep_recursion import is_limit_raised
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ class Executor:
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._worker = Worker(state)
+        self._written: set[GroupVersionKind] = set()  # the kinds whose rules are imported
         self.is_inline = False  # whether all is done in the event loop, in a simulation
 
     async def run(self, handle: Handle, request: Request, route: Route | None = None) -> Answer:
@@ -83,8 +85,8 @@ class Executor:
             return await self._read(handle, request, route)
         if not is_loaded(PLUGINS):
             await load(PLUGINS)
-        if route is not None and "behavior" not in route.scope.kind.__dict__:  # a property that is found once
-            await _load_rules(route.scope.kind)
+        if route is not None and route.scope.kind.custom is None and route.scope.kind.stored not in self._written:
+            await self._load_rules(route.scope.kind)
         if route is not None and route.handler is token.create:
             await self._make_token_key()
         if self._worker.held and route is not None and _writes_one_object(route):
@@ -120,6 +122,13 @@ class Executor:
         except RecursionError:
             del request.warnings[warnings:]
         return await self._worker.answer(handle, request, alone=route is None)
+
+    async def _load_rules(self, kind: Kind) -> None:
+        """Import the module with the rules of a kind that is written for the first time."""
+        rules = module_of(kind.group, kind.name)
+        if rules is not None:
+            await load(rules)
+        self._written.add(kind.stored)
 
     async def _make_token_key(self) -> None:
         """Make the key of the tokens of service accounts, unless it is there: a new RSA key takes 0.2 s."""
@@ -177,13 +186,6 @@ class Executor:
     async def finish(self) -> None:
         """Wait for the requests that are answered beside the event loop."""
         await self._worker.finish()
-
-
-async def _load_rules(kind: Kind) -> None:
-    """Import the module with the rules of a kind in a thread, unless that was done before."""
-    rules = module_of(kind.group, kind.name)
-    if rules is not None and not is_loaded(rules):
-        await load(rules)
 
 
 def _has_large_body(request: Request) -> bool:
