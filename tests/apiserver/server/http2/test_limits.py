@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from h2.errors import ErrorCodes
+from h2.events import Event
 from multidict import CIMultiDict
 
 from tests.apiserver.server.http2.client import MAPS, Client
@@ -20,9 +22,9 @@ from understudy.apiserver.server.http1.served import Handler
 from understudy.apiserver.server.http2 import connection
 from understudy.apiserver.server.http2.connection import Http2Connection, Http2Server
 from understudy.apiserver.server.http2.encoder import PlainEncoder
-from understudy.apiserver.server.http2.frames import frame
+from understudy.apiserver.server.http2.frames import DATA, END_HEADERS, END_STREAM, HEADERS, frame
 from understudy.apiserver.server.http2.reader import PREFACE
-from understudy.apiserver.server.http2.rules import LargeBlockError, PatientDecoder
+from understudy.apiserver.server.http2.rules import LargeBlockError, PatientDecoder, Rules
 from understudy.machinery.releases.version import V1_37
 
 GET = PlainEncoder().encode([(b":method", b"GET"), (b":scheme", b"https"), (b":path", b"/")])
@@ -173,6 +175,33 @@ async def test_few_requests_begin_in_one_turn() -> None:
         counts.append(begun)
         await asyncio.sleep(0)
     assert max(after - before for before, after in pairwise(counts)) < 10
+    protocol.connection_lost(None)
+
+
+async def test_parts_of_a_body_without_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pass over empty parts of a body, which a client may send by the million, until one of them ends it."""
+    read: list[bytes] = []
+    frames = Counter[int]()
+
+    async def handle(exchange: Exchange) -> None:
+        read.append(await exchange.body.read_all())
+        await exchange.send(200, CIMultiDict())
+
+    receive = Rules.receive_data
+
+    def count(rules: Rules, data: bytes) -> list[Event]:
+        frames[data[3]] += 1
+        return receive(rules, data)
+
+    monkeypatch.setattr(Rules, "receive_data", count)
+    protocol, _ = connected(handle)
+    protocol.data_received(frame(HEADERS, END_HEADERS, 1, GET.replace(b"GET", b"PUT")))
+    for data in (frame(DATA, 0, 1) * 5000, frame(DATA, 0, 1, b"body") + frame(DATA, 0, 1), frame(DATA, END_STREAM, 1)):
+        protocol.data_received(data)
+    while not read:
+        await asyncio.sleep(0)
+    assert read == [b"body"]
+    assert frames[DATA] == 2
     protocol.connection_lost(None)
 
 

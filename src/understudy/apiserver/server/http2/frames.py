@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from h2.exceptions import FrameTooLargeError
 
 HEAD = 9  # bytes of the head of a frame: three of its length, then one of its type, one of flags, four of its stream
-HEADERS, SETTINGS, GOAWAY, CONTINUATION = 1, 4, 7, 9
+DATA, HEADERS, SETTINGS, GOAWAY, CONTINUATION = 0, 1, 4, 7, 9
 GOAWAY_BYTES = HEAD + 8  # of a whole frame that tells nothing more
 END_STREAM, END_HEADERS = 1, 4  # flags of HEADERS
 

@@ -15,6 +15,7 @@ from understudy.apiserver.server.http2.rules import BUFFER, LONGEST_BLOCK, Rules
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _AT_ONCE = 8 * 1024  # bytes of headers that are read in one turn of the event loop: each may be a header, of 10 µs
 _FRAME, _REQUEST = 128, 2 * 1024  # as many of them as any frame counts for, and as one that begins a request, besides
+_NOTHING = 16  # as many as a part of a body counts for that has no bytes
 
 
 class WrongPrefaceError(Exception):
@@ -73,7 +74,7 @@ class FrameReader:
             while (cut := self._cutter.take(BUFFER)) is not None:
                 kind, frame = cut
                 yield from self._events(kind, frame)
-                left -= _cost(kind, len(frame))
+                left -= _cost(kind, frame)
                 if left <= 0:
                     self.is_behind = True
                     return
@@ -104,6 +105,8 @@ class FrameReader:
             if not frame[4] & frames.END_HEADERS:
                 self._block = [frame]
                 return []
+        elif kind == frames.DATA and _is_nothing(frame) and self._http2.is_receiving(_stream(frame)):
+            return []
         elif kind == frames.CONTINUATION:
             raise BrokenRuleError(ErrorCodes.PROTOCOL_ERROR, 0)
         return self._receive(frame)
@@ -145,12 +148,19 @@ def _stream(frame: bytes) -> int:
     return int.from_bytes(frame[5 : frames.HEAD])
 
 
-def _cost(kind: int, size: int) -> int:
+def _is_nothing(frame: bytes) -> bool:
+    """Report whether a part of a body has no bytes, and does not end it."""
+    return len(frame) == frames.HEAD and not frame[4]
+
+
+def _cost(kind: int, frame: bytes) -> int:
     """Return the bytes of headers that take as long to read as a frame, and to answer."""
     match kind:
         case frames.HEADERS:
-            return _REQUEST + size
+            return _REQUEST + len(frame)
         case frames.CONTINUATION:
-            return _FRAME + size
+            return _FRAME + len(frame)
+        case frames.DATA if _is_nothing(frame):
+            return _NOTHING
         case _:
             return _FRAME

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes, Settings
+from h2.stream import StreamState
 from hpack import Decoder, HeaderTuple
 
 from understudy.apiserver.server.http2.encoder import PlainEncoder
@@ -20,6 +21,7 @@ LONGEST_BLOCK = 2 * MAX_HEADERS  # bytes of compressed headers that are read, to
 _LARGE = 4 * 1024  # bytes of compressed headers that are read beside the event loop: each may be a header, of 3 µs
 _UNFOLDING = 64 * 1024  # bytes of compressed headers that may stand for any size: they are as many headers at the most
 _FIRST_WINDOW = 65535  # bytes that a client may send at first on a connection (RFC 9113, section 6.9.2)
+_RECEIVING = (StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL)  # the states of a stream whose body has no end yet
 _NO_PRIORITIES = 9  # the setting that streams have no priorities (RFC 9218, section 2.1)
 _KNOWS_NO_PRIORITIES = ByRelease({V1_36: [(_NO_PRIORITIES, 1)], V1_31: []})
 
@@ -106,3 +108,8 @@ class Rules(H2Connection):
         """Forget streams that have ended, and return 0: there is no limit here."""
         _ = super().open_inbound_streams
         return 0
+
+    def is_receiving(self, number: int) -> bool:
+        """Report whether more of a body may come on a stream."""
+        stream = self.streams.get(number)
+        return stream is not None and stream.state_machine.state in _RECEIVING
