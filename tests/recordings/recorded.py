@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class Recording:
 
     path: Path
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.path.relative_to(HERE).as_posix().removesuffix(SUFFIX)
 
@@ -92,12 +92,12 @@ class Recording:
             head: dict[str, Any] = json.loads(lines.readline())
         return head
 
-    @property
+    @cached_property
     def version(self) -> Version:
         """Return the release of the server."""
         return Version.parse(self.started.release)
 
-    @property
+    @cached_property
     def started(self) -> Started:
         return started(self.head, self.folder)
 
@@ -106,9 +106,10 @@ class Recording:
         return read(self.path)
 
 
-def recordings() -> list[Recording]:
+@cache
+def recordings() -> tuple[Recording, ...]:
     """Return every recording, in the order of folders."""
-    return [Recording(path) for path in sorted(HERE.glob(f"*/**/*{SUFFIX}"))]
+    return tuple(Recording(path) for path in sorted(HERE.glob(f"*/**/*{SUFFIX}")))
 
 
 def read(path: Path) -> list[Any]:
