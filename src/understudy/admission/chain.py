@@ -30,6 +30,9 @@ class Operation(StrEnum):
     CONNECT = "CONNECT"
 
 
+EVERY_OPERATION = tuple(Operation)
+
+
 class Point(NamedTuple):
     """Names a kind of request: an operation on a resource such as ("apps", "deployments") or on a subresource of it."""
 
@@ -247,7 +250,7 @@ class Chain:
 
     def __init__(self, plugins: Iterable[Plugin] = (), times: AdmissionTimes | None = None) -> None:
         self.plugins: Sequence[Plugin] = tuple(plugins)
-        self._times = times or AdmissionTimes({plugin.name: Handler(Operation, STEPS) for plugin in self.plugins})
+        self._times = times or AdmissionTimes({plugin.name: Handler(EVERY_OPERATION, STEPS) for plugin in self.plugins})
         self._resolved: dict[Point, Admission] = {}
 
     def of(self, point: Point) -> Admission:

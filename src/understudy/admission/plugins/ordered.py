@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
-from understudy.admission.chain import Chain, Operation, Plugin
+from understudy.admission.chain import EVERY_OPERATION, Chain, Operation, Plugin
 from understudy.admission.manifest.settings import AdmissionSettings, Reader
 from understudy.admission.manifest.webhook_users import NOBODY
 from understudy.admission.metrics import AdmissionMetrics
@@ -109,7 +109,7 @@ _VALIDATES_UPDATES = Handler((Operation.UPDATE,), (VALIDATE,))
 _WITHOUT_EFFECT = ("AlwaysAdmit", "NamespaceAutoProvision")  # the plugins without a class here
 # What kube-apiserver asks each plugin about, and counts, be it that the plugin has nothing to do then.
 _HANDLERS: Mapping[str, Handler] = {
-    "AlwaysAdmit": Handler(Operation, STEPS),
+    "AlwaysAdmit": Handler(EVERY_OPERATION, STEPS),
     "NamespaceAutoProvision": _MUTATES_NEW,
     NamespaceLifecycle.name: Handler(_CHANGES, (ADMIT,)),
     NamespaceExists.name: Handler(_CHANGES, (VALIDATE,)),
@@ -145,11 +145,11 @@ _HANDLERS: Mapping[str, Handler] = {
     JobValidation.name: _VALIDATES_UPDATES,
     PodResizeValidator.name: _VALIDATES_UPDATES,
     MutatingAdmissionPolicy.name: Handler((*_WRITES, Operation.CONNECT), (ADMIT,)),
-    MutatingAdmissionWebhook.name: Handler(Operation, (ADMIT,), waits=True),
-    ValidatingAdmissionPolicy.name: Handler(Operation, (VALIDATE,)),
-    ValidatingAdmissionWebhook.name: Handler(Operation, (VALIDATE,), waits=True),
+    MutatingAdmissionWebhook.name: Handler(EVERY_OPERATION, (ADMIT,), waits=True),
+    ValidatingAdmissionPolicy.name: Handler(EVERY_OPERATION, (VALIDATE,)),
+    ValidatingAdmissionWebhook.name: Handler(EVERY_OPERATION, (VALIDATE,), waits=True),
     ResourceQuota.name: _VALIDATES_WRITES,
-    AlwaysDeny.name: Handler(Operation, STEPS),
+    AlwaysDeny.name: Handler(EVERY_OPERATION, STEPS),
 }
 
 
