@@ -18,6 +18,8 @@ from understudy.cel.limits.interrupts import EvaluationTakesLongError, Meter, me
 from understudy.cel.values import Value, count_values, equal, type_of
 from understudy.machinery.releases.version import V1_32, V1_36
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 ENVIRONMENT = policy_environment(V1_36, returns=("dyn",), params=False, authorizer=False)
 BOOLEAN = policy_environment(V1_36, returns=("bool",), params=False, authorizer=False)
 HALF = [f"n{number}" for number in range(40)]

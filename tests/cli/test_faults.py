@@ -20,6 +20,8 @@ from tests.http import send, watch
 from tests.program import PATIENCE, PROGRAM, limited, serving
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 FULL = Path("/dev/full")  # every write to it finds no space left
 

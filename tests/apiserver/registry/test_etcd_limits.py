@@ -15,6 +15,8 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 CONFIG_MAPS, PODS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/pods"
 APPLY, JSON_PATCH = "application/apply-patch+yaml", "application/json-patch+json"
 TOO_LARGE = "etcdserver: request is too large"

@@ -14,6 +14,8 @@ import pytest
 from tests.waiting import PATIENCE, wait_until
 from understudy import Fault, Server, StatusError
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 NOTHING_DUE = "no_bookmarks"  # no bookmark is due within a minute
 

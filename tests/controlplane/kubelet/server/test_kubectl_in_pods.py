@@ -22,6 +22,8 @@ import pytest
 from tests.host_node import HostNode, host_node
 from tests.waiting import PATIENCE, wait_until
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 # How kubectl and the kubelet speak: through WebSockets that the server translates, through such that the kubelet knows
 # itself, and through SPDY.
 WAYS = [("1.32", True), ("1.37", True), ("1.37", False)]

@@ -18,6 +18,8 @@ from understudy.machinery.patch.structured_merge_diff.typed import compare, type
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.types import Obj
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 # No empty lists and maps: they are owned, although nothing is stored. So are those that an apply empties by taking its
 # own elements away: they stay with the manager that made them.
 LISTS_AND_MAPS = ("labels", "finalizers", "reservedFor", "nodeSelector", "containers", "env")
