@@ -11,6 +11,8 @@ import pytest
 from tests.http import MERGE_PATCH, send
 from understudy import Server
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -28,6 +28,8 @@ from understudy.apiserver.endpoints.handlers.watch import EventSource
 from understudy.apiserver.storage import turns
 from understudy.machinery.types import Obj
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 
 def test_watches(server: Server) -> None:
     """The events of a watch come in their order, in the version of the watch."""

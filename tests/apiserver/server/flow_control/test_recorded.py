@@ -13,6 +13,8 @@ from scripts.compare.cases.limit_stories import STORIES
 from scripts.compare.limits import played
 from tests.stories import cases, recorded_stories
 
+pytestmark = pytest.mark.maintenance  # they take long, and CI runs them once
+
 RECORDED = recorded_stories(Path(__file__).with_name("recorded"))
 
 
