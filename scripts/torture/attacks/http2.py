@@ -11,7 +11,6 @@ from functools import partial
 
 from scripts.torture.attacks.case import Case, Target
 from scripts.torture.attacks.http2_client import (
-    DATA,
     PADDED,
     PING,
     PRIORITY,
@@ -21,7 +20,15 @@ from scripts.torture.attacks.http2_client import (
     head,
     setting,
 )
-from understudy.apiserver.server.http2.frames import CONTINUATION, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame
+from understudy.apiserver.server.http2.frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    SETTINGS,
+    frame,
+)
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 SECONDS = 5.0  # that a flood lasts

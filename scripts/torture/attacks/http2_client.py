@@ -12,7 +12,7 @@ from understudy.apiserver.server.http2.encoder import PlainEncoder
 from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, SETTINGS, FrameCutter, frame
 from understudy.apiserver.server.http2.reader import PREFACE
 
-DATA, PRIORITY, RST_STREAM, PING, WINDOW_UPDATE = 0, 2, 3, 6, 8
+PRIORITY, RST_STREAM, PING, WINDOW_UPDATE = 2, 3, 6, 8
 PADDED = 8
 _LONGEST = 1 << 24
 _PATIENCE = 5.0  # seconds in which the server may take what is sent

@@ -50,6 +50,11 @@ class RequestInfo(authorization.Attributes):
     watch_path: bool = False
     long_running: bool = False
 
+    @property
+    def api_version(self) -> str:
+        """Return the group and version of a resource, as `apiVersion` has them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
     def __hash__(self) -> int:
         """Hash only the parts that differ between requests: every request looks up its route by this value."""
         return hash((self.path, self.verb, self.name))

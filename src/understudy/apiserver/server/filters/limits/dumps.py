@@ -120,8 +120,7 @@ def _columns(place: Place, ahead: float) -> Sequence[str]:
 
 def _details(request: Request) -> Sequence[str]:
     info = request.info
-    version = f"{info.group}/{info.version}" if info.group else info.version
-    where = info.namespace, info.name, version, info.resource, info.subresource
+    where = info.namespace, info.name, info.api_version, info.resource, info.subresource
     return (request.user.name, info.verb, info.path, *where)
 
 

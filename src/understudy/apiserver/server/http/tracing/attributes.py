@@ -121,11 +121,6 @@ def handler_attributes(request: Request, exchange: Exchange, audit_id: str) -> A
     }
 
 
-def group_version(info: RequestInfo) -> str:
-    """Return the group and version that a request names, as `apiVersion` has them."""
-    return f"{info.group}/{info.version}" if info.group else info.version
-
-
 def _scope(info: RequestInfo) -> str:
     """Return the scope of a request: one object, those of a namespace, or all (`CleanScope`)."""
     if info.name or info.verb == "create":

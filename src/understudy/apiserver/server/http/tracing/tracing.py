@@ -22,7 +22,6 @@ from understudy.apiserver.server.filters.chain import Filter
 from understudy.apiserver.server.http.tracing.attributes import (
     answer_attributes,
     encoder_of,
-    group_version,
     handler_attributes,
     protocol_of,
     request_attributes,
@@ -212,7 +211,7 @@ class Tracing:
         if trace.handler is None and answer.status in (404, 405):
             return ""
         is_table = answer.status < 400 and "as=Table" in request.headers.get("Accept", "")
-        return "meta.k8s.io/v1" if is_table else group_version(request.info)
+        return "meta.k8s.io/v1" if is_table else request.info.api_version
 
     def _end(self, trace: RequestTrace) -> None:
         status, size = trace.answered

@@ -16,7 +16,6 @@ from understudy.apiserver.endpoints.server_state import ServerState
 from understudy.apiserver.server.http.tracing.attributes import (
     call_of_etcd,
     encoder_of,
-    group_version,
     handler_attributes,
     protocol_of,
 )
@@ -63,7 +62,7 @@ class WatchSpans:
                 "url": request.path,
                 "protocol": protocol_of(trace.exchange),
                 "mediaType": content_type,
-                "encoder": encoder_of(content_type, group_version(request.info), streams=True),
+                "encoder": encoder_of(content_type, request.info.api_version, streams=True),
             }
             span = trace.begin("WatchServer.HandleHTTP", HANDLERS, SpanKind.INTERNAL, sent, outer)
             span.add_event("About to start writing response")
