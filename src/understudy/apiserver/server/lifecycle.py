@@ -168,6 +168,8 @@ class Lifecycle:
             context, asks = self._certificates.context(config.protocols), config.asks_for_certificates
             door = self._open(url)
             self._parts.webhooks.open()
+            if self._parts.egress is not None:
+                self._parts.egress.open()
             if self._parts.tracing is not None:
                 self._parts.tracing.open(url.partition(":")[0])
             await issuers.discover(self.state.tokens.jwt_authenticators)

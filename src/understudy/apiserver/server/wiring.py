@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,7 @@ from understudy.apiserver.server.webhooks.kubelets import Kubelets
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.auth.users import MASTERS, User
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease
@@ -72,10 +73,13 @@ if TYPE_CHECKING:
     from understudy.apiserver.authentication.certificates.client_certificates import ClientCertificates
     from understudy.apiserver.authentication.certificates.request_headers import FrontProxies
     from understudy.apiserver.authentication.oidc.configuration import Configuration
+    from understudy.apiserver.authentication.oidc.downloads import Connect
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator
     from understudy.apiserver.authentication.webhook import WebhookTokens
     from understudy.apiserver.server.http.tracing.tracing import Tracing
     from understudy.apiserver.server.webhooks.egress.tunnels import Egress
+
+    NewAuthenticators = Callable[[Configuration], list[JWTAuthenticator]]
 
 _ROTATION = ByRelease({V1_37: Rotation(100, 100, 366), V1_31: Rotation()})  # by default
 _LISTS_CERTIFICATES = ByRelease({V1_37: False, V1_31: True})  # in /metrics where there are none
@@ -116,7 +120,7 @@ def new_parts(config: ServerConfig) -> Parts:
         metrics=None if tracing is None else tracing.storage,
         caches=config.watch_cache,
     )
-    is_routed = CLUSTER in config.proxies
+    is_routed = config.proxies.get(CLUSTER) is not None
     services = ServiceResolver(registry.lookup, registry.listing, config.addresses, is_routed=is_routed)
     webhooks = HttpWebhookClient(services, version, egress) if tracing is None else tracing.webhooks(services, egress)
     dial = None if egress is None else egress.cluster
@@ -126,7 +130,8 @@ def new_parts(config: ServerConfig) -> Parts:
     authorization = authorization_of(config, objects, webhooks, gates, metrics)
     has_certificates = config.client_authorities is not None or _LISTS_CERTIFICATES[version]
     users = AuthenticationMetrics(_identity(gates), has_certificates=has_certificates)
-    tokens = _tokens(config, registry, webhooks, users)
+    new_authenticators = partial(_jwt_authenticators, config, users, egress)
+    tokens = _tokens(config, registry, webhooks, new_authenticators)
     state = ServerState(
         serving,
         gates,
@@ -146,7 +151,7 @@ def new_parts(config: ServerConfig) -> Parts:
         settings=_settings(config, gates),
         authentication_metrics=users,
         authorization_metrics=metrics,
-        reloaded=(*_authentication_files(config, tokens, gates, users), *authorization.files),
+        reloaded=(*_authentication_files(config, tokens, gates, new_authenticators), *authorization.files),
     )
     tells_uid = version >= V1_32 and gates[features.REMOTE_REQUEST_HEADER_UID]
     aggregator = Aggregator(services, config.proxy_certificate, tells_uid=tells_uid, dial=dial)
@@ -156,7 +161,7 @@ def new_parts(config: ServerConfig) -> Parts:
 
 def _egress(config: ServerConfig) -> Egress | None:
     """Return the connections through the proxies of `--egress-selector-config-file`, None without any."""
-    if not config.proxies:
+    if not any(config.proxies.values()):
         return None
     from understudy.apiserver.server.webhooks.egress.tunnels import Egress
 
@@ -203,7 +208,9 @@ def _settings(config: ServerConfig, gates: Gates) -> AdmissionSettings:
     return load_settings(path, plugins, readers, version, gates, metrics, config.clock)
 
 
-def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient, metrics: AuthenticationMetrics) -> Tokens:
+def _tokens(
+    config: ServerConfig, registry: Registry, client: WebhookClient, new_authenticators: NewAuthenticators
+) -> Tokens:
     options = replace(config.account_tokens, generated=config.generated)
     accounts = AccountTokens(config.clock, config.release.version, options)
     webhook = _webhook_tokens(config, accounts.audiences, client)
@@ -211,7 +218,7 @@ def _tokens(config: ServerConfig, registry: Registry, client: WebhookClient, met
         accounts,
         registry.lookup,
         config.tokens or {},
-        [] if config.authentication is None else _jwt_authenticators(config, metrics, config.authentication),
+        [] if config.authentication is None else new_authenticators(config.authentication),
         webhook,
         _bootstrap_tokens(config),
     )
@@ -239,9 +246,10 @@ def _webhook_tokens(config: ServerConfig, audiences: Sequence[str], client: Webh
 
 
 def _jwt_authenticators(
-    config: ServerConfig, metrics: AuthenticationMetrics, configuration: Configuration
+    config: ServerConfig, metrics: AuthenticationMetrics, egress: Egress | None, configuration: Configuration
 ) -> list[JWTAuthenticator]:
-    """Return the authenticators for tokens of the issuers in a configuration."""
+    """Return the authenticators for tokens of the issuers in a configuration. Raises ValueError for an issuer in a
+    network to which there is no way."""
     from understudy.apiserver.authentication.oidc.jwt_authenticator import JWTAuthenticator  # CEL
 
     algorithms, version = configuration.algorithms, config.release.version
@@ -251,13 +259,34 @@ def _jwt_authenticators(
 
     watching = observe if config.gates()[features.JWKS_METRICS] else None
     return [
-        JWTAuthenticator(spec, expressions, algorithms, config.clock, version, metrics, watching)
+        JWTAuthenticator(
+            spec,
+            expressions,
+            algorithms,
+            config.clock,
+            version,
+            metrics,
+            watching,
+            _issuer_connect(config, egress, spec["issuer"].get("egressSelectorType", "")),
+        )
         for spec, expressions in configuration.authenticators
     ]
 
 
+def _issuer_connect(config: ServerConfig, egress: Egress | None, network: str) -> Connect | None:
+    """Return the way to issuers in a network, None where they are reached directly. Raises ValueError for a
+    network that the egress configuration does not name (`egressLookupForType`)."""
+    if not network:
+        return None
+    if not config.proxies:
+        raise ValueError(f"oidc: egress lookup required with egress selector type {go_quote(network)}")
+    if network not in config.proxies:
+        raise ValueError(f"oidc: egress lookup for {go_quote(network)} is not configured")
+    return None if egress is None else egress.of_threads(network)
+
+
 def _authentication_files(
-    config: ServerConfig, tokens: Tokens, gates: Gates, metrics: AuthenticationMetrics
+    config: ServerConfig, tokens: Tokens, gates: Gates, new_authenticators: NewAuthenticators
 ) -> Sequence[ReloadedFile]:
     """Return the file of `--authentication-config`, whose issuers are those that know the users of tokens."""
     if not config.authentication_config:
@@ -271,7 +300,7 @@ def _authentication_files(
         Path(config.authentication_config),
         config.authentication_data,
         partial(checked, algorithms=ALGORITHMS, version=version, gates=gates, issuers=own),
-        partial(_jwt_authenticators, config, metrics),
+        new_authenticators,
         issuers.reach,
         tokens.jwt_authenticators,
         version,

@@ -98,10 +98,10 @@ def test_missing_file() -> None:
 
 
 def test_direct_connections_need_no_proxy(tmp_path: Path) -> None:
-    """A network that is reached directly is as one that the configuration does not name."""
+    """A network that is reached directly has none."""
     file = tmp_path / "egress.yaml"
     file.write_text(json.dumps(connection("master", {"proxyProtocol": "Direct"})))
-    assert not ServerConfig(egress_selector_config_file=file).proxies
+    assert ServerConfig(egress_selector_config_file=file).proxies == {"controlplane": None}
 
 
 HOST = "/api/v1/namespaces/default/pods/{}:8080/proxy/"

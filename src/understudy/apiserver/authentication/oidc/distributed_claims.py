@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from understudy.apiserver.authentication.errors import FetchAwaitedError, Outcomes, ProviderError, TokenError
 from understudy.apiserver.authentication.oidc.id_token_verifier import NAMES, SOURCES, IDTokenVerifier, untrusted_issuer
-from understudy.apiserver.authentication.oidc.key_set import KeySet, download
+from understudy.apiserver.authentication.oidc.key_set import KeySet
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 from understudy.machinery.util.clock import Clock
@@ -110,10 +110,8 @@ class ClaimResolver:
         scheme, place, *_ = urlsplit(endpoint)
         if scheme not in ("http", "https"):
             raise TokenError(f"Get {go_quote(endpoint)}: unsupported protocol scheme {go_quote(scheme)}")
-        shown = {"Authorization": f"Bearer {access_token}"} if access_token else {}
-        context = self._keys.context() if scheme == "https" else None
         try:
-            return download(endpoint, shown, TIMEOUT, context).decode(errors="replace").rstrip("\r\n")
+            return self._keys.download(endpoint, access_token, TIMEOUT).decode(errors="replace").rstrip("\r\n")
         except HTTPError as error:
             raise TokenError(f"error while getting distributed claim JWT: {error.code} {error.reason}") from None
         except OSError as error:  # URLError is one

@@ -11,6 +11,7 @@ from understudy.apiserver.authentication import jose
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
 from understudy.apiserver.authentication.errors import EvaluationAwaitedError, Outcomes, TokenError
 from understudy.apiserver.authentication.oidc.distributed_claims import KEPT, KEPT_SECONDS, ClaimResolver
+from understudy.apiserver.authentication.oidc.downloads import Connect
 from understudy.apiserver.authentication.oidc.expressions import claims_value, evaluate
 from understudy.apiserver.authentication.oidc.id_token_verifier import IDTokenVerifier, strings, untrusted_issuer
 from understudy.apiserver.authentication.oidc.key_set import KeySet, Observe
@@ -37,6 +38,7 @@ class JWTAuthenticator:
     observe_keys
                 is told the issuer and the document of each fetch of its keys, "" of one that has failed; None where
                 nobody wants to know
+    connect     connects to the issuer, None where it is reached directly
     """
 
     def __init__(
@@ -48,11 +50,12 @@ class JWTAuthenticator:
         version: Version,
         metrics: AuthenticationMetrics,
         observe_keys: Observe | None = None,
+        connect: Connect | None = None,
     ) -> None:
         issuer = spec["issuer"]
         self.issuer: str = issuer["url"]
         discovery, authority = (issuer.get(name, "") for name in ("discoveryURL", "certificateAuthority"))
-        self.key_set = KeySet(self.issuer, discovery, authority, observe_keys)
+        self.key_set = KeySet(self.issuer, discovery, authority, observe_keys, connect)
         new_verifier = partial(
             IDTokenVerifier, audiences=issuer["audiences"], algorithms=algorithms, clock=clock, version=version
         )

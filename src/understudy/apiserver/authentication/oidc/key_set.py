@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from understudy.apiserver.authentication import jose
 from understudy.apiserver.authentication.errors import (
@@ -20,11 +18,11 @@ from understudy.apiserver.authentication.errors import (
     ProviderError,
     TokenError,
 )
+from understudy.apiserver.authentication.oidc.downloads import Connect, download
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 
 WELL_KNOWN = "/.well-known/openid-configuration"
-HEADERS = {"User-Agent": "Go-http-client/1.1"}  # of requests to issuers
 TIMEOUT = 10.0  # seconds that an issuer has to answer
 
 
@@ -40,13 +38,22 @@ class KeySet:
     authority  certificates (PEM) that verify the issuer's, "" for those of the machine
     observe    is told the issuer and the document of each fetch of its keys, "" of one that has failed; None where
                nobody wants to know. Who does needs the address of the keys before a token does, as kube-apiserver says
+    connect    connects to the issuer, None where it is reached directly
     """
 
-    def __init__(self, issuer: str, discovery: str, authority: str, observe: Observe | None = None) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        discovery: str,
+        authority: str,
+        observe: Observe | None = None,
+        connect: Connect | None = None,
+    ) -> None:
         self.issuer = issuer
         self._discovery = discovery or issuer.removesuffix("/") + WELL_KNOWN
         self._authority = authority
         self._observe = observe
+        self._connect = connect
         self._address = ""  # of the keys, as the discovery document tells
         self._keys: list[tuple[str, jose.PublicKey]] = []
         self._last_tries = LastTries()  # of tokens that newer keys may have signed
@@ -56,11 +63,15 @@ class KeySet:
     def of(self, issuer: str) -> KeySet:
         """Return the keys of an issuer for which the same authority vouches; those of this one are elsewhere only if
         they are told to be."""
-        return KeySet(issuer, self._discovery if issuer == self.issuer else "", self._authority)
+        discovery = self._discovery if issuer == self.issuer else ""
+        return KeySet(issuer, discovery, self._authority, connect=self._connect)
 
-    def context(self) -> ssl.SSLContext:
-        """Return the context of requests to issuers."""
-        return ssl.create_default_context(cadata=self._authority or None)
+    def download(self, address: str, token: str, timeout: float) -> bytes:
+        """Return the body at an address for which the authority of the issuer vouches, asked with a token, "" for none.
+        Blocks the thread, for as many seconds at the most. Raises OSError; HTTPError for an answer that is an error."""
+        return download(
+            address, token, timeout, ssl.create_default_context(cadata=self._authority or None), self._connect
+        )
 
     def has_signed(self, text: str, token: jose.Token) -> bool:
         """Report whether a key of the issuer has signed a token. If none has, raises FetchAwaitedError at first, and
@@ -111,28 +122,13 @@ class KeySet:
         if not address.startswith(("https://", "file://")):
             raise ProviderError(f"oidc: {go_quote(address)} is no https or file address")
         try:
-            text = download(address, {}, TIMEOUT, self.context()).decode()
+            text = self.download(address, "", TIMEOUT).decode()
             document: Any = json.loads(text)
         except (OSError, ValueError) as error:
             raise ProviderError(f"oidc: {address}: {error}") from None
         if not isinstance(document, dict):
             raise ProviderError(f"oidc: {address}: not a JSON object")
         return text, document
-
-
-def download(address: str, headers: Mapping[str, str], timeout: float, context: ssl.SSLContext | None) -> bytes:
-    """Return the body that an issuer answers for an address. Blocks the thread: `timeout` is in seconds.
-
-    Raises OSError; HTTPError, whose connection is closed, for an answer that is an error.
-    """
-    request = Request(address, headers={**HEADERS, **headers})
-    try:
-        with urlopen(request, timeout=timeout, context=context) as answer:
-            content: bytes = answer.read()
-            return content
-    except HTTPError as error:
-        error.close()
-        raise
 
 
 def _keys(document: Obj) -> list[tuple[str, jose.PublicKey]]:

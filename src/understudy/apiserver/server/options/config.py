@@ -351,8 +351,9 @@ class ServerConfig(
         )
 
     @cached_property
-    def proxies(self) -> Mapping[str, Proxy]:
-        """Return the proxies of `egress_selector_config_file` by the networks behind them. Raises ValueError."""
+    def proxies(self) -> Mapping[str, Proxy | None]:
+        """Return the proxies of `egress_selector_config_file` by the networks behind them, None for those that are
+        reached directly. Raises ValueError."""
         return self.egress_proxies(self.release.version)
 
     @cached_property

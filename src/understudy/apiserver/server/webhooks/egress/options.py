@@ -41,16 +41,16 @@ class EgressOptions:
     """The options that say how other servers are reached. Raises ValueError for options that make no sense.
 
     egress_selector_config_file
-                            an EgressSelectorConfiguration: the proxies behind which webhooks, aggregated API servers
-                            and kubelets are
+                            an EgressSelectorConfiguration: the proxies behind which webhooks, aggregated API servers,
+                            kubelets and issuers of tokens are
     """
 
     egress_selector_config_file: PathLike | None = field(
         default=None, metadata=flag("proxies to other servers, an EgressSelectorConfiguration", "PATH")
     )
 
-    def egress_proxies(self, version: Version) -> Mapping[str, Proxy]:
-        """Return the proxies by the networks that they lead to, none for those that are reached directly.
+    def egress_proxies(self, version: Version) -> Mapping[str, Proxy | None]:
+        """Return the proxies by the networks that they lead to, None for those that are reached directly.
 
         Raises ValueError with the text of kube-apiserver, and for what is not supported here.
         """
@@ -226,11 +226,15 @@ def _tls_errors(tls: Obj | None) -> Errors:
 # --- proxies (`NewEgressSelector`)
 
 
-def _proxies(selections: list[tuple[str, Obj]]) -> Iterator[tuple[str, Proxy]]:
-    """Yield the proxies of valid selections. Raises ValueError for what is not supported, and files of no use."""
+def _proxies(selections: list[tuple[str, Obj]]) -> Iterator[tuple[str, Proxy | None]]:
+    """Yield the proxies of valid selections, None for direct connections.
+
+    Raises ValueError for what is not supported, and files of no use.
+    """
     for name, connection in selections:
         network, protocol = name.lower(), connection["proxyProtocol"]
         if protocol == DIRECT:
+            yield network, None
             continue
         about = f"egress selector {go_quote(network)}: {protocol}"
         if protocol == GRPC:

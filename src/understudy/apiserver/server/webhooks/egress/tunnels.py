@@ -13,11 +13,13 @@ import base64
 import socket
 import ssl
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
 from understudy.admission.webhooks import Caller
+from understudy.apiserver.authentication.oidc.downloads import Connect
 from understudy.apiserver.server.http1.ends import LentSocket, end_connections
 from understudy.apiserver.server.webhooks.certificates import load_client_context, verification_error
 from understudy.apiserver.server.webhooks.egress.dialing import (
@@ -44,8 +46,8 @@ _STATUS = regex(r"HTTP/\d\.\d ((\d{3})( .*)?)")
 class Egress:
     """The connections of a server to others, by networks: through proxies, or none."""
 
-    def __init__(self, proxies: Mapping[str, Proxy]) -> None:
-        self._tunnels = {network: Tunnels(proxy) for network, proxy in proxies.items()}
+    def __init__(self, proxies: Mapping[str, Proxy | None]) -> None:
+        self._tunnels = {network: Tunnels(proxy) for network, proxy in proxies.items() if proxy is not None}
 
     @property
     def cluster(self) -> Dial | None:
@@ -57,6 +59,16 @@ class Egress:
         """Return the way to servers that are named by URLs, None without a proxy."""
         return self._tunnels.get(CONTROL_PLANE)
 
+    def of_threads(self, network: str) -> Connect | None:
+        """Return the way to servers of a network for threads, None without a proxy."""
+        tunnels = self._tunnels.get(network)
+        return None if tunnels is None else tunnels.connect
+
+    def open(self) -> None:
+        """Let threads connect by the running event loop."""
+        for tunnels in self._tunnels.values():
+            tunnels.loop = asyncio.get_running_loop()
+
     async def close(self) -> None:
         """End all connections."""
         for tunnels in self._tunnels.values():
@@ -64,7 +76,12 @@ class Egress:
 
 
 class Tunnels:
-    """Connections through one proxy. See `Dial`."""
+    """Connections through one proxy. See `Dial`.
+
+    loop  makes the connections of threads
+    """
+
+    loop: asyncio.AbstractEventLoop
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -84,6 +101,18 @@ class Tunnels:
         self._relays.add(relay)
         relay.add_done_callback(self._relays.discard)
         return given
+
+    def connect(self, host: str, port: int, seconds: float) -> socket.socket:
+        """Return a connection to a host and a port, in a thread. Raises OSError."""
+        dialled = asyncio.run_coroutine_threadsafe(self(host, port), self.loop)
+        try:
+            connected = socket.socket(fileno=dialled.result(seconds).detach())
+        except CancelledError:
+            raise DialError("the server ends") from None
+        finally:
+            dialled.cancel()
+        connected.settimeout(seconds)
+        return connected
 
     async def close(self) -> None:
         """End all connections."""
