@@ -351,6 +351,7 @@ REAL_TIME = {
         "apiserver.authentication.certificates.authorities",
         "apiserver.server.filters.audit",
         "apiserver.server.lifecycle",
+        "apiserver.server.options.tls.key_pair",
         "controlplane.kubelet.pluginmanager",
     },
     "keys that etcd deletes after a time": {"apiserver.controllers.replicas"},

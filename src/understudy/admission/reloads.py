@@ -151,6 +151,20 @@ class Looks(Generic[T]):
         return True
 
 
+class Reloaded(ABC):
+    """Files that are read again when they change."""
+
+    @abstractmethod
+    def reload(self) -> None:
+        """Read the files again if they have changed."""
+
+    async def reload_periodically(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Read the files whenever they change. Runs until it is cancelled; `sleep` waits for seconds."""
+        while True:
+            self.reload()
+            await sleep(LOOK_EVERY)
+
+
 class ReloadedFile(ABC):
     """A file whose configuration is put in force again when it changes. One with errors leaves the old one in force.
 

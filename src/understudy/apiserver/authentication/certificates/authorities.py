@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
-from understudy.admission.reloads import LOOK_EVERY, Looks, looks_of
+from understudy.admission.reloads import Looks, Reloaded, looks_of
 
 log = logging.getLogger("understudy")
 
 
-class Authorities:
+class Authorities(Reloaded):
     """The certificates of a PEM file. A file with errors leaves those in force that it held before.
 
     certificates  those in force, another sequence after each change
@@ -48,9 +48,3 @@ class Authorities:
         log.info("reloaded authorities %s", self._path)
         for changed in list(self.listeners):
             changed()
-
-    async def reload_periodically(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Read the file whenever it changes. Runs until it is cancelled; `sleep` waits for seconds."""
-        while True:
-            self.reload()
-            await sleep(LOOK_EVERY)

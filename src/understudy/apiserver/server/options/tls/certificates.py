@@ -7,9 +7,10 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
+from understudy.apiserver.server.options.tls.key_pair import KeyPair
 from understudy.machinery.util.regex import regex
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
 class Certificates:
     """The certificate and key of a server; false where it speaks plain HTTP.
 
-    authority    what clients have to trust (base64 of PEM), "" until it is known
+    pair         the files that hold them, None without
     client_authorities
                  whose certificates clients are asked for; none are asked for without
     generated    returns what the server has made for itself, from its name and what makes it
@@ -43,35 +44,47 @@ class Certificates:
         self._self_signed = self_signed and not cert_file
         self._client_authorities = client_authorities
         self._generated = generated
-        self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
-        self.authority = ""
-        if self._files:
-            self.authority = _encoded(b"".join(_CERTIFICATE.findall(Path(self._files[0]).read_bytes())))
-            self.context()  # refuses wrong files before anything starts
+        self.pair = KeyPair(str(cert_file), str(key_file)) if cert_file and key_file else None
+        self._authority = b""
+
+    @property
+    def authority(self) -> str:
+        """Return the certificates that clients have to trust (base64 of PEM), "" until they are known."""
+        return _encoded(
+            self._authority if self.pair is None else b"".join(_CERTIFICATE.findall(self.pair.certificates))
+        )
 
     def __bool__(self) -> bool:
-        return self._self_signed or self._files is not None
+        return self._self_signed or self.pair is not None
 
     def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext | None:
         """Return a TLS context that offers protocols (ALPN), the preferred one first; None for plain HTTP.
 
-        Raises ValueError for files without certificate and key.
+        It changes with the files of the certificate.
         """
         if not self:
             return None
         if self._client_authorities:
             from understudy.apiserver.server.options.tls.client_certificates import AskingContext  # pyOpenSSL
 
-            return AskingContext(self._configure, self._client_authorities, protocols)
+            asking = AskingContext(self._configure, self._client_authorities, protocols)
+            self._follow(asking.renew)
+            return asking
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._configure(context)
+        self._follow(partial(self._configure, context))
         context.set_alpn_protocols(list(protocols))
         return context
 
+    def _follow(self, changed: Callable[[], None]) -> None:
+        """Call a function when the files of the certificate have changed."""
+        if self.pair is not None:
+            self.pair.changed = changed
+
     def _configure(self, context: ssl.SSLContext | SSL.Context) -> None:
-        """Give a context the certificate and its key. Raises ValueError."""
-        if self._files:
-            _load_files(context, *self._files)
+        """Give a context the certificate and its key."""
+        if self.pair is not None:
+            self.pair.load(context)
             return
         import trustme  # takes a while
 
@@ -79,7 +92,7 @@ class Certificates:
         certificate = b"".join(_CERTIFICATE.findall(made))
         authority = trustme.CA.from_pem(certificate, made.replace(certificate, b""))
         authority.issue_cert(*NAMES).configure_cert(context)
-        self.authority = _encoded(certificate)
+        self._authority = certificate
 
 
 def _new_authority() -> bytes:
@@ -88,24 +101,6 @@ def _new_authority() -> bytes:
 
     authority = trustme.CA()
     return authority.cert_pem.bytes() + authority.private_key_pem.bytes()
-
-
-def _load_files(context: ssl.SSLContext | SSL.Context, cert_file: str, key_file: str) -> None:
-    """Give a context the certificate and the key of two PEM files. Raises ValueError."""
-    try:
-        if isinstance(context, ssl.SSLContext):
-            context.load_cert_chain(cert_file, key_file)
-            return
-        from OpenSSL.SSL import Error
-
-        try:
-            context.use_certificate_chain_file(cert_file)
-            context.use_privatekey_file(key_file)
-            context.check_privatekey()
-        except Error as why:
-            raise OSError(why) from None
-    except OSError as why:  # ssl.SSLError is an OSError
-        raise ValueError(f"cannot read a certificate and key from {cert_file} and {key_file}: {why}") from None
 
 
 def _encoded(pem: bytes) -> str:

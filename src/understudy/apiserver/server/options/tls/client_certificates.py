@@ -78,11 +78,15 @@ class AskingContext(ssl.SSLContext):
         context.set_alpn_select_callback(partial(_select, [name.encode() for name in self._protocols]))
         return context
 
+    def renew(self) -> None:
+        """Let new connections show the server's certificate as it is now."""
+        self._context = self._made()
+
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *_: Any, **__: Any) -> Any:
         """Return the TLS side of a new connection, for the event loop."""
         if self._named != (current := self._current):
             self._named = current
-            self._context = self._made()
+            self.renew()
         return AskingConnection(self._context, incoming, outgoing)
 
 
