@@ -15,7 +15,7 @@ from understudy.cli.envtest.options import server_options, without_effect
 from understudy.cli.program import run_server
 from understudy.controlplane.server import Server
 
-OWN_FLAGS = {"storage": "string"}
+OWN_FLAGS = {"storage": "string", "apiserver-count": "int"}  # which is deprecated, and not listed
 
 
 def options(argv: list[str]) -> dict[str, Any]:

@@ -6,7 +6,8 @@
 These tests start a server in their own process. Here a build overlay (`overlay/`) replaces what starts it, so that a
 program runs with the flags that stand for a test's options: the given kube-apiserver, which is the measure, then
 understudy, both on an etcd. A test that hands the server a function is skipped; one that looks into the server's memory
-(its metrics, caches or storage objects) fails with either, and so counts nowhere.
+(its metrics, caches or storage objects) fails with either, and so counts nowhere. Root lets all run on a machine of the
+name that some tests give to the server in their process.
 
 k8s.io/kubernetes of the version is fetched as `go` is configured and copied to --work, where tests are compiled once.
 Exit code 0 if whatever passes with kube-apiserver passes with understudy. Each package has a line.
@@ -18,9 +19,11 @@ import argparse
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.etcd import running_etcd
@@ -31,6 +34,7 @@ REPLACED = {
     "cmd/kube-apiserver/app/testing/testserver.go": "testserver.go",
     "test/integration/framework/test_server.go": "framework.go",
 }
+HOSTNAME = "testAPIServerID"  # of `SetHostnameFuncForTests`
 MAIN = "import sys; from scripts.common.kube_apiserver import main; sys.exit(main())"
 
 
@@ -48,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the tests; return the exit code."""
     folder = prepare(f"k8s.io/kubernetes@{args.version}", args.work.absolute())
+    _rename_machine()
     servers = {"real": args.kube_apiserver.absolute(), "understudy": _understudy(args.work.absolute())}
     lost = 0
     for package in args.packages:
@@ -61,6 +66,13 @@ def run(args: argparse.Namespace) -> int:
                 outcomes[name] = tested(folder / package, program, environment, log, args)
         lost += report(package, outcomes)
     return 1 if lost else 0
+
+
+def _rename_machine() -> None:
+    """Let this process and those that it starts see the name of a machine that upstream's tests make up, if allowed."""
+    with suppress(AttributeError, PermissionError):  # Python 3.12 has it, on Linux
+        os.unshare(os.CLONE_NEWUTS)
+        socket.sethostname(HOSTNAME)
 
 
 def _understudy(work: Path) -> Path:

@@ -282,8 +282,8 @@ func flagsOf(opts *options.ServerRunOptions) []string {
 		texts := []string{flag.Value.String()}
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			texts = list.GetSlice()
-		} else if flag.Value.Type() == "stringToString" { // is printed in brackets, which it does not read
-			texts = []string{strings.Trim(flag.Value.String(), "[]")}
+		} else if slices.Contains([]string{"stringToString", "stringSlice", "namedCertKey"}, flag.Value.Type()) { // print what they do not read
+			texts = strings.Split(strings.Trim(flag.Value.String(), "[]"), ";")
 		}
 		for _, text := range texts {
 			flags = append(flags, fmt.Sprintf("--%s=%s", flag.Name, text))
