@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Docstring, Extension, Object
+from griffe import Alias, Docstring, Extension, Object
 
 _ENTRY = re.compile(r"(?P<names>\w+(?:, \w+)*)(?:,?|\s{2,}(?P<text>\S.*))")
 _MORE = re.compile(r"\s{4,}\S.*")
@@ -27,6 +27,11 @@ class DocstringTables(Extension):
         """Change the docstring of an object that was read from its source."""
         if isinstance(obj.docstring, Docstring):
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+    def on_alias_instance(self, *, alias: Alias, **kwargs: Any) -> None:
+        """Let our `dataclass` be that of the standard library, whose fields griffe shows as parameters."""
+        if alias.target_path == "understudy.machinery.types.dataclass":
+            alias.target_path = "dataclasses.dataclass"
 
 
 def as_markdown(docstring: str) -> str:

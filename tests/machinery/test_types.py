@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.serializer.json_fast import WithEmptyFields
-from understudy.machinery.types import same_json, share_equal_parts, with_condition
+from understudy.machinery.types import dataclass, same_json, share_equal_parts, with_condition
 
 READY = {"type": "Ready", "status": "True", "reason": "a", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 OTHER = {"type": "Other", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -95,3 +96,58 @@ def test_parts_that_note_what_they_were_sent_with_are_not_shared() -> None:
     """A struct that was sent with empty lists stays the object that it is."""
     sparse = WithEmptyFields({"type": "string"})
     assert share_equal_parts({"a": [sparse], "b": [{"type": "string"}]})["a"][0] is sparse
+
+
+def points(decorator: Any, options: dict[str, bool]) -> tuple[Any, Any]:
+    """Return a class with fields that only some methods look at, and one with methods of its own."""
+
+    @decorator(**options)
+    class Point:
+        x: int
+        y: int = dataclasses.field(default=0, compare=False)
+        of: Any = dataclasses.field(default=None, repr=False)
+
+    @decorator(**options)
+    class Named:
+        x: int
+        y: int = 0
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __repr__(self) -> str:
+            return "named"
+
+    return Point, Named
+
+
+@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"slots": True}, {"eq": False}, {"repr": False}], ids=str)
+def test_dataclasses_are_those_of_the_standard_library(options: dict[str, bool]) -> None:
+    """Objects of a dataclass are equal, hashed and shown as those of the standard library."""
+    for ours, theirs in zip(points(dataclass, options), points(dataclasses.dataclass, options), strict=True):
+        seen = []
+        for cls in (ours, theirs):
+            one = cls(1, 2)
+            equal = one == cls(1, 2), one == cls(1, 5), one == cls(2, 2), one == object()
+            hashed = cls.__hash__ is not None and (hash(one) == hash(cls(1, 2)), hash(one) == hash(cls(1, 5)))
+            shown = repr(one) if options.get("repr", True) else None
+            seen.append((equal, hashed, shown, dataclasses.asdict(dataclasses.replace(one, y=9))))
+        assert seen[0] == seen[1]
+
+
+def test_dataclasses_without_fields_and_with_themselves() -> None:
+    """A dataclass without fields has equal objects only, and one that holds itself is shown without end."""
+
+    @dataclass(frozen=True)
+    class Empty:
+        pass
+
+    @dataclass
+    class Loop:
+        of: Any = None
+
+    assert Empty() == Empty()
+    assert Empty() != object()
+    loop = Loop()
+    loop.of = loop
+    assert repr(loop).endswith("Loop(of=...)")

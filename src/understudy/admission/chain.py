@@ -9,7 +9,7 @@ Source: k8s.io/apiserver/pkg/admission.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from time import perf_counter
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -18,7 +18,7 @@ from understudy.admission.times import ADMIT, STEPS, VALIDATE, AdmissionTimes, H
 from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, dataclass, deep_copy
 
 
 class Operation(StrEnum):

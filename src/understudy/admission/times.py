@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import NamedTuple
 
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.metrics import AnyFamily, Labels, SampledHistogram, Summary, merged
 
 ADMIT, VALIDATE = "admit", "validate"

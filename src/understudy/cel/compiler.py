@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from understudy.cel.types import Type
 from understudy.cel.values import Value
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.deep_recursion import call_deeply
 
 MAX_COST = 2**64 - 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from understudy.machinery.types import dataclass
 
 MAX_REPORTED = 100
 MAX_RECURSION_DEPTH = 250

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from understudy.cel.checker.declared_types import DeclaredType
 from understudy.cel.checker.rule_environments import rule_environment
 from understudy.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 NO_DECLARATION = "failed to convert to declType for CEL validation rules"
 """The error of rules whose values have no type."""

@@ -9,13 +9,13 @@ They reach the server over HTTP, as clients do: each is a coroutine function tha
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.client.connection import Connection
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:

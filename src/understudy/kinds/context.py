@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from understudy.machinery.auth.always_allow import AlwaysAllow
 from understudy.machinery.auth.authorization import Attributes, Authorizer
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 COMPILATION, EVALUATION = "compilation", "evaluation"  # of CEL in schemas, whose seconds `Context.observe` counts
 MOST_WARNINGS = 1000  # of one request; an answer has room for 4,096 characters of them, see `warning_headers`

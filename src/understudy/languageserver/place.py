@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from understudy.languageserver.outline import Entry, outline
 from understudy.languageserver.schema import Schema, Schemas
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.regex import regex
 
 MARK = "\ue000"  # stands in a text for the word that is being typed; nobody writes it

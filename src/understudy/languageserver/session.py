@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from understudy.apiserver.client.manifests import SUFFIXES, why_unread
 from understudy.languageserver.parts import parse, parts_of
 from understudy.languageserver.problems import Judge, Problem
 from understudy.languageserver.schema import Schemas
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.offline.checks import Checks
 from understudy.offline.documents import objects_in
 from understudy.offline.validator import described

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-par
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from understudy.machinery import errors
@@ -16,7 +15,7 @@ from understudy.machinery.patch.apply.manager_names import validate_field_manage
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Typed

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.features import Gates, UnknownGateError
+from understudy.machinery.types import dataclass
 from understudy.offline.documents import Document
 from understudy.offline.validator import Finding, Validator, described
 

@@ -10,11 +10,11 @@ gets another default than in the newest release that accepts it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.json import encode
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.validation.field import Path
 from understudy.offline.validator import Validator

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, encode, read_type_meta
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, dataclass, split_api_version
 from understudy.machinery.util.clock import SystemClock, timestamp
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.util.regex import regex

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.rules import RulesOfRelease
 from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease, Version
+from understudy.machinery.types import dataclass
 
 _GATES = frozenset({features.DRA_ADMIN_ACCESS})
 _LATER = Version(1, 99)  # a release that changes no rule

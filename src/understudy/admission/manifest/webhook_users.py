@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +17,7 @@ from understudy.machinery.auth.impersonation import impersonation_headers
 from understudy.machinery.auth.kubeconfig_file import load_kubeconfig
 from understudy.machinery.auth.kubeconfig_user import password_of
 from understudy.machinery.golang.text import path_error
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 _HTTPS = ":443"
 

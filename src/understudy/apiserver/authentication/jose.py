@@ -10,7 +10,6 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -33,7 +32,7 @@ from cryptography.x509 import load_der_x509_certificate
 from understudy.machinery.golang.json_reader import parse, to_text
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.regex import regex
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey

@@ -6,7 +6,7 @@ Upstream: `newServiceAccountAuthenticator` and its neighbours in k8s.io/kubernet
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from understudy.apiserver.authentication.errors import TokenError
 from understudy.apiserver.authentication.service_accounts.account_tokens import AccountTokens
 from understudy.apiserver.authentication.service_accounts.legacy_tokens import Lookup
 from understudy.machinery.auth.users import User
+from understudy.machinery.types import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens

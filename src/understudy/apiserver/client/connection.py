@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from understudy.machinery.types import dataclass
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from understudy.kinds.apiextensions.structural_schema.json_values import with_go_numbers
@@ -12,7 +11,7 @@ from understudy.machinery.serializer.cbor import decode as cbor
 from understudy.machinery.serializer.cbor.items import Item, diagnose
 from understudy.machinery.serializer.json import DecodeError, Parsed, decode_parsed, parse_json
 from understudy.machinery.typeinfo.go_types import Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.regex import regex
 
 # As only integers have that may not fit 64 bits. The first digit for itself lets `re` look for it four times as fast.

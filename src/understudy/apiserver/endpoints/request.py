@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
@@ -18,6 +18,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 JSON = "application/json"

@@ -9,10 +9,11 @@ also learns what a request to an unknown resource asks for. Whether the resource
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.machinery.auth import authorization
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.caches import SHORT_KEPT, cache_short_texts
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from understudy.admission import chain
@@ -16,7 +15,7 @@ from understudy.machinery.options import ListOptions
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.selector import Selector
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, dataclass
 
 if TYPE_CHECKING:
     pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 
@@ -47,6 +47,7 @@ from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock, SystemClock, timestamp
 from understudy.machinery.util.metrics import AnyFamily
 

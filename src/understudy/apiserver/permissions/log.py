@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.machinery.auth.authorization import Attributes, Authorizer, Decision, SubjectRules
 from understudy.machinery.auth.users import User
+from understudy.machinery.types import dataclass
 
 log = logging.getLogger("understudy")
 

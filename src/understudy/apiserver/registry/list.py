@@ -7,7 +7,7 @@ k8s.io/apiserver/pkg/storage/cacher, `resolveGetListRev` in k8s.io/apiserver/pkg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_37, ByRelease
 from understudy.machinery.selectors.selector import Selector
+from understudy.machinery.types import dataclass
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (

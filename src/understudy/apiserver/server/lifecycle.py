@@ -10,7 +10,7 @@ import base64
 import logging
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,7 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.options import parse_query
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.server_clock import Steering
 from understudy.machinery.util.timers import SteeredClock, sleep
 

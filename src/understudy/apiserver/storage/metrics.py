@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
@@ -19,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError, group_resource_text
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.metrics import REQUEST_SECONDS, AnyFamily, Counter, Histogram, Labels, Series
 
 T = TypeVar("T")

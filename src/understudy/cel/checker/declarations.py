@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from understudy.cel import types
 from understudy.cel.parser.macros import Macro, MacroKey
 from understudy.cel.types import Type
+from understudy.machinery.types import dataclass
 
 _DECLARATIONS = Path(__file__).parents[1] / "library" / "declarations.txt"
 _Signature = tuple[str, str]  # the library of an overload, and its notation

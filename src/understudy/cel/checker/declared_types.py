@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Final
 
@@ -16,7 +16,7 @@ from understudy.cel.cost.estimate import Estimate, Path
 from understudy.cel.escaping import escape, keyword_field
 from understudy.cel.types import Type, with_type_and_object_meta
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 MAX_REQUEST_SIZE: Final = 3 * 1024 * 1024
 _BYTES_OF_A_CHARACTER: Final = 4

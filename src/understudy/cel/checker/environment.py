@@ -9,7 +9,7 @@ release knows (`StoredExpressions`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 
 from understudy.cel.checker.declarations import Declarations, Function, read_functions, read_type
@@ -20,6 +20,7 @@ from understudy.cel.parser.macros import BINDINGS_MACROS, OPTIONAL_MACROS, STAND
 from understudy.cel.types import DYN, TYPE, Type, opaque, optional_of, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_36, V1_37, Version
+from understudy.machinery.types import dataclass
 
 DEVICE = "kubernetes.DRADevice"
 

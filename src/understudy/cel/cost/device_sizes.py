@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from understudy.cel.cost.estimate import Estimate, Path
+from understudy.machinery.types import dataclass
 
 MAX_ATTRIBUTES: Final = 32
 MAX_DOMAIN: Final = 63

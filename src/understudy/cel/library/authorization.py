@@ -6,7 +6,7 @@ Every environment declares it, but only policies have a value to call it on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from understudy.cel.errors import EvaluationError
@@ -17,6 +17,7 @@ from understudy.machinery.auth.authorization import Attributes, Authorizer, Deci
 from understudy.machinery.auth.users import User, account_groups, account_name
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.labels import Requirement
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 
 

@@ -6,7 +6,7 @@ import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from understudy.cel.values import NONE, Optional, Value
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation import names
 from understudy.machinery.validation.bad_values import Worded

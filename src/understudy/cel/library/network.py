@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from understudy.cel.types import Type, opaque
 from understudy.cel.values import Value, parses
 from understudy.machinery.golang.netip import addr_error
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from understudy.cel.errors import EvaluationError
 from understudy.cel.types import Type, struct
 from understudy.cel.values import Value, parses
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.caches import cache_short_texts
 
 _DIGITS = frozenset("0123456789")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -12,6 +11,7 @@ from understudy.cel.types import Type, struct
 from understudy.cel.values import Value
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
+from understudy.machinery.types import dataclass
 
 
 @dataclass(frozen=True, slots=True)

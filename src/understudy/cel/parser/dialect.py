@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease
+from understudy.machinery.types import dataclass
 
 
 @dataclass(frozen=True)

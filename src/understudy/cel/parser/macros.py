@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from typing import Final
 
 from understudy.cel.ast import (
@@ -26,6 +25,7 @@ from understudy.cel.ast import (
     is_conditional,
 )
 from understudy.cel.parser.dialect import Dialect
+from understudy.machinery.types import dataclass
 
 
 class MacroError(Exception):

@@ -6,7 +6,7 @@ cel-go reports reserved names, invalid literals and misused macros together with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.cel.ast import (
     Call,
@@ -23,6 +23,7 @@ from understudy.cel.ast import (
 from understudy.cel.errors import BEFORE_SOURCE, MAX_RECURSION_DEPTH, RecursionDepthError
 from understudy.cel.parser.builder import NodeBuilder
 from understudy.cel.parser.tokens import Token
+from understudy.machinery.types import dataclass
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from understudy.cli.documents import all_objects, place, read_manifests
 from understudy.cli.output import print_error, print_places
 from understudy.cli.reports.report import INVALID, UNREADABLE, VALID
 from understudy.cli.world_text import WorldsIn
+from understudy.machinery.types import dataclass
 from understudy.offline.checks import validators_of
 from understudy.offline.documents import objects_in
 from understudy.offline.release_differences import ACCEPTED, Outcome, outcomes

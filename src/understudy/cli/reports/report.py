@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from understudy.cli.documents import STDIN, UnreadableError, place
 from understudy.cli.output import print_places
 from understudy.cli.reports.forms import Problem, junit, sarif
+from understudy.machinery.types import dataclass
 from understudy.offline.validator import Finding
 
 VALID, INVALID, UNREADABLE = 0, 1, 2

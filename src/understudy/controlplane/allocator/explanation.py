@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 LISTED = 4  # devices that a line of text names
 

@@ -6,7 +6,7 @@ For each pool: which slices are for the node, the newest generation of them, whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.controlplane.allocator.errors import AllocationError
 from understudy.controlplane.allocator.inventory import Counters, Device, Inventory, Slice
@@ -15,7 +15,7 @@ from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Versi
 from understudy.machinery.selectors.nodes import NodeSelector
 from understudy.machinery.typeinfo.generated_string import generated_string
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, dataclass, split_api_version
 
 
 @dataclass

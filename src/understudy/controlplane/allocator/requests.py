@@ -6,7 +6,7 @@ A request with subrequests becomes one `Request` for each of them, of which the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.cel.checker.environment import Environment
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
@@ -23,7 +23,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import wrapped
 from understudy.machinery.releases.features import DRA_OPTIONAL_NODE_OPERATIONS
 from understudy.machinery.releases.version import V1_34
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, dataclass, split_api_version
 
 MAX_RESULTS = 32  # AllocationResultsMaxSize
 EXACT_COUNT, ALL = "ExactCount", "All"

@@ -8,13 +8,14 @@ stable, incubating and experimental that knows them all (upstream: `structured/i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.rules import RulesOfRelease
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
+from understudy.machinery.types import dataclass
 
 
 class Variant(Enum):

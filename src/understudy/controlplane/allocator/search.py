@@ -15,7 +15,6 @@ A step is either a `Position` to go on from or a reason to turn back; then the l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -30,6 +29,7 @@ from understudy.controlplane.allocator.pools import NodePools
 from understudy.controlplane.allocator.requests import MAX_RESULTS, ClaimData, Matcher, Request
 from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules, Variant
 from understudy.machinery.releases.version import V1_37
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.generated_names import new_uid
 
 

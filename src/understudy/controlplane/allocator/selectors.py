@@ -6,14 +6,13 @@ What an expression says of a device does not change while the slice stays as it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from understudy.cel.checker.environment import Environment, derived_attribute_environment, device_environment
 from understudy.controlplane.allocator.errors import AllocatorPanicError
 from understudy.controlplane.allocator.inventory import Device
 from understudy.machinery.releases import features as gates
 from understudy.machinery.releases.version import V1_37, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 _CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.controlplane.allocator import Allocator, Explanation
@@ -12,7 +11,7 @@ from understudy.controlplane.allocator.checks.taint_rules import GATE, RuleMatch
 from understudy.controlplane.client import resources
 from understudy.controlplane.client.resources import Resource
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 KINDS = ("Node", "ResourceClaim", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
 

@@ -17,7 +17,7 @@ deletion of its dependents). https://kubernetes.io/docs/concepts/architecture/ga
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.apiserver.controllers.controller import (
     CONTROLLER_AGENT,
@@ -36,7 +36,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.apiserver.storage.turns import Turns
 from understudy.kinds.common.garbage_collection import FOREGROUND, ORPHAN
 from understudy.machinery.errors import ignore_not_found
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import Obj, dataclass, split_api_version
 from understudy.machinery.util.memory import gives_back, shrink
 
 # Events own nothing and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config); the others are what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.controlplane.allocator.allocated import device_results
 from understudy.controlplane.allocator.checks.taint_rules import RuleMatcher
@@ -17,7 +17,7 @@ from understudy.controlplane.client.store import Key, key_of
 from understudy.controlplane.devicetainteviction.eviction import NO_EXECUTE, Eviction, Reason, TrackedTaint, eviction_by
 from understudy.controlplane.devicetainteviction.pools import Pools
 from understudy.machinery.releases.version import V1_37, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
 
 from understudy.controlplane.client.resources import RESOURCE_API, Resource
 from understudy.machinery.releases.version import V1_34, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 NAMESPACE, DEVICE_CLASS, TAINT = "default", "drivers-test", "understudy.dev/drivers-test"
 # Up to 1.33 namespaces allow admin access by the first, from 1.34 on by the second.

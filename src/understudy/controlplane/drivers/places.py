@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.util.spelling import did_you_mean
 

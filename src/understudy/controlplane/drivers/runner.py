@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +25,7 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
+from understudy.machinery.types import dataclass
 
 
 class Verdict(StrEnum):

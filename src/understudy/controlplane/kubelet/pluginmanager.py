@@ -14,13 +14,13 @@ import logging
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from os import scandir
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
 from understudy.machinery.serializer.rpc.messages import Message, boolean, text, texts
+from understudy.machinery.types import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import timestamp
 
 # Where the CDI devices of a pod are noted, {"container": ["vendor.com/class=device"]}. A real kubelet hands them to the

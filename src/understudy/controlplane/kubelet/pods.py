@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import ip_network
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
@@ -22,7 +22,7 @@ from understudy.controlplane.kubelet.pod_status import OWN_CONDITIONS, PodState,
 from understudy.controlplane.kubelet.sandboxes import Sandbox, Sandboxes
 from understudy.controlplane.kubelet.server.sessions import Sessions
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.timers import timeout, working
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from understudy.controlplane.scheduler.cache import NodeCache
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
@@ -13,6 +12,7 @@ from understudy.controlplane.scheduler.framework.runtime import Framework, only_
 from understudy.controlplane.scheduler.framework.status import Diagnosis, Status, unresolvable
 from understudy.controlplane.scheduler.plugins.node_affinity import NodeAffinity
 from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
+from understudy.machinery.types import dataclass
 
 NO_NODES = "no nodes available to schedule pods"
 # Whether the text about a pod counts the nodes that a plugin has left out by naming the others.

@@ -6,7 +6,7 @@ Pods are placed one after the other. If too few of them get a node, all give the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.controlplane.scheduler.cycle import Failure, Placement, Scheduler
 from understudy.controlplane.scheduler.framework.plugin import CycleState, GroupState
@@ -15,7 +15,7 @@ from understudy.controlplane.scheduler.framework.runtime import Framework
 from understudy.controlplane.scheduler.framework.status import Code, Status, error, unschedulable
 from understudy.controlplane.scheduler.pod_groups import PodGroups, key_of, minimum_of
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 UNSCHEDULABLE = "pod group is unschedulable"  # upstream: `errPodGroupUnschedulable`
 SAME = "all pods in a single pod group should have the same "

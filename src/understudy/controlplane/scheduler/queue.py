@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, takewhile
 
 from understudy.controlplane.scheduler.framework.events import ClusterEvent, Kind, pod_changes
@@ -22,7 +22,7 @@ from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status
 from understudy.controlplane.scheduler.pod_groups import PodGroups
 from understudy.controlplane.scheduler.queued import Entity, Place, QueuedPod
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 LONGEST_UNSCHEDULABLE = 300.0  # seconds after which a pod is looked at although nothing has happened
 

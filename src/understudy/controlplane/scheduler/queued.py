@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
 from understudy.controlplane.scheduler.framework.pods import PodInfo
+from understudy.machinery.types import dataclass
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0  # seconds
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.apiserver.controllers.framework.controller import Controller, run_controllers
 from understudy.controlplane.client.api_client import APIClient
@@ -29,7 +29,7 @@ from understudy.controlplane.simulation.history import Note
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.timers import sleep
 
 WORKING = 0.5  # seconds that a driver takes to prepare a claim, and to unprepare it

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from random import Random
 
 from understudy.controlplane.simulation.settings import check_above, check_not_below, parse
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.timers import sleep
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
@@ -16,7 +15,7 @@ from understudy.controlplane.client.resources import PODS, resource_claim_templa
 from understudy.controlplane.simulation.persistence import until_answered
 from understudy.controlplane.simulation.settings import check_above, check_not_below, parse
 from understudy.machinery.releases.version import V1_34, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.timers import sleep
 
 NAME, NAMESPACE = "workload", "default"

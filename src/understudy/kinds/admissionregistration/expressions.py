@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.cel.limits.interrupts import WORK_ON_LOOP, current_meter
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.field import Errors, Path, internal, invalid
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from understudy.kinds.apiextensions import embedded_resources
@@ -19,7 +19,7 @@ from understudy.kinds.apiextensions.structural_schema.pruning import META_FIELDS
 from understudy.kinds.apiextensions.structural_schema.schema import has_rules
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import Errors, Path, invalid
 

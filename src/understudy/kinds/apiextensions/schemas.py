@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.kinds.apiextensions import schema_defaults, schema_lists, schema_rules, structural_schemas
 from understudy.kinds.apiextensions.schema_rules import KnownRules
 from understudy.kinds.common.formats import choice, message, of_field
 from understudy.machinery.serializer.json_fast import was_sent_empty
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.schema_paths import SchemaPathError, at_path

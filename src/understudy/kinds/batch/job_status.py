@@ -6,7 +6,6 @@ A rule about some fields applies when one of them changes, so that an object tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.kinds.apps.common import STATUS
@@ -16,7 +15,7 @@ from understudy.kinds.common.objectmeta import IMMUTABLE
 from understudy.kinds.context import Context
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_36, ByRelease, Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, dataclass, nested_field
 from understudy.machinery.validation.bad_values import Stringer, TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 

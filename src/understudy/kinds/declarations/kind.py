@@ -11,7 +11,7 @@ handed to a rule as `obj` belongs to the request and may be edited in place; `ol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +24,7 @@ from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, dataclass
 from understudy.machinery.validation.field import Errors
 
 

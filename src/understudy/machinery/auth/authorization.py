@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authorization/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 
 @dataclass(frozen=True, slots=True)

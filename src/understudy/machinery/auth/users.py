@@ -6,8 +6,10 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from understudy.machinery.types import dataclass
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"

@@ -9,12 +9,13 @@ A new release changes defaults, which the release before it gets back in new lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Self
 
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 
 _SET_BY_OF = Version(0, 0)  # a set of rules may be that of several releases: `of` names the one that was asked for
 

@@ -6,12 +6,11 @@ Upstream: `k8s.io/component-helpers/scheduling/corev1/nodeaffinity`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.labels import Requirement, Test, requirement_errors
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported
 

@@ -14,12 +14,13 @@ resolved lazily.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.releases.recorded import read_release_file, release_file
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 
 INTERNAL = "__internal"
 

@@ -9,10 +9,12 @@ from bisect import bisect_left
 from collections import Counter as Counts
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp, log, nan
 from time import monotonic
 from typing import NamedTuple, TypeAlias
+
+from understudy.machinery.types import dataclass
 
 # Upper bounds of the buckets of durations, in seconds: those of match conditions and of requests.
 CONDITION_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)

@@ -10,12 +10,11 @@ import json
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.bad_values import LengthLimit, TextByRelease, Worded
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
@@ -13,7 +13,7 @@ from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.rate_limit import TokenBucket
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import FieldError, Path, invalid, not_supported

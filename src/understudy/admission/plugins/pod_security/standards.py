@@ -6,13 +6,13 @@ The restricted level has the checks of the baseline, too, except those that a st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from understudy.admission.plugins.pod_security import baseline, restricted
 from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, Standard
 from understudy.admission.plugins.pod_security.pod import Check, Pod, Violation
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 
 _SYSCTLS_27 = baseline.SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
 _SYSCTLS_29 = _SYSCTLS_27 | {

@@ -6,7 +6,6 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from understudy.admission.chain import Attributes
@@ -24,7 +23,7 @@ from understudy.kinds.context import Context
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 E = TypeVar("E")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from understudy.kinds.admissionregistration.policies import PATCHES
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, named_kind
+from understudy.machinery.types import GroupVersionKind, Obj, dataclass, deep_copy, named_kind
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
 Patcher = Callable[[Value, VersionedAttributes, ObjectInterfaces, Version], Obj]

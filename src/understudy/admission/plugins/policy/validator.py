@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, dataclass
 
 _LONGEST_MESSAGE = 5 * 1024  # bytes
 _LONGEST_ANNOTATION = 10 * 1024  # bytes

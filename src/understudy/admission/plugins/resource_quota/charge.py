@@ -7,7 +7,6 @@ mention a resource does not limit it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from understudy.admission.chain import Point
 from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
@@ -17,7 +16,7 @@ from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, m
 from understudy.machinery import errors
 from understudy.machinery.quantity import canonical_text, parse
 from understudy.machinery.releases.version import V1_33
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 _ZERO = parse("0")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.kinds.context import Context
 from understudy.kinds.core.pods.containers.pod_requests import Amounts
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.quantity import DECIMAL_SI, Quantity
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.names import label_value_texts
 
 

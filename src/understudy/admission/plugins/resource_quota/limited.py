@@ -6,13 +6,12 @@ Upstream: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.field import Path, required
 
 _OLD_GROUP = "resourcequota.admission.k8s.io"

@@ -7,7 +7,6 @@ a second of their write; here, with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.manifest.loader import StaticObject
@@ -21,7 +20,7 @@ from understudy.kinds.context import Context
 from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.releases import features
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, Obj, dataclass
 
 ADMIT, VALIDATING = "admit", "validating"  # types of admission, as metrics call them
 _EXCLUDED_AS = {ADMIT: "admit", VALIDATING: "validate"}

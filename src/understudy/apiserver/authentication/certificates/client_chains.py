@@ -6,7 +6,6 @@ Upstream: `x509.Verifier` of k8s.io/apiserver/pkg/authentication/request/x509, w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 from typing import Generic, TypeVar, cast
@@ -16,6 +15,7 @@ from cryptography import x509
 from understudy.apiserver.authentication.certificates.authorities import Authorities
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.machinery.golang.x509.verify import VerificationError, verify
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock
 
 REMEMBERED = 1000  # chains that are not verified again

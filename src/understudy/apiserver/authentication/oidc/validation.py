@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from understudy.apiserver.authentication.oidc.expressions import Variable, compile_expression, uses_claim
@@ -14,7 +14,7 @@ from understudy.machinery.golang.x509.x509 import ca_bundle_error
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import (
     Errors,

@@ -12,7 +12,6 @@ import base64
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ from understudy.apiserver.authentication.service_accounts.token_notes import LEG
 from understudy.machinery.auth.users import CREDENTIAL_ID, User, account_groups, account_name
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import Clock, parse_timestamp
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ Upstream: k8s.io/kubernetes/pkg/serviceaccount/metrics.go, and the cache of all 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.expiring import ExpiringResults
 from understudy.machinery.util.metrics import Counter

@@ -6,13 +6,12 @@ https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/ (upstream: k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 REQUEST_RECEIVED, RESPONSE_STARTED = "RequestReceived", "ResponseStarted"
 RESPONSE_COMPLETE, PANIC = "ResponseComplete", "Panic"

@@ -8,7 +8,6 @@ import inspect
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,7 +16,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.server.http.tls_listener import TLSListener, listening_socket
 from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.apiserver.server.http1.protocol import HTTPServer
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 log = logging.getLogger("understudy")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.apiserver.authentication.options import flag
 from understudy.apiserver.server.filters.audit.batching import BATCH, BLOCKING, MODES, BackendOptions, Batching
 from understudy.apiserver.server.options.values import nanoseconds
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 if TYPE_CHECKING:
     from understudy.admission.generic_webhook import Endpoint

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from understudy.apiserver.serving.runtime_config import served
 from understudy.apiserver.storage.interface import Store
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.timers import SteeredClock
 from understudy.machinery.validation.field import Path as FieldPath

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from understudy.apiserver.authentication.options import flag
 from understudy.apiserver.storage.engine import Engine
+from understudy.machinery.types import dataclass
 
 SCHEMES = ("http", "https", "unix")
 

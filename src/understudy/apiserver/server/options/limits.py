@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.apiserver.authentication.options import flag
+from understudy.machinery.types import dataclass
 
 READ_ONLY, MUTATING, STREAMS = 400, 200, 100  # the defaults of kube-apiserver
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from ipaddress import ip_address
 from itertools import pairwise
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import flag
 from understudy.machinery.golang.times import parse_duration
+from understudy.machinery.types import dataclass
 
 if TYPE_CHECKING:
     from understudy.apiserver.controllers.framework.leader_election import Election

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from understudy.apiserver.server.options.etcd import EtcdOptions
 from understudy.apiserver.storage.engine import Engine, Values
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.types import dataclass
 
 MEMORY = "memory"
 SQLITE = "sqlite:"

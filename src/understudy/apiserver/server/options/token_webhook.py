@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.options import PathLike, flag
 from understudy.apiserver.server.options.values import nanoseconds
+from understudy.machinery.types import dataclass
 
 if TYPE_CHECKING:
     from understudy.admission.generic_webhook import Endpoint

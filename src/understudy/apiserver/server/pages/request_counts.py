@@ -10,13 +10,14 @@ from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.apiserver.server.pages.exposition import COUNTER, GAUGE, HISTOGRAM, Family, Observations, Sample
 from understudy.apiserver.server.pages.native_histogram import NativeHistogram
 from understudy.apiserver.serving.monitoring import LABELS, WATCH, RequestLabels
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.releases.version import V1_34, V1_35, Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.memory import gives_back
 from understudy.machinery.util.metrics import REQUEST_SECONDS, SLI_SECONDS, Series
 

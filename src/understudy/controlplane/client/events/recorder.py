@@ -11,7 +11,7 @@ once, and then one in five minutes; others are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self, TypeVar
 
 from understudy.apiserver.endpoints.negotiation import STRATEGIC_PATCH
@@ -19,7 +19,7 @@ from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.sender import EventSender
 from understudy.controlplane.client.resources import EVENTS, Resource, object_reference
 from understudy.machinery.errors import StatusError, ignore_not_found
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.clock import timestamp
 from understudy.machinery.util.rate_limit import TokenBucket
 

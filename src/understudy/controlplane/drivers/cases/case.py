@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from understudy.controlplane.drivers.node import Node
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_31, Version
+from understudy.machinery.types import dataclass
 
 Run = Callable[[Node], Awaitable[None]]
 

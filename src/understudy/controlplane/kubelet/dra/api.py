@@ -5,7 +5,6 @@ The messages of all versions are the same on the wire; only the names of the ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from understudy.machinery.serializer.rpc.messages import (
@@ -18,6 +17,7 @@ from understudy.machinery.serializer.rpc.messages import (
     text_map,
     texts,
 )
+from understudy.machinery.types import dataclass
 
 # What a driver names in its registration, and the service's name on the wire.
 V1, V1BETA1, V1ALPHA4 = "v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha3.NodeService"

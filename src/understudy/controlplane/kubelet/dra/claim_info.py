@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_34, V1_35, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 FILE = "dra_manager_state"
 ALL = "*"  # of the operations that a device may skip

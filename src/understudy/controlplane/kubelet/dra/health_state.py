@@ -6,7 +6,6 @@ It has the format of the real kubelet. Upstream: `DevicesHealthMap`.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import orjson
 from understudy.controlplane.kubelet.files import replace_file
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.clock import parse_timestamp
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -42,7 +41,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
 from understudy.machinery.serializer.rpc.grpc_channel import RPCError
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 log = logging.getLogger(__name__)
 

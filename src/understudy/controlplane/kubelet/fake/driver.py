@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 from typing import Self
@@ -59,7 +59,7 @@ from understudy.controlplane.kubelet.pluginmanager import (
 )
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_37, ByRelease
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 TIMEOUT = 60.0  # seconds to wait for the kubelet
 NOWHERE = "devices are published on the API server and for the node that the options server and node name"

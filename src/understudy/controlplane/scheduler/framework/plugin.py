@@ -6,14 +6,14 @@ Upstream: `framework.Plugin`, and one interface for each extension point.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from understudy.controlplane.scheduler.framework.events import ClusterEvent, Trigger
 from understudy.controlplane.scheduler.framework.nodes import NodeInfo
 from understudy.controlplane.scheduler.framework.pods import PodInfo
 from understudy.controlplane.scheduler.framework.status import Status
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 GroupState = dict[str, Any]  # what each plugin works out about a group of pods, by its name: `PodGroupCycleState`
 

@@ -7,7 +7,6 @@ before that those of each container by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.kinds.core.pods.containers.claim_requests import is_set_as_whole
@@ -16,7 +15,7 @@ from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 Amounts = Mapping[str, str]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from time import perf_counter
 from typing import Any, Final
@@ -28,7 +28,7 @@ from understudy.kinds.apiextensions.structural_schema.correlation import Correla
 from understudy.kinds.context import COMPILATION, EVALUATION, observe_nothing
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import (
     OMITTED,

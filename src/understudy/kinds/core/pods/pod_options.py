@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.kinds.core.pods import in_use
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_33, V1_34, V1_36, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 # The flag --allow-privileged; it is on in every cluster that runs drivers as pods.
 ALLOW_PRIVILEGED = True

@@ -5,12 +5,11 @@ The status is read from the containers; the last reason that is found wins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from understudy.kinds.common.printers import NONE, age, name, since
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import Obj, dataclass, nested_field
 from understudy.machinery.util.clock import parse_timestamp
 
 

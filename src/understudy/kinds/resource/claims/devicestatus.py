@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 
 from understudy.kinds.common import conditions
 from understudy.kinds.common.formats import CIDR_TEXT, in_canonical_form
@@ -20,7 +19,7 @@ from understudy.kinds.resource.common.release_rules import (
     ReleaseRules,
 )
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long

@@ -7,7 +7,7 @@ release downwards: each one is the next newer with some differences.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from understudy.kinds.context import Context
@@ -17,7 +17,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.rules import RulesOfRelease
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.field import FieldError, Path, invalid, required, too_long, too_many, type_invalid
 
 _GATES = (

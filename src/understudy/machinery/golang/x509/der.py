@@ -7,8 +7,9 @@ with one part per field. Errors are ValueErrors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from understudy.machinery.types import dataclass
 
 _PARAMETERS = (
     "{{optional:{optional} explicit:false application:false private:false defaultValue:<nil> tag:{tag} "

@@ -5,11 +5,11 @@ Neither the key nor the extensions of a certificate are read. Errors are ValueEr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 
 from understudy.machinery.golang.x509 import der, pem
 from understudy.machinery.golang.x509.der import ANY, BITS, INTEGER, NULL, OID, OPTIONAL, Shape, Value, sequence
+from understudy.machinery.types import dataclass
 
 _ALGORITHM = sequence("AlgorithmIdentifier", OID, OPTIONAL)
 _KEY = sequence("publicKeyInfo", _ALGORITHM, BITS)

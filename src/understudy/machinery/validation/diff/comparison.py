@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.diff.edits import ONLY_X, ONLY_Y, Likeness, edit_script
 from understudy.machinery.validation.diff.go_values import MAP, POINTER, SLICE, STRUCT, Value
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.dump import members
 
 STRUCT, SLICE, MAP, POINTER, STRING, NUMBER, BOOL = "struct", "slice", "map", "pointer", "string", "number", "bool"

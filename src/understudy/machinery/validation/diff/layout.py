@@ -7,9 +7,11 @@ one line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
+
+from understudy.machinery.types import dataclass
 
 NIL, ELLIPSIS = "nil", "..."
 REMOVED, INSERTED, SAME = "-", "+", " "

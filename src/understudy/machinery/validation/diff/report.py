@@ -7,9 +7,10 @@ the reader cannot tell them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
+from understudy.machinery.types import dataclass
 from understudy.machinery.validation.diff.comparison import Comparison
 from understudy.machinery.validation.diff.go_values import (
     BOOL,

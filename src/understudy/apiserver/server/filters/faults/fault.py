@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from understudy.apiserver.server.filters.faults.meeting import Effect
 from understudy.apiserver.server.filters.request_deadline import out_of_time
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
+from understudy.machinery.types import dataclass
 
 CHANGES = ("update", "patch", "delete")  # of an object that is there
 WRITES = ("create", *CHANGES, "deletecollection")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -20,6 +19,7 @@ from understudy.apiserver.server.filters.faults.meeting import Meeting
 from understudy.apiserver.server.filters.faults.rules import CHAOS, Chaos, FaultRule, Rule, Selector
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.spelling import did_you_mean
 
 R = TypeVar("R", bound=Rule)

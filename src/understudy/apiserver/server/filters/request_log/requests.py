@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, SupportsIndex, TypedDict, Unpack, overload
 
 from understudy.apiserver.client.kind_names import find
 from understudy.apiserver.extensions.serving import Serving
+from understudy.machinery.types import dataclass
 from understudy.machinery.util.spelling import did_you_mean
 
 

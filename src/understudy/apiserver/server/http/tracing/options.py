@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.go_types import INTERNAL
-from understudy.machinery.types import GroupVersionKind
+from understudy.machinery.types import GroupVersionKind, dataclass
 
 GROUP, KIND = "apiserver.config.k8s.io", "TracingConfiguration"
 MOST = 1_000_000

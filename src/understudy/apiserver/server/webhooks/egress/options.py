@@ -4,7 +4,7 @@ k8s.io/apiserver/pkg/server/egressselector."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path as FilePath
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.go_types import INTERNAL
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required
 

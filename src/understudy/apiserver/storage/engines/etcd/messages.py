@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from understudy.machinery.serializer.rpc.messages import (
@@ -16,6 +15,7 @@ from understudy.machinery.serializer.rpc.messages import (
     optional_message,
     text,
 )
+from understudy.machinery.types import dataclass
 
 RANGE, TXN, COMPACT = "etcdserverpb.KV/Range", "etcdserverpb.KV/Txn", "etcdserverpb.KV/Compact"
 WATCH = "etcdserverpb.Watch/Watch"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.client.pod_claims import (
@@ -21,7 +21,7 @@ from understudy.controlplane.scheduler.framework.status import Status, error, un
 from understudy.controlplane.scheduler.plugins.dynamicresources.extended_resources import Demand, is_in_memory
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors.nodes import NodeSelector
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 
 
 class ClaimError(Exception):

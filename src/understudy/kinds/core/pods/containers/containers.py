@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from understudy.kinds.common.formats import choice, invalid_texts, label, port_name_texts, port_number_texts
 from understudy.kinds.core.pods.containers import env, handlers, mounts, resources, restarts, security
@@ -11,7 +10,7 @@ from understudy.kinds.core.pods.in_use import is_sidecar
 from understudy.kinds.core.pods.pod_options import Options
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease
 from understudy.machinery.serializer.json_fast import has_empty_fields
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
     Errors,

@@ -6,11 +6,11 @@ https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from understudy.kinds.common.formats import invalid_texts, label
 from understudy.machinery.quantity import PrintedQuantity, Quantity, parse
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, dataclass
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
     Errors,
