@@ -17,6 +17,10 @@ from typing import Any
 from griffe import Alias, Docstring, Extension, Object
 
 _ENTRY = re.compile(r"(?P<names>\w+(?:, \w+)*)(?:,?|\s{2,}(?P<text>\S.*))")
+_STANDARD = {
+    "understudy.machinery.types.dataclass": "dataclasses.dataclass",
+    "understudy.machinery.types.NamedTuple": "typing.NamedTuple",
+}
 _MORE = re.compile(r"\s{4,}\S.*")
 
 
@@ -29,9 +33,8 @@ class DocstringTables(Extension):
             obj.docstring.value = as_markdown(obj.docstring.value)
 
     def on_alias_instance(self, *, alias: Alias, **kwargs: Any) -> None:
-        """Let our `dataclass` be that of the standard library, whose fields griffe shows as parameters."""
-        if alias.target_path == "understudy.machinery.types.dataclass":
-            alias.target_path = "dataclasses.dataclass"
+        """Let our dataclasses and named tuples be those of the standard library, as which griffe shows them."""
+        alias.target_path = _STANDARD.get(alias.target_path, alias.target_path)
 
 
 def as_markdown(docstring: str) -> str:

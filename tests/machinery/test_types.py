@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+import pickle
+import typing
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.serializer.json_fast import WithEmptyFields
-from understudy.machinery.types import dataclass, same_json, share_equal_parts, with_condition
+from understudy.machinery.types import NamedTuple, dataclass, same_json, share_equal_parts, with_condition
 
 READY = {"type": "Ready", "status": "True", "reason": "a", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 OTHER = {"type": "Other", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 NOW = "2030-01-01T00:00:00Z"
+T = TypeVar("T")
+
+
+class Pair(NamedTuple, Generic[T]):
+    """A named tuple with a default, a property and a type."""
+
+    first: T
+    second: int = 2
+
+    @property
+    def both(self) -> tuple[T, int]:
+        """Return its fields."""
+        return self.first, self.second
 
 
 def test_a_new_condition_is_the_last() -> None:
@@ -151,3 +166,20 @@ def test_dataclasses_without_fields_and_with_themselves() -> None:
     loop = Loop()
     loop.of = loop
     assert repr(loop).endswith("Loop(of=...)")
+
+
+def test_named_tuples_are_those_of_typing() -> None:
+    """A named tuple has the fields, defaults, texts and methods that it would have of `typing.NamedTuple`."""
+
+    class Standard(typing.NamedTuple):
+        first: Any
+        second: int = 2
+
+    pair = Pair[str]("a")
+    assert pair == ("a", 2) == tuple(Standard("a")) == pair.both
+    assert repr(pair) == repr(Standard("a")).replace("Standard", "Pair")
+    assert (Pair._fields, Pair._field_defaults) == (Standard._fields, Standard._field_defaults)
+    assert pickle.loads(pickle.dumps(pair._replace(second=3))) == ("a", 3)
+    assert not hasattr(pair, "__dict__")
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
+        Pair()  # type: ignore[call-arg]

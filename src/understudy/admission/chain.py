@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import field
 from enum import StrEnum
 from time import perf_counter
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from understudy.admission.times import ADMIT, STEPS, VALIDATE, AdmissionTimes, Handler, Round, Step
 from understudy.kinds.context import Context
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, dataclass, deep_copy
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, NamedTuple, Obj, dataclass, deep_copy
 
 
 class Operation(StrEnum):

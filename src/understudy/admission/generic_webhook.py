@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from time import perf_counter
-from typing import NamedTuple
 
 from understudy.admission.webhooks import (
     Call,
@@ -19,7 +18,7 @@ from understudy.admission.webhooks import (
 )
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 TIMEOUT = 30.0  # seconds of a call, unless a configuration says otherwise
 DELAY, STEPS, FACTOR, JITTER = 0.5, 5, 1.5, 0.2  # of `DefaultAuthWebhookRetryBackoff`

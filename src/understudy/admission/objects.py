@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from understudy.admission.chain import Attributes
 from understudy.kinds.context import Context
 from understudy.machinery.patch.structured_merge_diff.typed import Type
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, NamedTuple, Obj
 
 
 class RestMapping(NamedTuple):

@@ -13,9 +13,10 @@ from base64 import b32encode
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.metrics import AnyFamily, Counter, Gauge
 
 T = TypeVar("T")

@@ -12,9 +12,8 @@ from collections import Counter as Counts
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import NamedTuple
 
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 from understudy.machinery.util.metrics import AnyFamily, Labels, SampledHistogram, Summary, merged
 
 ADMIT, VALIDATE = "admit", "validate"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
@@ -21,7 +21,7 @@ from understudy.machinery.typeinfo.scheme import (
     scheme_name,
     unknown_conversion,
 )
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 if TYPE_CHECKING:
     from understudy.machinery.auth.exec_plugin import ExecPlugin

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from understudy.apiserver.serving.release import DEFAULT, Release
+from understudy.machinery.types import NamedTuple
 
 _NOTHING: Mapping[str, bool] = MappingProxyType({})
 

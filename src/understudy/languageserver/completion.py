@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.languageserver.descriptions import explained
 from understudy.languageserver.outline import Entry
@@ -11,7 +11,7 @@ from understudy.languageserver.parts import parts_of
 from understudy.languageserver.place import Typed, schema_at, typed_at
 from understudy.languageserver.schema import Schema, Schemas
 from understudy.machinery.golang.yaml_reader import resolve
-from understudy.machinery.types import split_api_version
+from understudy.machinery.types import NamedTuple, split_api_version
 
 _OBJECT_FIELDS = ("apiVersion", "kind", "metadata")  # every object has them, in this order
 _LAST = "status"  # the server's

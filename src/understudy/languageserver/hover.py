@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.apiserver.endpoints.responsewriters import deprecation
 from understudy.apiserver.serving.release import Release
 from understudy.languageserver.descriptions import explained, explained_kind, releases_with, since
@@ -11,7 +9,7 @@ from understudy.languageserver.outline import Entry
 from understudy.languageserver.parts import parts_of
 from understudy.languageserver.place import entry_at, schema_at
 from understudy.languageserver.schema import Schemas
-from understudy.machinery.types import GroupVersionKind, split_api_version
+from understudy.machinery.types import GroupVersionKind, NamedTuple, split_api_version
 
 
 class Hover(NamedTuple):

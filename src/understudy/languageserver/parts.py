@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from understudy.machinery.golang.yaml_reader import YAMLError
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 from understudy.offline.documents import Document, documents_in
 

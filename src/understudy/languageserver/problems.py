@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.languageserver.parts import Parsed, Part, is_of_kubernetes, is_template, parse, parts_of
 from understudy.machinery.golang.yaml_reader import Node, resolve
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 from understudy.offline.checks import Checks, duplicates, has_kind
 from understudy.offline.documents import Document, Place, objects_in, place_of

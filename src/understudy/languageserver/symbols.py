@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from understudy.languageserver.outline import Entry, outline
 from understudy.languageserver.parts import parts_of
+from understudy.machinery.types import NamedTuple
 
 
 class Symbol(NamedTuple):

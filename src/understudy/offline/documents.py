@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.golang.yaml_reader import Node, load_yaml
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 from understudy.offline.validator import is_list
 

@@ -12,8 +12,8 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 # In the order in which they are run: a module imports those before.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.spelling import did_you_mean
 from understudy.worlds.generated.devices import DEVICE_WORLDS
 from understudy.worlds.generated.nodes import NODES

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from time import perf_counter
-from typing import NamedTuple
 
 from understudy.admission.expressions.activation import Activation
 from understudy.cel.compiler import Compiled
 from understudy.cel.errors import EvaluationError
 from understudy.cel.limits.budget import Budget, CostLimitError
 from understudy.cel.values import Value
+from understudy.machinery.types import NamedTuple
 
 
 class Result(NamedTuple):

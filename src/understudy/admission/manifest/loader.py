@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from understudy.admission.manifest.plugin_configuration import (
     MUTATING_POLICY,
@@ -29,7 +28,7 @@ from understudy.machinery.serializer.configuration import decode_named, raw_byte
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 _KINDS = {  # of the objects that a plugin takes: webhooks; policies and their bindings
     MUTATING_POLICY: ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),

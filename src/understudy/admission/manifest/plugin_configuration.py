@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from stat import S_ISDIR
-from typing import NamedTuple
 
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
@@ -17,7 +16,7 @@ from understudy.machinery.releases.version import V1_36, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import FieldError, forbidden, invalid
 from understudy.machinery.validation.field import Path as FieldPath
 

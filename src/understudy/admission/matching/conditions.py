@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import NamedTuple
 
 from understudy.admission.expressions.activation import Activation
 from understudy.admission.expressions.evaluation import Composition
@@ -15,6 +14,7 @@ from understudy.admission.metrics import AdmissionMetrics
 from understudy.cel.compiler import Compiled
 from understudy.cel.limits.budget import MATCH_CONDITIONS_COST_BUDGET, Budget, OutOfBudgetError
 from understudy.machinery.golang.text import aggregate
+from understudy.machinery.types import NamedTuple
 
 
 class ConditionError(Exception):

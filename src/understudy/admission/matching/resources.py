@@ -6,14 +6,13 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.matching import rules, selectors
 from understudy.admission.objects import ObjectInterfaces
 from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, NamedTuple, Obj
 
 
 class Match(NamedTuple):

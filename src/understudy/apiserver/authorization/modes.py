@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.metrics import AuthorizationMetrics
@@ -17,6 +17,7 @@ from understudy.machinery.auth.authorization import Authorizer, StoredObjects
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.spelling import did_you_mean
 
 if TYPE_CHECKING:

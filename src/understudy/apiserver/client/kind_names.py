@@ -9,14 +9,13 @@ A name that no kind has is an error with a hint, see `hints`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from understudy.apiserver.client.hints import unknown_kind, unknown_resource
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.extensions.serving import Serving
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj, named_kind
+from understudy.machinery.types import NamedTuple, Obj, named_kind
 from understudy.machinery.validation.names import path_segment_name
 
 

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 if TYPE_CHECKING:
     from understudy.worlds.world import WorldObject

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from typing import NamedTuple
 
 from understudy.apiserver.client.listing import ObjectList
 from understudy.apiserver.client.watching import Watch
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 Condition = str | Callable[[Obj], object]
 STATUSES = ("true", "false", "unknown")

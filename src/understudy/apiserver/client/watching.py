@@ -7,11 +7,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import NamedTuple, Self
+from typing import Self
 
 from understudy.machinery.errors import status_error
 from understudy.machinery.golang.json_scalars import loads
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 MOST = 1000  # events that may wait to be read; then the server waits, and in the end gives the watch up
 Stop = Callable[[], None]  # ends a watch; may be called in any thread, and more than once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.client.kind_names import RequestError, ServedKind, find, find_kind_of
 from understudy.apiserver.client.loopback import USER_AGENT, Client
@@ -13,7 +13,7 @@ from understudy.apiserver.endpoints.negotiation import APPLY_PATCH
 from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import STRICT, WriteOptions
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 if TYPE_CHECKING:
     from understudy.worlds.world import WorldObject

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import ClientBuilder
@@ -14,6 +13,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.users import User, account_groups, account_name
+from understudy.machinery.types import NamedTuple
 
 # User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.
 APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"

@@ -7,7 +7,7 @@ List are read one by one, and each is kept as the bytes of its JSON.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.golang.json_reader import check_depth
 from understudy.machinery.golang.json_scalars import loads
@@ -22,6 +22,7 @@ from understudy.machinery.golang.yaml_reader import (
     roots,
 )
 from understudy.machinery.patch.patch_body import finite_float, has_surrogates, json_decoder
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 _SPACE = regex(r"[ \t\r\n]*")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import quote, urlencode
 
 from understudy.admission.webhooks import CallError
@@ -15,7 +15,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery import errors
 from understudy.machinery.golang.times import canonical_time
 from understudy.machinery.options import Query, boolean, integer
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 # Types of a node's addresses in the order in which kube-apiserver takes them by default.
 PREFERRED_ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
 from understudy.machinery.golang.text import parse_bool
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.regex import regex
 

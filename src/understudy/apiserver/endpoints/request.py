@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import field
 from math import inf
 from time import monotonic
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from understudy.apiserver.authentication.certificates.user_headers import STANDARD, UserHeaders
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
@@ -18,7 +18,7 @@ from understudy.machinery.auth.users import User
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 
 JSON = "application/json"

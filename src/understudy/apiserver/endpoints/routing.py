@@ -6,7 +6,7 @@ Stored objects play no part here, so that a route can be cached by method and pa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.endpoints.handlers import create, delete, get, patch, update
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
@@ -23,6 +23,7 @@ from understudy.apiserver.serving.release import Release
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.releases.version import V1_34
+from understudy.machinery.types import NamedTuple
 
 if TYPE_CHECKING:
     from understudy.apiserver.extensions.kinds import Defined

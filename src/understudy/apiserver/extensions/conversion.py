@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from understudy.admission.webhooks import Call, CallError, WebhookClient, read_review, target_of
 from understudy.apiserver.extensions.definition import Definition
@@ -25,7 +25,7 @@ from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo import go_types
-from understudy.machinery.types import GroupVersionKind, Obj, named_kind, split_api_version
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, named_kind, split_api_version
 from understudy.machinery.validation.field import Errors, Path
 
 _GROUP = "apiextensions.k8s.io"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.extensions.conversion import new_converter
@@ -19,7 +18,7 @@ from understudy.apiserver.extensions.structural_codec import StructuralCodec
 from understudy.kinds.apiextensions.custom_resources import CustomResourceRules
 from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind
+from understudy.machinery.types import GroupVersionKind, NamedTuple
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 VERBS_WHILE_TERMINATING = ("delete", "deletecollection", "get", "list", "watch")

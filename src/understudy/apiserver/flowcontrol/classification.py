@@ -7,7 +7,7 @@ uid; a missing level keeps the uid that it had. Upstream: `configController` in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.apiserver.flowcontrol.rules import RULES, Rule, matches_subject
@@ -19,7 +19,7 @@ from understudy.kinds.flowcontrol.strategy import GROUP, precedence
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 from understudy.machinery.util.caches import are_short
 from understudy.machinery.util.memory import gives_back
 

@@ -6,11 +6,11 @@ Upstream: k8s.io/apiserver/pkg/util/flowcontrol/rule.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import Self
 
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import ACCOUNT, User, account_name
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 EVERY = "*"  # alone in a list, it stands for every value; this is all it can do there
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, floor
-from typing import NamedTuple
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class SeatLimits(NamedTuple):

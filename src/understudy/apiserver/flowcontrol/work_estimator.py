@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from typing import NamedTuple
 
 from understudy.apiserver.flowcontrol.fairqueuing.queue_set import ONE_SEAT, Work, work_of
 from understudy.apiserver.flowcontrol.flows import Flow
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.options import Query
+from understudy.machinery.types import NamedTuple
 
 _OBJECTS_PER_SEAT = 100
 _BYTES_PER_SEAT = 100_000

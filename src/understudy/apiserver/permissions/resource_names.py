@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from understudy.machinery.types import NamedTuple
 
 
 class ResourceName(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from string import ascii_letters, digits
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -16,7 +16,7 @@ from understudy.machinery import errors
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import RawNumber
 from understudy.machinery.patch import patch_body
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 VERSION = "meta.k8s.io/v1"
 INCONSISTENT = -1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import field
 from time import perf_counter
-from typing import NamedTuple
 
 from understudy.apiserver.encoding.encoded import is_loaded, load, lookup, matches
 from understudy.apiserver.registry import continue_token, resource_version
@@ -32,7 +31,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_37, ByRelease
 from understudy.machinery.selectors.selector import Selector
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (

@@ -7,7 +7,6 @@ Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 from understudy.apiserver.storage.interface import Entry
 from understudy.cel.limits.interrupts import evaluated
@@ -18,7 +17,7 @@ from understudy.kinds.declared_rules import with_declared_errors
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import empty_fields, keep_empty_fields
-from understudy.machinery.types import Obj, deep_copy, same_json, split_api_version
+from understudy.machinery.types import NamedTuple, Obj, deep_copy, same_json, split_api_version
 from understudy.machinery.util.pieces import release
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid

@@ -10,7 +10,6 @@ defaults of that version, converted to the internal form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from understudy.apiserver.encoding.conversion import bare
 from understudy.apiserver.encoding.go_codec import GoCodec
@@ -44,7 +43,7 @@ from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope, 
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import decode_registered
 from understudy.machinery.typeinfo.unserved import served_as
-from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, split_api_version
 from understudy.machinery.util.deep_recursion import call_deeply
 
 PROTOBUF, JSON, YAML = "application/vnd.kubernetes.protobuf", "application/json", "application/yaml"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.admission.manifest.settings import (
     NEED_CONFIGURATION,
@@ -66,7 +66,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 if TYPE_CHECKING:
     from understudy.apiserver.authentication.bootstrap_tokens import BootstrapTokens

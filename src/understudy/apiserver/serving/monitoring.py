@@ -6,11 +6,11 @@ Requests have the labels of the route that answers them: what a filter refuses, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.metrics import SLI_SECONDS, AnyFamily, Counter, Gauge, Histogram, Series
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run

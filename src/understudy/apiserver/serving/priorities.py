@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
 
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class Priorities(NamedTuple):

@@ -16,13 +16,13 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from understudy.apiserver.encoding.go_codec import GoCodec
 from understudy.kinds.declarations.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, dataclass
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, dataclass
 from understudy.machinery.util.regex import regex
 from understudy.machinery.util.spelling import did_you_mean
 from understudy.schemas import SCHEMAS

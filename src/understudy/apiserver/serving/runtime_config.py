@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from understudy.apiserver.serving.release import Group, Release
 from understudy.kinds.declarations.kind import Kind, Subresource
@@ -18,6 +17,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease
 from understudy.machinery.typeinfo.group_versions import registered
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from understudy.apiserver.storage.interface import Raw
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 Show = Callable[[Collection[Any]], Iterator[Any]]
 

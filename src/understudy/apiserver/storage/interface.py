@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from understudy.apiserver.storage import packing
 from understudy.machinery.errors import StatusError, internal_error
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 # Bytes that a remembered write takes besides the value: the event, an entry, a version, and their places in lists.
 EVENT_SIZE = 400

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from understudy.cel.cost.overloads import ORDERED_TEXTS
 from understudy.cel.library.list_extensions import LONGEST_RANGE
@@ -17,6 +16,7 @@ from understudy.cel.library.named_formats import NamedFormat
 from understudy.cel.limits.budget import RUNTIME_COST_BUDGET, PanicError
 from understudy.cel.values import NONE, Optional, Value, map_keys
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 
 CallCost = Callable[[Sequence[Value]], int]
 """The cost of a call, given its arguments (the target of a method first).

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from understudy.cel.ast import Const
 from understudy.cel.cost.estimate import LIMIT, ONE, UNKNOWN_SIZE, ZERO, AstNode, Estimate, fixed
 from understudy.cel.cost.overloads import ORDERED_TEXTS
 from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 
 CallEstimate = tuple[Estimate, Estimate | None]
 Rule = Callable[[str, AstNode | None, Sequence[AstNode]], CallEstimate | None]

@@ -5,8 +5,6 @@ Sizes follow values: from a variable of `cel.bind` or of a macro to its uses, an
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.cel.ast import (
     Call,
     Comprehension,
@@ -34,6 +32,7 @@ from understudy.cel.cost.estimate import (
 )
 from understudy.cel.types import Type
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import NamedTuple
 
 LIST, MAP, MESSAGE = fixed(10), fixed(30), fixed(40)
 INDEXED = {"index_list": "@items", "index_map": "@values"}

@@ -7,8 +7,9 @@ on after that character. For example, `a & b` is reported with `'& '`.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 EOF: Final = "<EOF>"

@@ -20,11 +20,12 @@ import io
 import json
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.apiserver.serving.release import Release, UnknownReleaseError
 from understudy.cli.flags import add_server_flags
 from understudy.cli.output import print_error
+from understudy.machinery.types import NamedTuple
 
 if TYPE_CHECKING:
     from understudy.cli.program import AddParser

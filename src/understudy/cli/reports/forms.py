@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from understudy.cli.documents import place
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from understudy.controlplane.allocator import allocated
 from understudy.controlplane.allocator.allocated import AllocatedState, Amounts
@@ -29,7 +29,7 @@ from understudy.controlplane.allocator.pools import NodePools
 from understudy.controlplane.allocator.requests import MAX_RESULTS, ClaimData, Matcher, Request
 from understudy.controlplane.allocator.rules import Blocked, InvalidPools, Rules, Variant
 from understudy.machinery.releases.version import V1_37
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 from understudy.machinery.validation.generated_names import new_uid
 
 

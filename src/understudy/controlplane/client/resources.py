@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.apiserver.serving.release import Release
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class Resource(NamedTuple):

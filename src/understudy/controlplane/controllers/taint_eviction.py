@@ -10,8 +10,6 @@ k8s.io/kubernetes/pkg/controller/tainteviction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.apiserver.controllers.controller import CONTROLLER_AGENT, ControllerContext, service_account
 from understudy.apiserver.controllers.framework.controller import Controller
 from understudy.apiserver.controllers.framework.store_informer import StoreInformers
@@ -23,7 +21,7 @@ from understudy.controlplane.client.pod_deletion import add_condition_and_delete
 from understudy.controlplane.client.resources import PODS
 from understudy.machinery.errors import ignore_not_found
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 NODE_PREFIX, POD_PREFIX = "/registry/minions/", "/registry/pods/"
 NAME, ACCOUNT = "taint-eviction-controller", "node-controller"

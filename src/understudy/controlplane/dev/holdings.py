@@ -7,9 +7,8 @@ n1    gpu.example.com/n1/gpu-0  default/p-gpu-x7k2p  default/p  2026-01-01T12:03
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 NOTHING = "-"
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from understudy.controlplane.allocator.checks.taints import tolerates
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 from understudy.machinery.util.clock import parse_timestamp
 
 NO_EXECUTE = "NoExecute"

@@ -7,7 +7,6 @@ import stat
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from understudy.controlplane.drivers.verdicts import FailedError
 from understudy.controlplane.kubelet.dra.api import (
@@ -35,6 +34,7 @@ from understudy.controlplane.kubelet.pluginmanager import (
 )
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
+from understudy.machinery.types import NamedTuple
 
 
 class Registration(NamedTuple):

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from os import scandir
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, RPCError
 from understudy.machinery.serializer.rpc.messages import Message, boolean, text, texts
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
 from understudy.controlplane.kubelet.files import replace_file
+from understudy.machinery.types import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

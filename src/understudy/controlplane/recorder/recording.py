@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import field
-from typing import NamedTuple
 
 from understudy.apiserver.client.verbs import Query
 from understudy.controlplane.client.resources import Resource
 from understudy.controlplane.recorder.cleaning import cleaned, is_made_by_servers
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 from understudy.machinery.util.spelling import did_you_mean
 
 Get = Callable[[str, Query], Awaitable[Obj]]  # a path and parameters; raises StatusError

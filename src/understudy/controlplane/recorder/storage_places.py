@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.encoding.conversion import from_internal, to_internal
@@ -26,7 +26,7 @@ from understudy.apiserver.storage.interface import Raw, StorageError
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import decode_value
-from understudy.machinery.types import Obj, named_kind
+from understudy.machinery.types import NamedTuple, Obj, named_kind
 
 if TYPE_CHECKING:
     from understudy.controlplane.client.resources import Resource

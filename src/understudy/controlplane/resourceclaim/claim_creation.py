@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.apiserver.controllers.framework.workqueue import TryAgainError
 from understudy.controlplane.client.api_client import APIClient
 from understudy.controlplane.client.events.recorder import EventRecorder
@@ -22,7 +20,7 @@ from understudy.controlplane.resourceclaim.created_claims import CreatedClaims
 from understudy.machinery.errors import StatusError, not_found
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_37
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 FIELD_MANAGER = "ResourceClaimController"  # of the owner's status
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
 
 from understudy.apiserver.controllers.framework import controller as framework
 from understudy.apiserver.controllers.framework.controller import run_controllers
@@ -34,7 +33,7 @@ from understudy.controlplane.resourceclaim.pod_groups import NoGroupsError, PodG
 from understudy.controlplane.resourceclaim.pod_sync import PodSync
 from understudy.controlplane.resourceclaim.scheduling_contexts import SchedulingContexts
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, V1_35, V1_36, ByRelease, Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 log = logging.getLogger(__name__)
 

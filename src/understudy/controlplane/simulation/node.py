@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import NamedTuple
 
 from understudy.apiserver.client.connection import Connection
 from understudy.controlplane.client.api_client import APIClient
@@ -27,7 +26,7 @@ from understudy.controlplane.simulation.history import Note
 from understudy.controlplane.simulation.persistence import until_answered
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.timers import sleep
 

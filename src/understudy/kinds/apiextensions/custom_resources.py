@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from understudy.kinds.apiextensions import embedded_resources
 from understudy.kinds.common.formats import MAX_INT32
@@ -12,7 +12,7 @@ from understudy.kinds.common.objectmeta import PLAIN, beside_declared_rules, fin
 from understudy.kinds.context import Context
 from understudy.machinery.golang import fmt
 from understudy.machinery.releases import features
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path, invalid
 
 if TYPE_CHECKING:

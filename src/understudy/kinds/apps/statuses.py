@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from understudy.kinds.apps.common import at_most, collisions, counters
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import Errors
 
 

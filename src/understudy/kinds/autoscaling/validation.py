@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from understudy.kinds.apps.common import SPEC, counters
 from understudy.kinds.common.formats import choice, invalid_texts, label, nonnegative
@@ -14,7 +13,7 @@ from understudy.kinds.core.pods.containers.resources import as_quantity, contain
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_34, V1_36, V1_37, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import Errors, FieldError, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.golang.times import duration_error, parse_duration
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 

@@ -9,11 +9,10 @@ Each kind has a table of guards. Upstream has a function `dropDisabledFields` fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.serializer.json_fast import WithEmptyFields
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 
 Use = Callable[[Obj], bool]
 Drop = Callable[[Obj], None]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_37, ByRelease, Version
 from understudy.machinery.serializer.json_fast import was_sent_empty
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.types import NamedTuple, Obj, split_api_version
 from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
 from understudy.machinery.validation.field import (
     Errors,

@@ -7,12 +7,12 @@ Built-in kinds are Go structs (`go_codec`); custom resources follow the schema o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from understudy.machinery.patch.apply.object_type import ObjectType
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.go_types import Struct
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 
 class Body(Protocol):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from understudy.kinds.common.objectmeta import CORE
 from understudy.kinds.context import Context
@@ -24,7 +24,7 @@ from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
-from understudy.machinery.types import GroupVersionKind, Obj, dataclass
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, dataclass
 from understudy.machinery.validation.field import Errors
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.validation.field import FieldError, Path
 
 

@@ -8,14 +8,13 @@ become Active one after the other, in the order of their priorities, and each en
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from understudy.kinds.common import conditions
 from understudy.kinds.common.compose import all_of
 from understudy.kinds.common.equality import semantic_deep_equal
 from understudy.kinds.common.objectmeta import CORE, IMMUTABLE
 from understudy.kinds.context import Context
-from understudy.machinery.types import Obj, condition_is_true, condition_of, dataclass, nested_field
+from understudy.machinery.types import NamedTuple, Obj, condition_is_true, condition_of, dataclass, nested_field
 from understudy.machinery.util.clock import parse_timestamp
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from understudy.machinery.auth.users import User
 from understudy.machinery.releases.version import V1_37
 from understudy.machinery.selectors.fields import FieldTerm, parse_fields
 from understudy.machinery.selectors.labels import Requirement, SelectorError, parse_labels
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from understudy.machinery.auth.exec_plugin import GROUP, VERSIONS
 from understudy.machinery.golang.json_reader import DecodeError
@@ -13,7 +12,7 @@ from understudy.machinery.serializer.configuration import TIME, TYPE_META, Confi
 from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.typeinfo.go_types import INTERNAL
 from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered, scheme_name
-from understudy.machinery.types import GroupVersionKind
+from understudy.machinery.types import GroupVersionKind, NamedTuple
 
 KIND = "ExecCredential"
 _PACKAGE = "k8s.io/client-go/pkg/apis/clientauthentication"

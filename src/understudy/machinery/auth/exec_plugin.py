@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 from unicodedata import category
 
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 GROUP = "client.authentication.k8s.io"
 EXTENSION = f"{GROUP}/exec"  # of a cluster: what is passed on to the plugin as `config`

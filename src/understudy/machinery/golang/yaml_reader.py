@@ -12,11 +12,12 @@ from base64 import b64decode
 from collections.abc import Callable, Generator, Iterator, Sequence
 from math import copysign, inf, isfinite, isnan
 from struct import pack, unpack
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode, go_number
 from understudy.machinery.golang.text import go_float, go_quote
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 _WORDS: dict[str, tuple[str, Any]] = {

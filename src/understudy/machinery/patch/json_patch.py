@@ -14,7 +14,7 @@ a path through a null that the same patch has put there; here these patches do n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, request_too_large, unprocessable
 from understudy.machinery.golang.json_reader import parse as parse_json
@@ -22,7 +22,7 @@ from understudy.machinery.golang.json_reader import to_text
 from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.patch import patch_body as bodies
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 MAX_OPERATIONS = 10000
 MAX_COPIED_BYTES = 3 * 1024 * 1024

@@ -7,11 +7,11 @@ errors; all others keep their order.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.patch import patch_body as bodies
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 INVALID = "Invalid JSON Patch"
 

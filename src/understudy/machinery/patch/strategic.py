@@ -12,7 +12,7 @@ on the order in which Go walks a map, this module walks in the order of the patc
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
 from understudy.machinery.golang import fmt
@@ -31,7 +31,7 @@ from understudy.machinery.patch.strategic_lists import (
 )
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.typeinfo.raw_parts import change_raw
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 PATCH = "$patch"
 RETAIN_KEYS = "$retainKeys"

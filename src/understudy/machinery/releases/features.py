@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import NamedTuple, NewType
+from typing import NewType
 
 import orjson
 
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import V1_31, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.spelling import did_you_mean
 from understudy.schemas import SCHEMAS
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 T = TypeVar("T")

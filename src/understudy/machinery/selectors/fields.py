@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from understudy.machinery.selectors.labels import SelectorError
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.caches import cache_short_texts
 
 

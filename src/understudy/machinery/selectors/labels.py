@@ -7,11 +7,10 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from understudy.machinery.golang.text import aggregate, parse_int
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.bad_values import Joined, Typed

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from understudy.machinery.selectors.fields import FieldTerm
 from understudy.machinery.selectors.labels import Requirement
 from understudy.machinery.selectors.shards import Shards
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 _NO_LABELS: Mapping[str, str] = {}
 _OF_METADATA = ("metadata.name", "name", "metadata.namespace")  # fields of every kind

@@ -6,7 +6,9 @@ Upstream: `k8s.io/apimachinery/pkg/sharding`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from understudy.machinery.types import NamedTuple
 
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1  # of FNV-1a, 64 bits
 

@@ -16,7 +16,7 @@ import json
 import json.scanner
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import orjson
 
@@ -26,7 +26,7 @@ from understudy.machinery.serializer.json_exact import Decoder
 from understudy.machinery.serializer.json_fast import struct_converter
 from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
 from understudy.machinery.typeinfo.go_types import Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.regex import regex
 
 __all__ = [

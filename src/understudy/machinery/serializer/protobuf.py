@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.serializer.json_fast import zero_value_of
@@ -27,7 +27,7 @@ from understudy.machinery.serializer.protobuf_wire import (
     read_varint,
 )
 from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 

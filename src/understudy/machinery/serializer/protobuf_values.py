@@ -6,7 +6,7 @@ import struct as binary
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,6 +21,7 @@ from understudy.machinery.serializer.protobuf_wire import (
     length_delimited,
     read_fields,
 )
+from understudy.machinery.types import NamedTuple
 
 
 class Codec(NamedTuple):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import exp, log, nan
 from time import monotonic
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 # Upper bounds of the buckets of durations, in seconds: those of match conditions and of requests.
 CONDITION_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)

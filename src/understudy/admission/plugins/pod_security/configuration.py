@@ -6,7 +6,6 @@ Upstream: k8s.io/pod-security-admission/admission/api.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from understudy.admission.manifest.settings import InitializationError
 from understudy.admission.plugins.pod_security.levels import (
@@ -24,7 +23,7 @@ from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 from understudy.machinery.validation.field import FieldError, Path, duplicate, invalid
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 

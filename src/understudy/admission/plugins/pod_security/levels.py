@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid
 

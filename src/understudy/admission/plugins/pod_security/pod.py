@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
-from typing import NamedTuple
 
 from understudy.kinds.core.pods.containers_of import containers
-from understudy.machinery.types import Obj, dataclass, nested_field
+from understudy.machinery.types import NamedTuple, Obj, dataclass, nested_field
 
 
 class Violation(NamedTuple):

@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/imagepolicy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.generic_webhook import Endpoint, GenericWebhook
@@ -22,7 +21,7 @@ from understudy.machinery.serializer.configuration import TYPE_META, Configurati
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import registered
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.expiring import ExpiringResults
 from understudy.machinery.validation.names import qualified_name_texts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Operation, Point
 from understudy.kinds.context import Context
@@ -15,7 +14,7 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.serializer.json import DecodeError, decode_value
 from understudy.machinery.typeinfo.scheme import scheme_name
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.types import NamedTuple, Obj, nested_field
 from understudy.machinery.validation.field import Path
 
 _DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
 
 from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
@@ -30,7 +29,7 @@ from understudy.kinds.admissionregistration.policies import PATCHES
 from understudy.machinery.errors import StatusError, admission_forbidden, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, dataclass, deep_copy, named_kind
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, dataclass, deep_copy, named_kind
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
 Patcher = Callable[[Value, VersionedAttributes, ObjectInterfaces, Version], Obj]

@@ -7,14 +7,13 @@ do not fit a kind that its constraints name (upstream: plugin/policy/validating/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from understudy import cel
 from understudy.cel.checker.declared_types import DeclaredType, declared_type
 from understudy.cel.checker.policy_environments import Composed, type_checking_environment, variable_type
 from understudy.cel.compiler import Compiled
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, split_api_version
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, NamedTuple, Obj, split_api_version
 
 _MOST_TYPES = 10  # of one rule
 # Whether there is a variable `params` if nothing is known of the kind of parameters.

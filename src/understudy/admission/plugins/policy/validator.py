@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
 
 from understudy.admission.chain import Attributes
 from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
@@ -28,7 +27,7 @@ from understudy.kinds.context import Context
 from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, dataclass
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, dataclass
 
 _LONGEST_MESSAGE = 5 * 1024  # bytes
 _LONGEST_ANNOTATION = 10 * 1024  # bytes

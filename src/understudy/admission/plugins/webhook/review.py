@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import uuid
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from understudy.admission.manifest.webhook_users import WebhookUsers
@@ -23,7 +22,7 @@ from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import as_sent
 from understudy.machinery.typeinfo.go_types import Schemas
-from understudy.machinery.types import GroupVersionKind, Obj, named_kind
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj, named_kind
 from understudy.machinery.validation.names import qualified_name_texts
 
 _GROUP = "admission.k8s.io"

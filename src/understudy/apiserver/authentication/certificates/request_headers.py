@@ -6,7 +6,6 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#authenti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from cryptography import x509
@@ -17,6 +16,7 @@ from understudy.apiserver.authentication.certificates.client_chains import Clien
 from understudy.apiserver.authentication.certificates.user_headers import with_standard
 from understudy.apiserver.authentication.errors import CertificateError
 from understudy.machinery.auth.users import User
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.regex import regex
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -17,7 +17,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.yaml_reader import to_json
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthenticationConfiguration"
 _VERSIONS = ByRelease({V1_31: ("v1alpha1", "v1beta1"), V1_34: ("v1alpha1", "v1beta1", "v1")})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
 from understudy.machinery.auth.users import User
+from understudy.machinery.types import NamedTuple
 
 READS = ("get", "list", "watch")
 ANY = "*"

@@ -5,14 +5,12 @@ Upstream: k8s.io/apiserver/pkg/apis/apiserver/load, and the defaults of the type
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.times import duration_error, parse_duration
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.go_types import Struct
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthorizationConfiguration"
 WEBHOOK = "Webhook"

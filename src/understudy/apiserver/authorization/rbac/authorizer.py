@@ -9,14 +9,13 @@ Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac and pkg/registry/rbac/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from understudy.apiserver.authorization.rbac.rules import Rule
 from understudy.machinery.auth.authorization import Attributes, Decision, StoredObjects, SubjectRules
 from understudy.machinery.auth.users import User, account_name
 from understudy.machinery.errors import group_resource_text
 from understudy.machinery.golang.text import aggregate, go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.caches import Results, are_short
 
 GROUP = "rbac.authorization.k8s.io"

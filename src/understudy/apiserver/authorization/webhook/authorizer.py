@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from understudy.admission.generic_webhook import GenericWebhook, result_of
 from understudy.admission.webhooks import CallError
@@ -14,7 +14,7 @@ from understudy.apiserver.authorization.webhook.review import in_version, spec_o
 from understudy.machinery.auth.authorization import Attributes, Decision, SubjectRules
 from understudy.machinery.auth.users import User
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import Clock
 from understudy.machinery.util.expiring import ExpiringResults
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.spelling import did_you_mean
 
 Library = Literal[

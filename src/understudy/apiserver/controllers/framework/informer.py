@@ -18,12 +18,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import aclosing
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from understudy.apiserver.controllers.framework.backoff import Backoff
 from understudy.apiserver.controllers.framework.indexer import Indexer
 from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.errors import StatusError
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.clock import SYSTEM_CLOCK, Clock
 from understudy.machinery.util.timers import sleep
 

@@ -15,12 +15,12 @@ import random
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from understudy.apiserver.client.verbs import Verbs
 from understudy.machinery.errors import StatusError
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import Clock, micro_timestamp
 from understudy.machinery.util.timers import sleep, timeout
 

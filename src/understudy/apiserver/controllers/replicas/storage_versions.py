@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from understudy.admission.webhooks import text_of_code
 from understudy.apiserver.client.verbs import Verbs
@@ -25,7 +24,7 @@ from understudy.kinds.declarations.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.typeinfo.unserved import registered_versions
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import Clock, timestamp
 from understudy.machinery.util.timers import sleep
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from understudy.apiserver.encoding.go_codec import GoDecoder
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -23,7 +23,7 @@ from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
 from understudy.machinery.serializer.json import DecodeError, encode
 from understudy.machinery.typeinfo.raw_parts import rewrite_raw
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.field import Path, invalid
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import MEDIA
 from understudy.apiserver.endpoints.openapi import parameters
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 DELETE_OPTIONS, STATUS, WATCH_EVENT = f"{META}.DeleteOptions", f"{META}.Status", f"{META}.WatchEvent"

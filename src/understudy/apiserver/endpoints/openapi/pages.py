@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.apiserver.endpoints.negotiation import JSON, MEDIA
 from understudy.apiserver.endpoints.openapi.operations import META, TEXT, in_capitals, plain, tag
 from understudy.machinery.releases.recorded import read_release_file
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 _GROUP, _GROUPS = f"{META}.APIGroup", f"{META}.APIGroupList"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import CUSTOM_PATCHES, JSON, MEDIA, PATCHES, STREAMS, YAML
 from understudy.apiserver.endpoints.openapi.operations import (
@@ -29,7 +28,7 @@ from understudy.apiserver.endpoints.openapi.operations import (
 from understudy.apiserver.endpoints.openapi.parameters import in_path
 from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
 from understudy.kinds.declarations.kind import Kind, Subresource
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind, NamedTuple, Obj
 
 # The methods of subresources that hand requests on.
 CONNECTED = {"attach": ("get", "post"), "exec": ("get", "post"), "portforward": ("get", "post"), "proxy": METHODS}

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from secrets import token_hex
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery.golang.times import http_date
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 Headers = list[tuple[str, str]]

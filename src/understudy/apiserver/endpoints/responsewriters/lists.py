@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial as partial_function
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 from understudy.apiserver.encoding.encoded import (
@@ -50,7 +50,7 @@ from understudy.machinery.serializer.cbor import encode as cbor
 from understudy.machinery.serializer.cbor.items import ARRAY
 from understudy.machinery.serializer.protobuf_wire import around_message, length_delimited
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 SHARED = 1000  # entries from which on equal lists share their parts
 PART = 256 << 10  # bytes from which on items are joined to a part of the body

@@ -6,7 +6,8 @@ Each level gets the same multiple of its target, but no less than its lower and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from understudy.machinery.types import NamedTuple
 
 _LEAST_TARGET = 0.001
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import ceil, floor
-from typing import NamedTuple
 
 from understudy.apiserver.flowcontrol.fairqueuing.allocation import Claim, allocate
 from understudy.apiserver.flowcontrol.fairqueuing.queue_set import EXEMPT, NO_QUEUES, QueueSet, QueuingConfig
 from understudy.apiserver.flowcontrol.seats import SeatLimits, seat_limits
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 PERIOD = 10.0  # seconds after which seats are lent anew (`borrowingAdjustmentPeriod`)
 _PARTS = 10  # of the seats of the server, in one of which the use of a level is measured that has none now

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.apiserver.flowcontrol.fairqueuing.seat_demand import Limits, SeatDemand
 from understudy.apiserver.flowcontrol.fairqueuing.shuffle_sharding import hand_of
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 SCALE = 10**8  # seat-seconds are counted in parts of this size
 SERVICE = 0.003  # seconds that a request is taken to last before it has ended (`estimatedServiceDuration`)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from math import sqrt
-from typing import NamedTuple
 
 from understudy.apiserver.flowcontrol.timed_ratios import TimedRatios
+from understudy.machinery.types import NamedTuple
 
 _SMOOTHING = 0.977  # part of the smoothed demand that is kept in each period (`seatDemandSmoothingCoefficient`)
 _DEMANDS = (0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.7, 2, 2.8, 4, 6)

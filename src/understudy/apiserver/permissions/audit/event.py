@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -27,7 +27,7 @@ from understudy.apiserver.permissions.audit.policy import (
 )
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 LONGEST_AGENT = 1024  # characters
 TRUNCATED = "...TRUNCATED"

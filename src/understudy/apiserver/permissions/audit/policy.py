@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from understudy.machinery.auth.authorization import Attributes
 from understudy.machinery.auth.users import User
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 
 REQUEST_RECEIVED, RESPONSE_STARTED = "RequestReceived", "ResponseStarted"
 RESPONSE_COMPLETE, PANIC = "ResponseComplete", "Panic"

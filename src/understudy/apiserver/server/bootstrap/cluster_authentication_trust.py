@@ -6,7 +6,7 @@ Upstream: `clusterauthenticationtrust.Controller`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -18,7 +18,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.counted.metrics import AuthenticationMetrics
@@ -41,6 +40,7 @@ from understudy.machinery.auth.authorization import Authorizer
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_37, ByRelease
+from understudy.machinery.types import NamedTuple
 
 CBOR_EVERYWHERE, CBOR_OF_RESOURCES = "everywhere", "of resources"
 CBOR = ByRelease({V1_37: CBOR_EVERYWHERE, V1_31: CBOR_OF_RESOURCES})  # where the gate is on

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import cached_property
-from typing import NamedTuple
 
 from understudy.apiserver.authentication.options import flag
 from understudy.machinery.golang.times import parse_duration
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 _DELAY, _GRACE = "--shutdown-delay-duration", "shutdown-watch-termination-grace-period"
 

@@ -6,12 +6,11 @@ regular expressions. All others are read line by line, by `HeadReader`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.caches import cache_short_texts
 from understudy.machinery.util.regex import regex
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from multidict import CIMultiDict, CIMultiDictProxy, istr
 
@@ -22,6 +21,7 @@ from understudy.apiserver.server.http1.head import (
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, V1_37, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 MAX_HEADERS = 1024 * 1024 + 320  # bytes of all headers, with 32 for each (`maxHeaderListSize`)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import clauses
 from understudy.apiserver.server.pages.native_histogram import ZERO_THRESHOLD, NativeHistogram
@@ -16,6 +15,7 @@ from understudy.apiserver.storage.turns import Turns
 from understudy.machinery.golang.text import go_float, go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.serializer.protobuf_wire import encode_varint, length_delimited
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.metrics import Quantiles
 
 COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import NamedTuple
 
 from understudy.apiserver.authentication.options import PathLike, flag
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.golang.text import aggregate, go_quote, path_error
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 _NAME, _LABEL = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 log = logging.getLogger("understudy")

@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from math import frexp
-from typing import NamedTuple
+
+from understudy.machinery.types import NamedTuple
 
 SCHEMA = 3  # the coarsest one whose factor, 2^(1/8), is not above 1.1
 MOST_BUCKETS = 160

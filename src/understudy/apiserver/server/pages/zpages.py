@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import CBOR, JSON, YAML, Clause, Output, clauses
 from understudy.apiserver.endpoints.request import Request, Response
@@ -20,7 +19,7 @@ from understudy.machinery.errors import not_acceptable
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import timestamp
 
 GROUP = "config.k8s.io"

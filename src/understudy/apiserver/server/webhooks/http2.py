@@ -10,7 +10,7 @@ import asyncio
 import zlib
 from collections.abc import Mapping
 from types import TracebackType
-from typing import NamedTuple, Self, cast
+from typing import Self, cast
 
 from h2 import events
 from h2.config import H2Configuration
@@ -23,6 +23,7 @@ from understudy.apiserver.server.http1.ends import EndingProtocol
 from understudy.apiserver.server.http2.frames import GOAWAY, HEAD, FrameCutter
 from understudy.apiserver.server.webhooks.http2_errors import Http2Error, NotProcessedError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import NamedTuple
 
 _GZIP = 16 + zlib.MAX_WBITS
 

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
@@ -31,7 +31,7 @@ from understudy.apiserver.server.webhooks.aggregation.headers import (
 from understudy.apiserver.server.webhooks.certificates import client_context
 from understudy.apiserver.server.webhooks.egress.dialing import DIAL, Dial
 from understudy.machinery import errors
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 if TYPE_CHECKING:
     import aiohttp

@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Collection
 from html.parser import HTMLParser
 from itertools import accumulate
-from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from understudy.machinery.golang.urls import clean_path, parse_error
+from understudy.machinery.types import NamedTuple
 
 # Attributes that are links, by the names of tags.
 _LINKS = {

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+
+from understudy.machinery.types import NamedTuple
 
 _HEADER, _META, _BUCKET = Struct("<QHHI"), Struct("<IIIIQQQQQQ"), Struct("<QQ")
 _BRANCH, _LEAF = Struct("<IIQ"), Struct("<IIII")

@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from understudy.apiserver.storage.engine import ChangedError, Contents, Reader, Show, Write
 from understudy.apiserver.storage.interface import StorageError
 from understudy.apiserver.storage.turns import Turns
+from understudy.machinery.types import NamedTuple
 
 T = TypeVar("T")
 

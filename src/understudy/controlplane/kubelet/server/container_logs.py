@@ -6,12 +6,12 @@ Upstream: `validateContainerLogStatus`, and `ReadLogs` of `pkg/kubelet/kuberunti
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 from understudy.controlplane.kubelet.server.refused import RefusedError
 from understudy.kinds.core.pods.containers_of import with_paths
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import parse_timestamp, timestamp
 from understudy.machinery.validation.field import Path
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from understudy.apiserver.server.options.values import host_and_port
+from understudy.machinery.types import NamedTuple
 
 Address = tuple[str, int]
 

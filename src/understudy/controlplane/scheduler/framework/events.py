@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import NamedTuple
 
 from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class Kind(Enum):

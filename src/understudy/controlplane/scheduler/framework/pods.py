@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 from understudy.controlplane.client.pod_claims import group_name
 from understudy.controlplane.scheduler.framework.resizes import NO_RESIZES, Resizes, of_all_containers, of_whole
@@ -16,7 +15,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_37, Version
 from understudy.machinery.selectors.nodes import NodeSelector
-from understudy.machinery.types import Obj, dataclass
+from understudy.machinery.types import NamedTuple, Obj, dataclass
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 Resources = dict[str, int]  # cpu in thousandths, everything else in whole units

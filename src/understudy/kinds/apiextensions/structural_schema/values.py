@@ -11,7 +11,7 @@ walk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.kinds.apiextensions.structural_schema.correlation import Correlation
 from understudy.kinds.apiextensions.structural_schema.formats import is_supported
@@ -26,7 +26,7 @@ from understudy.kinds.apiextensions.structural_schema.result import Result
 from understudy.machinery.golang.json_writer import as_read_again, encode_sorted
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation import strfmt
 from understudy.machinery.validation.bad_values import LengthLimit, Untyped
 from understudy.machinery.validation.field import Errors, ErrorType, at_most_items

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class DeviceID(NamedTuple):

@@ -7,9 +7,8 @@ with one part per field. Errors are ValueErrors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 _PARAMETERS = (
     "{{optional:{optional} explicit:false application:false private:false defaultValue:<nil> tag:{tag} "

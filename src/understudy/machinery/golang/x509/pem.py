@@ -6,8 +6,8 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.regex import regex
 
 # The last BEGIN before an END counts. A line may end in spaces. Every line with a colon that follows BEGIN is a header,

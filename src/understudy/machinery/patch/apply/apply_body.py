@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.json_reader import to_text
@@ -12,7 +12,7 @@ from understudy.machinery.releases.version import V1_31, V1_32, V1_37, ByRelease
 from understudy.machinery.serializer.cbor.decode import decode_any, decode_unstructured
 from understudy.machinery.serializer.cbor.items import parse as parse_items
 from understudy.machinery.serializer.json import DecodeError, yaml_to_json
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 _DUPLICATES = "yaml: unmarshal errors:\n  "
 

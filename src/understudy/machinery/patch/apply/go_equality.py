@@ -9,12 +9,13 @@ another Go value than the stored one ("1024Mi" for "1Gi"). The decoder marks all
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
 from understudy.machinery.quantity import RewrittenQuantity
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.typeinfo.go_types import Field, List, Map, Scalar, Struct
+from understudy.machinery.types import NamedTuple
 
 
 class _ComparedField(NamedTuple):

@@ -7,13 +7,13 @@ back as the object it was read from.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import FieldSetError, Set, from_json, sorted_set
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 APPLY, UPDATE = "Apply", "Update"
 

@@ -5,7 +5,7 @@ The texts are those of structured-merge-diff (typed/validate.go), with the Go va
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.golang import fmt
 from understudy.machinery.golang.text import go_quote, go_scalar
@@ -20,6 +20,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
     Type,
     wrong_type,
 )
+from understudy.machinery.types import NamedTuple
 
 
 class GoValue(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_reader import DecodeError
@@ -30,7 +30,7 @@ from understudy.machinery.serializer.cbor.items import (
 )
 from understudy.machinery.serializer.cbor.times import EPOCH, RFC3339, time_text
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 _AS_TEXT: dict[int, Callable[[bytes], bytes]] = {  # by tag: how a byte string becomes text
     21: lambda data: urlsafe_b64encode(data).rstrip(b"="),

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import struct
 from math import isinf, isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import GoFloat, encode
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.deep_recursion import call_deeply
 from understudy.machinery.util.regex import regex
 

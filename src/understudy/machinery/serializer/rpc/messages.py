@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from understudy.machinery.serializer.protobuf_values import SCALARS, Codec
 from understudy.machinery.serializer.protobuf_wire import BYTES, encode_varint, length_delimited, read_fields
-from understudy.machinery.types import dataclass
+from understudy.machinery.types import NamedTuple, dataclass
 
 _FIELD = "protobuf"
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, count
 from operator import eq, ne
-from typing import Any, NamedTuple
+from typing import Any
+
+from understudy.machinery.types import NamedTuple
 
 # In a script: the same, only in x, only in y, a modification of each other.
 SAME, ONLY_X, ONLY_Y, MODIFIED = ".", "X", "Y", "M"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class AggregatedSpec(NamedTuple):

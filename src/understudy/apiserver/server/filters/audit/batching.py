@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from understudy.machinery.types import NamedTuple
 
 BATCH, BLOCKING, BLOCKING_STRICT = MODES = ("batch", "blocking", "blocking-strict")
 

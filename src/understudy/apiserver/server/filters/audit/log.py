@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 MEGABYTE = 1 << 20
 STAMP = "%Y-%m-%dT%H-%M-%S.%f"

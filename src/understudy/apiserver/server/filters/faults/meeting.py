@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.storage.interface import Store
+from understudy.machinery.types import NamedTuple
 
 
 class Meeting(NamedTuple):

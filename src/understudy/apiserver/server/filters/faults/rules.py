@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.filters.faults.fault import Fault
+from understudy.machinery.types import NamedTuple
 
 # What chaos chooses from. Nothing here lasts long; whatever a client sees, it has to go on from.
 CHAOS = (

@@ -10,10 +10,10 @@ says in its status what it waits for.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from understudy.kinds.declarations.kind import Kind
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.util.clock import parse_timestamp
 
 LEASE_SECONDS = 40.0  # for which a program counts as running after it has renewed its lease

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.machinery.auth.authorization import Attributes, Authorizer
@@ -31,6 +30,7 @@ from understudy.machinery.auth.users import (
 )
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.util.caches import are_short
 from understudy.machinery.validation.names import label_name, subdomain_name
 

@@ -12,7 +12,6 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import NamedTuple
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
@@ -21,6 +20,7 @@ from understudy.apiserver.server.pages.open_pages import PREFIX as UI
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.auth.users import User
 from understudy.machinery.options import Query
+from understudy.machinery.types import NamedTuple
 
 KEPT = 10_000  # requests
 KEPT_OF_COMPONENTS = 2_000  # requests

@@ -11,10 +11,10 @@ of the beginning: what lies between is not measured.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from understudy.apiserver.server.http.tracing.request_trace import NONE, Attributes
 from understudy.machinery.releases.version import V1_36, Version
+from understudy.machinery.types import NamedTuple
 
 BEGUN, ASKED, STORED, ENDED = range(4)  # when: the handler begins, the store is asked, it has answered, and all is done
 SPANS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from understudy.apiserver.authentication.options import PathLike, flag
 from understudy.machinery.golang.json_reader import DecodeError
@@ -16,7 +15,7 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_34, V1_37, ByRelease, Version
 from understudy.machinery.serializer.configuration import TYPE_META, ConfigurationTypes, decode_named
 from understudy.machinery.typeinfo.go_types import INTERNAL
-from understudy.machinery.types import GroupVersionKind, dataclass
+from understudy.machinery.types import GroupVersionKind, NamedTuple, dataclass
 
 GROUP, KIND = "apiserver.config.k8s.io", "TracingConfiguration"
 MOST = 1_000_000

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from time import time_ns
-from typing import NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
@@ -25,6 +24,7 @@ from opentelemetry.util.types import AttributeValue
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.machinery.types import NamedTuple
 from understudy.machinery.validation.generated_names import new_uid
 
 Attributes = Mapping[str, AttributeValue]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from understudy.admission.webhooks import Service
 from understudy.apiserver.controllers.custom_resources.api_services import AUTOMANAGED
 from understudy.apiserver.endpoints.requestinfo import group_version_path
-from understudy.machinery.types import Obj, condition_is_true, nested_field
+from understudy.machinery.types import NamedTuple, Obj, condition_is_true, nested_field
 
 _DEFAULT_PORT = 443
 UNAVAILABLE = "service unavailable"

@@ -10,7 +10,6 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
 from math import inf
-from typing import NamedTuple
 
 import aiohttp
 from multidict import CIMultiDict
@@ -23,6 +22,7 @@ from understudy.apiserver.server.http1.streamed import StreamedResponse
 from understudy.apiserver.server.webhooks.aggregation.headers import Headers, answered_headers, own_headers
 from understudy.apiserver.server.webhooks.egress.dialing import DIAL, NO_TLS, joined
 from understudy.apiserver.server.webhooks.exchange import Connections, failure_text
+from understudy.machinery.types import NamedTuple
 
 Rewrite = Callable[[bytes], bytes]
 _OWN_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")  # that aiohttp would add

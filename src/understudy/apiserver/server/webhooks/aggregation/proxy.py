@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 import aiohttp
@@ -34,6 +33,7 @@ from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.auth.users import MASTERS, User
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
+from understudy.machinery.types import NamedTuple
 
 NO_CERTIFICATES = "unable to load root certificates: unable to parse bytes as PEM block"
 PATH_CHARACTERS = "/:@&=+$,;~!*'()"  # that Go leaves as they are in a path

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from understudy.machinery.types import NamedTuple
 
 CLUSTER, CONTROL_PLANE = "cluster", "controlplane"  # the networks that proxies lead to
 # Opens a connection of TCP to a host and a port. Raises DialError.

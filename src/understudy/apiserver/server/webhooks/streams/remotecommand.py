@@ -6,13 +6,12 @@ Upstream: `k8s.io/apimachinery/pkg/util/remotecommand`, and the constants of str
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import orjson
 
 from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 PROTOCOL_VERSION = "X-Stream-Protocol-Version"
 ACCEPTED_VERSIONS = "X-Accepted-Stream-Protocol-Versions"

@@ -10,7 +10,8 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+
+from understudy.machinery.types import NamedTuple
 
 CONTROL = 0x80000000  # the bit of control frames
 VERSION = 3

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
@@ -20,6 +20,7 @@ from understudy.apiserver.storage.engines.etcd.messages import WATCH, WatchReque
 from understudy.apiserver.storage.interface import StorageError
 from understudy.machinery.serializer.rpc.grpc_channel import GRPCChannel, GRPCStream, RPCError
 from understudy.machinery.serializer.rpc.messages import Message
+from understudy.machinery.types import NamedTuple
 
 M = TypeVar("M", bound=Message)
 

@@ -8,11 +8,10 @@ name. On a node that has the resource itself, its device plugin provides it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from understudy.controlplane.scheduler.framework.pods import PodInfo, amounts
 from understudy.kinds.core.pods.in_use import is_sidecar
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 from understudy.machinery.validation.generated_names import new_uid
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

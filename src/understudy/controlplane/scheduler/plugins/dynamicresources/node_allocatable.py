@@ -8,7 +8,6 @@ of the pod says how much that is. Upstream: `nodeallocatabledynamicresources.go`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from understudy.controlplane.allocator import Inventory
 from understudy.controlplane.allocator.inventory import Device
@@ -21,7 +20,7 @@ from understudy.kinds.core.pods.containers.pod_requests import Amounts, added, p
 from understudy.kinds.core.pods.containers_of import containers
 from understudy.machinery.quantity import parse
 from understudy.machinery.selectors.nodes import NodeSelector
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 NOT_SHARED = "node allocatable resource claim {} has a mapped device and cannot be shared across pods"
 

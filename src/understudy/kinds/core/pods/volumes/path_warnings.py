@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_34, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import NamedTuple, Obj
 
 
 class File(NamedTuple):
